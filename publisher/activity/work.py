@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from publisher.activity.options import ActivityOptions
-from publisher.sources.files.file_splits import Split
 from publisher.sources.table_queue.options import TableQueueOptions
-from publisher.sources.table_queue.reading import sample_files, sample_splits
+from publisher.sources.table_queue.reading import SampleSplit, sample_files, sample_splits
 
 _SPLIT_BYTES = 8 << 20
 
@@ -18,7 +17,7 @@ _SPLIT_BYTES = 8 << 20
 class Samples:
     """Samples in the splits that tasks read, and the settings."""
 
-    splits: tuple[Split, ...]
+    splits: tuple[SampleSplit, ...]
     reading: TableQueueOptions
     counting: ActivityOptions
 

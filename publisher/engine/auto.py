@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Progress
 from publisher.engine.contract import Engine, InputSize
@@ -16,8 +16,6 @@ from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
@@ -76,7 +74,7 @@ class AutoEngine:
         else:
             self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
 
-    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+    def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
         return self._engine.survey(work)
 

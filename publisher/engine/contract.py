@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from publisher.console import Progress
 from publisher.engine.tasks import Work
@@ -13,8 +13,6 @@ from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
@@ -72,7 +70,7 @@ class Engine(Protocol):
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Announces a run.  ``measure`` returns the size of its input, and may ask a database."""
 
-    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+    def survey(self, work: SurveyWork) -> list[Any]:
         """Surveys the input of a source: returns the facts of all items, in their order."""
 
     def shuffle(self, work: ShuffleWork) -> list[str]:

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from publisher.engine.tasks import Resources, Rules
 from publisher.model.catalogue import Catalogue
-from publisher.sources.task_runner import Item, ShuffleWork
+from publisher.sources.task_runner import Findings, Item, ShuffleWork
 
 if TYPE_CHECKING:
     from publisher.engine.contract import Engine
@@ -20,11 +18,11 @@ if TYPE_CHECKING:
 class SurveyWork:
     """A function, and the items to call it with.  Sent to tasks; holds no connection."""
 
-    survey: Callable[[Any, Catalogue], pa.RecordBatch]
+    survey: Callable[[Any, Catalogue], Any]
     items: tuple[Any, ...]
     rules: Rules
 
-    def facts(self, numbers: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def facts(self, numbers: Iterable[int]) -> Iterator[tuple[int, Any]]:
         """Yields the facts of the items with these numbers, each with its number."""
         with Resources(self.rules) as resources:
             for number in numbers:
@@ -39,8 +37,8 @@ class EngineTasks:
     rules: Rules
 
     def survey(
-        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
-    ) -> list[pa.RecordBatch]:
+        self, survey: Callable[[Item, Catalogue], Findings], items: Sequence[Item]
+    ) -> list[Findings]:
         """See ``TaskRunner.survey``."""
         return self.engine.survey(SurveyWork(survey, tuple(items), self.rules)) if items else []
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ from publisher.xds.values import ValueOptions, Values, text_of
 _JSON = json.JSONEncoder(ensure_ascii=False).encode
 _OBJECTS_BEFORE_COLLECTION = 500_000
 
-AnySplit = Split | TableSplit
+AnySplit = Split[Any] | TableSplit[Any]
 AnySource = Source | LiveSource
 
 

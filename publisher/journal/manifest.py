@@ -24,7 +24,7 @@ from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.model.plain import restore
 
-JOURNAL_FORMAT = 3
+JOURNAL_FORMAT = 4
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals, find_journal
@@ -22,7 +24,6 @@ from publisher.model.keys import KeyProblem, canonical, format_key, integer_text
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
 from publisher.sources.contract import Source
-from publisher.sources.files.file_splits import Split
 from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
@@ -270,7 +271,8 @@ def _place(entry: SourceEntry, source: Source, decided: DecidedRecord) -> tuple[
     """The place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
-    split = Split(**entry.splits[decided.split - entry.first_split])  # type: ignore[arg-type]
+    stored = entry.splits[decided.split - entry.first_split]
+    split = TypeAdapter(FORMATS[entry.format].split).validate_python(stored)
     try:
         raw = source.raw(split, decided.record)
     except (OSError, FatalError):  # the input was moved or changed: its position suffices

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
@@ -20,6 +20,8 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.task_runner import TaskRunner
+
+Payload = TypeVar("Payload")
 
 Excludes = Callable[[str | None, str], bool]
 """Called with schema (``None`` if the source names none) and table."""
@@ -126,7 +128,7 @@ class PrepareContext:
     sample: int | None = None
     """If set, only a sample is read: the first split is enough, and so many rows of a table."""
 
-    def limit(self, splits: Sequence[Split]) -> list[Split]:
+    def limit(self, splits: Sequence[Split[Payload]]) -> list[Split[Payload]]:
         """Returns the splits that the run needs: all, or the first for a sample."""
         return list(splits if self.sample is None else splits[:1])
 
@@ -137,7 +139,7 @@ class PreparedSource:
 
     source: Source | LiveSource
     """The source as it goes to tasks, with the results of its preparation."""
-    splits: tuple[Split | TableSplit, ...] = ()
+    splits: tuple[Split[Any] | TableSplit[Any], ...] = ()
     notes: tuple[str, ...] = ()
     """Results of the preparation for operators that reject no record."""
 
@@ -168,7 +170,7 @@ class SourceBase(ABC):
             UnreachableError: A database does not answer.
         """
 
-    def file_of(self, split: Split | TableSplit) -> str:
+    def file_of(self, split: Split[Any] | TableSplit[Any]) -> str:
         """Returns the path of the file that a split shows to users; empty for a table."""
         return split.path if isinstance(split, Split) else ""
 
@@ -200,7 +202,7 @@ class SourceBase(ABC):
         return ()
 
     def forget(  # noqa: B027 - an empty default
-        self, splits: Sequence[Split], refused: Sequence[bool], folder: Path
+        self, splits: Sequence[Split[Any]], refused: Sequence[bool], folder: Path
     ) -> None:
         """Removes from the state of this run in ``folder`` what only the refused splits said: their
         files stay unpublished and are read again.  By default states hold nothing of files that were
@@ -224,7 +226,7 @@ class Source(SourceBase):
         """
 
     @abstractmethod
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[Any]]:
         """Cuts the input into parts for tasks, about ``wanted`` of them or more, in its order.
 
         Raises ``UsageError`` if there is nothing to read, ``FatalError`` if a file as a whole cannot
@@ -254,7 +256,7 @@ class Source(SourceBase):
         return []
 
     @abstractmethod
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Split[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
 
         A record fetched from another split, to be read with a record of this one, keeps the number of
@@ -263,7 +265,7 @@ class Source(SourceBase):
         """
 
     @abstractmethod
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: Split[Any], row: int) -> str | None:
         """Reads one record of a split again, as JSON text; ``None`` if there is none."""
 
 
@@ -330,12 +332,12 @@ class LiveSource(SourceBase):
         """Raises ``FatalError`` if the table lacks columns that the format needs."""
 
     @abstractmethod
-    def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: TableSplit[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
 
 
 def read_split(
-    source: Source | LiveSource, split: Split | TableSplit, number: int, ctx: Context
+    source: Source | LiveSource, split: Split[Any] | TableSplit[Any], number: int, ctx: Context
 ) -> Iterator[pa.RecordBatch]:
     """Reads a split with the source that made it."""
     if isinstance(split, TableSplit):

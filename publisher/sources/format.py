@@ -12,6 +12,7 @@ from publisher.errors import OptionProblem
 from publisher.model.keys import IdentifierCase
 from publisher.model.plain import restore
 from publisher.sources.contract import LiveSource, Source, TableBacklog
+from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import TextOf
 
@@ -81,6 +82,8 @@ class Format:
     options: type[FormatOptions]
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
+    split: type[Split[Any]]
+    """Type of its splits of files, whose plain values a journal keeps."""
     live: LiveFormat | None = None
     """How tables of a database are read; ``None`` for formats of files."""
     complete_options: CompleteOptions = _keep_options

@@ -20,7 +20,7 @@ from publisher.sources.contract import (
     PreparedSource,
     Source,
 )
-from publisher.sources.task_runner import Item, ShuffleWork
+from publisher.sources.task_runner import Findings, Item, ShuffleWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class LocalTasks:
     catalogue: Catalogue
 
     def survey(
-        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
-    ) -> list[pa.RecordBatch]:
+        self, survey: Callable[[Item, Catalogue], Findings], items: Sequence[Item]
+    ) -> list[Findings]:
         """See ``TaskRunner.survey``."""
         return [survey(item, self.catalogue) for item in items]
 

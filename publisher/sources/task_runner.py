@@ -10,6 +10,7 @@ import pyarrow as pa
 from publisher.model.catalogue import Catalogue
 
 Item = TypeVar("Item")
+Findings = TypeVar("Findings")
 
 
 class ShuffleWork(Protocol):
@@ -43,9 +44,9 @@ class TaskRunner(Protocol):
     """Runs functions over the input of a source: in tasks of an engine, or in this process."""
 
     def survey(
-        self, survey: Callable[[Item, Catalogue], pa.RecordBatch], items: Sequence[Item]
-    ) -> list[pa.RecordBatch]:
-        """Calls the function with each item, a plain value, in a task of its own.
+        self, survey: Callable[[Item, Catalogue], Findings], items: Sequence[Item]
+    ) -> list[Findings]:
+        """Calls the function with each item in a task of its own; items and results can be pickled.
 
         Returns the results in the order of the items: a few facts of each, never its records."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 import pytest
+from pydantic import TypeAdapter
 
 from publisher.errors import PublisherError
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
@@ -17,6 +19,7 @@ from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
 
 CONTEXT = Context(3, 5, Tables())
@@ -71,11 +74,18 @@ class SourceContract:
         """Runs each test with each sample."""
         metafunc.parametrize("sample", self.samples, ids=lambda sample: sample.name)
 
-    def test_splits_are_stable_and_go_through_json(self, sample: Sample, tmp_path: Path) -> None:
+    def test_splits_are_stable_and_go_to_tasks_and_journals(
+        self, sample: Sample, tmp_path: Path
+    ) -> None:
         path = sample.make(tmp_path / sample.name)
         splits = sample.source.splits([path], 3)
         assert splits == sample.source.splits([path], 3)
-        assert [Split(**json.loads(json.dumps(asdict(split)))) for split in splits] == splits
+        with prepare_here(sample.source, [path], 3, CONTEXT.catalogue) as prepared:
+            planned = list(prepared.splits)
+        stored = json.loads(json.dumps([asdict(split) for split in planned]))
+        kind = FORMATS[sample.source.format].split
+        assert TypeAdapter(list[kind]).validate_python(stored) == planned  # type: ignore[valid-type]
+        assert pickle.loads(pickle.dumps(planned)) == planned
 
     def test_no_record_is_lost_or_doubled(self, sample: Sample, tmp_path: Path) -> None:
         path = sample.make(tmp_path / sample.name)

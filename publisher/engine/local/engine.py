@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +64,7 @@ class LocalEngine:
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Expects any input."""
 
-    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+    def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
         return [facts for _, facts in work.facts(range(len(work.items)))]
 

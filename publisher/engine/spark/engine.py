@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Progress
 from publisher.engine.contract import InputSize
@@ -19,7 +19,6 @@ from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from publisher.activity.counts import Activity
@@ -67,7 +66,7 @@ class SparkEngine:
 
         return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
 
-    def survey(self, work: SurveyWork) -> list[pa.RecordBatch]:
+    def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
         spark = self._session()
         from publisher.engine.spark.survey_job import survey_in_tasks

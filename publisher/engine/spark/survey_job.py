@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -10,12 +12,12 @@ from pyspark.sql import SparkSession
 from publisher.engine.spark.plan_job import Tasks
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.survey import SurveyWork
-from publisher.model.packed_batches import pack_batch, unpack_batch
+from publisher.model.packed_batches import compress, decompress
 
 _RESULT = "number long, facts binary"
 
 
-def survey_in_tasks(spark: SparkSession, work: SurveyWork) -> list[pa.RecordBatch]:
+def survey_in_tasks(spark: SparkSession, work: SurveyWork) -> list[Any]:
     """Gathers the facts of all items, one task for each item; records stay in the tasks.
 
     Raises:
@@ -25,7 +27,7 @@ def survey_in_tasks(spark: SparkSession, work: SurveyWork) -> list[pa.RecordBatc
         places = spark.range(0, len(work.items), 1, len(work.items))
         rows = places.mapInArrow(_surveyor(work), _RESULT).collect()
     rows.sort(key=lambda row: int(row[0]))
-    return [unpack_batch(pa.py_buffer(bytes(row[1]))) for row in rows]
+    return [pickle.loads(decompress(pa.py_buffer(bytes(row[1])))) for row in rows]  # noqa: S301 - of our tasks
 
 
 def _surveyor(work: SurveyWork) -> Tasks:
@@ -33,6 +35,7 @@ def _surveyor(work: SurveyWork) -> Tasks:
         with encode_errors():
             numbers = (number for batch in batches for number in batch.column("id").to_pylist())
             for number, facts in work.facts(numbers):
-                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [pack_batch(facts)]})
+                packed = compress(pa.py_buffer(pickle.dumps(facts)))
+                yield pa.RecordBatch.from_pydict({"number": [number], "facts": [packed]})
 
     return survey

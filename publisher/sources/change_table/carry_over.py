@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from publisher.journal.durable import read_versioned
 from publisher.model.plain import restore
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
+from publisher.sources.change_table.masks import Order
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
 """A change_seq, as databases match it; columns of fixed width add blanks."""
@@ -76,7 +77,7 @@ class KnownMasks:
 
     columns: tuple[str, ...]
     options: dict[str, Any]
-    order: str
+    order: Order
     headers: int
     key: tuple[str, ...]
 

@@ -35,7 +35,7 @@ Ask = Callable[[Query], Sequence[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """The rows to read if these are not a whole range; plain values for JSON."""
+    """The rows to read if these are not a whole range."""
 
     after: str | None
     upto: str

@@ -8,7 +8,8 @@ from publisher.errors import OptionProblem
 from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.change_table.source import ChangeTable, ChangeTablePart
+from publisher.sources.files.file_splits import Split
 from publisher.sources.format import Format, LiveFormat
 
 
@@ -23,6 +24,7 @@ CHANGE_TABLE = Format(
     position_text="35 digits or FILE:NUMBER",
     options=ChangeTableOptions,
     source=ChangeTable,
+    split=Split[ChangeTablePart],
     live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
     find_problems=_find_problems,
     reads_snapshots=True,

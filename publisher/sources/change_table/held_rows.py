@@ -29,7 +29,7 @@ from publisher.sources.change_table.pairs import PairFinder
 from publisher.sources.change_table.rows import UNKNOWN, ChangeRows, rows_of
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.recognise import dfm_of
 
 _INDEX = "held.json"
@@ -75,17 +75,6 @@ class HeldRows:
             )
         return self._cut
 
-    def text(self) -> str:
-        """The decision as JSON text."""
-        return json.dumps({"index": self._index(), "cut": self._cut, "behind": self._behind})
-
-    def restore(self, text: str) -> None:
-        """Takes over what ``text`` of a copy says."""
-        plain = json.loads(text)
-        self.expects_before, self._wait, readings = _decode(plain["index"])
-        self.readings = dict(readings)
-        self._cut, self._behind = plain["cut"], plain["behind"]
-
     def _index(self) -> dict[str, object]:
         return {
             "version": VERSION,
@@ -95,7 +84,7 @@ class HeldRows:
         }
 
     def keep(
-        self, splits: Sequence[Split], layouts: Sequence[ChangeTableLayout], folder: Path
+        self, splits: Sequence[Split[FileRange]], layouts: Sequence[ChangeTableLayout], folder: Path
     ) -> None:
         """Writes the held rows and what the next run needs beside them."""
         folder.mkdir(parents=True)
@@ -126,7 +115,9 @@ def are_held(rows: ChangeRows, cut: str) -> Flags:
     return flags
 
 
-def _read_held_rows(split: Split, layout: ChangeTableLayout, cut: str) -> Iterator[pa.RecordBatch]:
+def _read_held_rows(
+    split: Split[FileRange], layout: ChangeTableLayout, cut: str
+) -> Iterator[pa.RecordBatch]:
     for frame in file_splits.frames(split, layout.reading, layout.columns()):
         flags = are_held(rows_of(frame, layout), cut)
         if flags.any():

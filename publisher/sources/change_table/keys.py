@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ def catalogue_key(
 
 def key_of(
     layout: ChangeTableLayout,
-    shown: list[str],
+    shown: Sequence[str],
     known: tuple[str, ...],
     options: ChangeTableOptions,
     where: str,

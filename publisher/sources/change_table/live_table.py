@@ -34,6 +34,7 @@ from publisher.sources.change_table.carry_over import (
 )
 from publisher.sources.change_table.extent import ExtentFinder, RunExtent
 from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
+from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.origin import CurrentTable, digest_rows, span_at
 from publisher.sources.change_table.rows import ChangeRows, rows_of
@@ -83,7 +84,7 @@ class LiveChangeTable(LiveSource):
     @contextmanager
     def _open_split(
         self, carry_over: CarryOver | None, catalogue: Catalogue
-    ) -> Iterator[TableSplit]:
+    ) -> Iterator[TableSplit[SplitPlan]]:
         """Opens the split, which sees the table as it is now, while the context is open.
 
         It has the rows that are newer than the mark of the last run, up to one that waits for its partner,
@@ -108,14 +109,15 @@ class LiveChangeTable(LiveSource):
                 newer = extent.mark.others > mark.others
                 name = table_reader.sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=newer)
-                split = replace(whole, span=span, notes=extent.notes)
-                plan, masks = self._survey(database, layout, split, mark.calibrated, catalogue)
+                newest = replace(whole, span=span)
+                plan, masks = self._survey(database, layout, newest, mark.calibrated, catalogue)
                 if carry_over is not None:
                     origin = self._origin(database, layout, whole, current, (mark, extent.mark))
                     new = replace(extent.mark, calibrated=masks, origin=origin)
                     write_marks(carry_over.after, marks | {self.table: new})
                 plan = replace(plan, chosen=extent.selection, in_order=True)
-                yield replace(split, found=plan.text())
+                number, snapshot = whole.number, whole.snapshot
+                yield TableSplit(number, snapshot, span=span, notes=extent.notes, payload=plan)
 
     def _current(
         self, database: Database, layout: ChangeTableLayout, carry_over: CarryOver | None
@@ -129,7 +131,11 @@ class LiveChangeTable(LiveSource):
         )
 
     def _rows_at(
-        self, database: Database, layout: ChangeTableLayout, split: TableSplit, change_seq: str
+        self,
+        database: Database,
+        layout: ChangeTableLayout,
+        split: TableSplit[None],
+        change_seq: str,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one change_seq."""
         name = table_reader.sorting(database, self._live(layout))
@@ -140,7 +146,7 @@ class LiveChangeTable(LiveSource):
         self,
         database: Database,
         layout: ChangeTableLayout,
-        split: TableSplit,
+        split: TableSplit[None],
         current: CurrentTable,
         marks: tuple[Mark, Mark],
     ) -> MarkOrigin:
@@ -157,7 +163,7 @@ class LiveChangeTable(LiveSource):
         self,
         database: Database,
         layout: ChangeTableLayout,
-        whole: TableSplit,
+        whole: TableSplit[None],
         mark: Mark,
         carry_over: CarryOver | None,
     ) -> RunExtent:
@@ -187,13 +193,15 @@ class LiveChangeTable(LiveSource):
         source = self.options.source_table or self.table.removesuffix(self.options.suffix)
         return build_layout(names, source, self.options, f"table {self.table}")
 
-    def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, split: TableSplit[SplitPlan], number: int, ctx: Context
+    ) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
         with Database(self.database) as database:
             layout = self.layout(database)
             place = Place(ctx.source, number, self.table, ctx.lanes)
             options = replace(self.options, binary_text="hex")  # as _frames writes binary values
-            reader = ChangeTableReader(place, layout, SplitPlan.of(split.found), ctx, options)
+            reader = ChangeTableReader(place, layout, split.payload, ctx, options)
             yield from reader.batches(self._frames(database, layout, split))
 
     def position_text(self, position: Position) -> str:
@@ -208,7 +216,7 @@ class LiveChangeTable(LiveSource):
         self,
         database: Database,
         layout: ChangeTableLayout,
-        split: TableSplit,
+        split: TableSplit[None],
         known: KnownMasks | None,
         catalogue: Catalogue,
     ) -> tuple[SplitPlan, KnownMasks | None]:
@@ -218,7 +226,8 @@ class LiveChangeTable(LiveSource):
         """
         settings = json.loads(json.dumps(asdict(self.options), default=str))
         if known is not None and (known.columns, known.options) == (layout.names, settings):
-            return SplitPlan(known.order, known.headers, list(known.key), window=PAIR_WINDOW), known
+            reading = MaskReading(known.order, known.headers)
+            return SplitPlan(reading, known.key, window=PAIR_WINDOW), known
         places = [split]
         if split.span is not None and split.span.after is not None:
             places.insert(0, replace(split, span=None))
@@ -231,13 +240,12 @@ class LiveChangeTable(LiveSource):
         plan = survey.survey_table(
             layout, self.options, first, f"table {self.table}", PAIR_WINDOW, catalogue
         )
-        if not plan.sure or plan.order is None:
+        if not plan.sure or plan.reading is None:
             return plan, None
-        key = tuple(plan.key)
-        return plan, KnownMasks(layout.names, settings, plan.order, plan.headers, key)
+        return plan, KnownMasks(layout.names, settings, *plan.reading, plan.key)
 
     def _frames(
-        self, database: Database, layout: ChangeTableLayout, split: TableSplit
+        self, database: Database, layout: ChangeTableLayout, split: TableSplit[object]
     ) -> Iterator[Frame]:
         """The rows as text, binary values in hex."""
         live = self._live(layout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,16 +20,15 @@ from publisher.sources.change_table.layout import table_in_path
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.messages import ChangeMessage, MessageShape
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.survey import SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place, as_json, broken, nameless, tally
 from publisher.sources.contract import Context
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.json_lines import LineProblem, lines
-from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.text_blocks import readable
 
 BATCH_SIZE = 4_096
@@ -38,9 +37,20 @@ _MAX_SAMPLE = 10_000
 _NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
-def make_splits(paths: list[Path], snapshot: SnapshotOptions, wanted: int) -> list[Split]:
+@dataclass(frozen=True, slots=True)
+class MessageLines:
+    """A part of a file of messages."""
+
+    lines: TextRange
+    reading: MaskReading | None
+    """The reading of masks in the whole input; ``None`` if it has none."""
+
+
+def make_splits(
+    paths: list[Path], snapshot: SnapshotOptions, wanted: int
+) -> list[Split[TextRange]]:
     """The parts that tasks read.  Raises ``FatalError`` for a file of another kind."""
-    splits: list[Split] = []
+    splits: list[Split[TextRange]] = []
     size = max(1, sum(path.stat().st_size for path in paths))
     for path in paths:
         if file_splits.kind_of(path) != "jsonl":
@@ -48,33 +58,39 @@ def make_splits(paths: list[Path], snapshot: SnapshotOptions, wanted: int) -> li
                 f'{path}: messages are JSON lines; name the file .jsonl, or set layout = "rows" for tables'
             )
         share = max(1, wanted * path.stat().st_size // size)
-        splits += file_splits.splits([path], snapshot, ExpectedColumns(()), share)
+        splits += file_splits.json_splits(path, snapshot, share)
     return splits
 
 
 def with_mask_reading(
-    splits: list[Split], options: ChangeTableOptions, snapshot: SnapshotOptions, where: str
-) -> list[Split]:
+    splits: list[Split[TextRange]],
+    options: ChangeTableOptions,
+    snapshot: SnapshotOptions,
+    where: str,
+) -> list[Split[MessageLines]]:
     """Adds the order of the masks, from the first messages.  Raises ``FatalError`` if it is open."""
     messages_read = (
         item
         for split in splits
-        for _, item, _ in _read_lines(split, snapshot)
+        for _, item, _ in _read_lines(split, split.payload, snapshot)
         if isinstance(item, ChangeMessage)
     )
     sample = islice(messages_read, _MAX_SAMPLE)
     reading = messages.infer_message_reading(sample, options, where)
-    plan = SplitPlan() if reading is None else SplitPlan(reading.order, reading.headers)
-    return [replace(split, found=plan.text()) for split in splits]
+    return [split.with_payload(MessageLines(split.payload, reading)) for split in splits]
 
 
 def read(
-    split: Split, place: Place, ctx: Context, options: ChangeTableOptions, snapshot: SnapshotOptions
+    split: Split[MessageLines],
+    place: Place,
+    ctx: Context,
+    options: ChangeTableOptions,
+    snapshot: SnapshotOptions,
 ) -> Iterator[pa.RecordBatch]:
     """Batches of ``RECORD_SCHEMA``, the tally last."""
-    reader = _MessageReader(place, ctx, options, SplitPlan.of(split.found).reading, split.path)
+    reader = _MessageReader(place, ctx, options, split.payload.reading, split.path)
     framed = 0
-    items = _read_lines(split, snapshot)
+    items = _read_lines(split, split.payload.lines, snapshot)
     while portion := list(islice(items, BATCH_SIZE)):
         framed += len(portion)
         pieces = tuple(
@@ -88,22 +104,23 @@ def read(
     yield tally(place, framed)
 
 
-def raw(split: Split, row: int, snapshot: SnapshotOptions) -> str | None:
+def raw(split: Split[MessageLines], row: int, snapshot: SnapshotOptions) -> str | None:
     """Reads one message again, or a line that is not a message as JSON text."""
-    for number, item, text in _read_lines(file_splits.narrow(split, row, snapshot), snapshot):
+    lines = file_splits.narrow_lines(split.path, split.payload.lines, row, snapshot)
+    for number, item, text in _read_lines(split, lines, snapshot):
         if number == row:
             return item.raw if isinstance(item, ChangeMessage) else as_json(text)
     return None
 
 
 def _read_lines(
-    split: Split, snapshot: SnapshotOptions
+    split: Split[object], part: TextRange, snapshot: SnapshotOptions
 ) -> Iterator[tuple[int, ChangeMessage | str, str]]:
     """Number, message or problem, and text of each line that is not blank."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
-    blocks = file_splits.blocks(split, snapshot)
-    for number, line, why in lines(blocks, split.first, snapshot.max_record):
+    blocks = file_splits.blocks(split.path, part, snapshot)
+    for number, line, why in lines(blocks, part.first, snapshot.max_record):
         if why is None and not line.strip():
             continue
         try:

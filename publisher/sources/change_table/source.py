@@ -28,9 +28,10 @@ from publisher.sources.change_table.extent import RowSelector
 from publisher.sources.change_table.held_rows import HeldRows, are_held, is_wait_over
 from publisher.sources.change_table.keys import key_of
 from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
+from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows, rows_of
-from publisher.sources.change_table.survey import SplitPlan
+from publisher.sources.change_table.survey import PlannedRows, SplitPlan
 from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, broken, find_record, tally
@@ -43,9 +44,11 @@ from publisher.sources.contract import (
     SourceInput,
 )
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split, TextRange
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import SnapshotOptions
+
+ChangeTablePart = PlannedRows | MessageLines
 
 _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 
@@ -53,8 +56,15 @@ _HEADERS_SURVEYED = ("change_seq", "change_oper", "operation", "change_mask")
 class _SurveyInput(NamedTuple):
     """All splits of a run, which one task surveys in their order."""
 
-    splits: list[Split]
+    splits: list[Split[FileRange]]
     layouts: list[ChangeTableLayout]
+    held: HeldRows | None
+
+
+class _SurveyResult(NamedTuple):
+    """The plans of all splits, and the decision about held rows."""
+
+    plans: list[SplitPlan]
     held: HeldRows | None
 
 
@@ -77,11 +87,13 @@ class ChangeTable(Source):
         """The data files, of kinds recognised by their names."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int
+    ) -> list[Split[FileRange]]:
         """The parts that tasks read, before the survey."""
         files = self.files(paths)
         if self.options.layout == "messages":
-            return message_splits.make_splits(files, self.snapshot, wanted)
+            return [*message_splits.make_splits(files, self.snapshot, wanted)]
         return self._cut(files, wanted)[0]
 
     def pending(self, context: PendingContext) -> SourceInput:
@@ -95,27 +107,29 @@ class ChangeTable(Source):
         the last run has held; holds rows that wait now."""
         files = self.files(context.paths) if context.paths else []
         if self.options.layout == "messages":
-            splits = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
+            lines = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
             where = str(files[0]) if files else ""
-            planned = message_splits.with_mask_reading(splits, self.options, self.snapshot, where)
-            return PreparedSource(self, tuple(planned))
+            read = message_splits.with_mask_reading(lines, self.options, self.snapshot, where)
+            return PreparedSource(self, tuple(read))
         carry_over, held = context.carry_over, None
         if carry_over is not None:
             held = HeldRows(self.options, carry_over.before, carry_over.clock)
             files = [*held.files, *files]
         cut, layouts = self._cut(files, context.wanted)
         splits = context.limit(cut)
-        (plans,) = context.tasks.survey(self._survey, [_SurveyInput(splits, layouts, held)])
-        *texts, decision = plans.column("text").to_pylist()
+        work = _SurveyInput(splits, layouts, held)
+        ((plans, held),) = context.tasks.survey(self._survey, [work])
         if carry_over is not None and held is not None:
-            held.restore(decision)
             held.keep(splits, layouts, carry_over.after)
-        planned = [replace(split, found=text) for split, text in zip(splits, texts, strict=True)]
+        planned = (
+            split.with_payload(PlannedRows(split.payload, plan))
+            for split, plan in zip(splits, plans, strict=True)
+        )
         return PreparedSource(self, tuple(planned))
 
     def _cut(
         self, paths: Sequence[Path], wanted: int
-    ) -> tuple[list[Split], list[ChangeTableLayout]]:
+    ) -> tuple[list[Split[FileRange]], list[ChangeTableLayout]]:
         """Cuts files into splits; returns the layout of each, too."""
         size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
@@ -127,17 +141,16 @@ class ChangeTable(Source):
             layouts += [layout] * len(parts)
         return splits, layouts
 
-    def _survey(self, parts: _SurveyInput, catalogue: Catalogue) -> pa.RecordBatch:
+    def _survey(self, parts: _SurveyInput, catalogue: Catalogue) -> _SurveyResult:
         """Returns the plans of all splits, and what was decided about held rows."""
         splits, layouts, held = parts
 
         def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
-            if (
-                splits[number].kind == "jsonl"
-            ):  # any key of a line may break it, as it does when read
-                yield from all_of(number)
-                return
+            match splits[number].payload:
+                case TextRange("jsonl"):  # any key of a line may break it, as it does when read
+                    yield from all_of(number)
+                    return
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
             for frame in file_splits.frames(splits[number], layout.reading, layout.columns(names)):
                 yield rows_of(frame, layout)
@@ -150,20 +163,25 @@ class ChangeTable(Source):
         plans = survey.survey_splits(
             splits, layouts, self.options, headers_of, all_of, held, catalogue
         )
-        texts = [*(plan.text() for plan in plans), None if held is None else held.text()]
-        return pa.RecordBatch.from_pydict({"text": pa.array(texts, pa.string())})
+        return _SurveyResult(plans, held)
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, split: Split[ChangeTablePart], number: int, ctx: Context
+    ) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
         place = Place(ctx.source, number, split.path, ctx.lanes)
-        if self.options.layout == "messages":
-            return message_splits.read(split, place, ctx, self.options, self.snapshot)
-        layout = self._layout(split)
-        plan = SplitPlan.of(split.found)
-        reader = ChangeTableReader(place, layout, plan, ctx, self.options)
-        strays = self._fetch_strays(plan, reader)
-        frames = file_splits.frames(split, layout.reading, layout.columns())
-        return reader.batches(frames, strays)
+        match split.payload:
+            case MessageLines() as part:
+                messages = split.with_payload(part)
+                return message_splits.read(messages, place, ctx, self.options, self.snapshot)
+            case PlannedRows(rows, plan):
+                layout = self._layout(split)
+                reader = ChangeTableReader(place, layout, plan, ctx, self.options)
+                strays = self._fetch_strays(plan, reader)
+                frames = file_splits.frames(
+                    split.with_payload(rows), layout.reading, layout.columns()
+                )
+                return reader.batches(frames, strays)
 
     def position_text(self, position: Position) -> str:
         """The change_seq."""
@@ -173,18 +191,25 @@ class ChangeTable(Source):
         """Parses a position."""
         return change_seq.parse_position(text)
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: Split[ChangeTablePart], row: int) -> str | None:
         """Reads one record again, as JSON text."""
-        if self.options.layout == "messages":
-            return message_splits.raw(split, row, self.snapshot)
+        match split.payload:
+            case MessageLines() as part:
+                return message_splits.raw(split.with_payload(part), row, self.snapshot)
+            case PlannedRows(rows):
+                return self._raw_row(split.with_payload(rows), row)
+
+    def _raw_row(self, split: Split[FileRange], row: int) -> str | None:
         layout = self._layout(split)
         frames = self._frames_from(split, row, layout)
         return find_record(frames, row, lambda frame: rows_of(frame, layout).batch)
 
-    def _layout(self, split: Split) -> ChangeTableLayout:
+    def _layout(self, split: Split[object]) -> ChangeTableLayout:
         return layout_of(Path(split.path), self.options, self.snapshot)
 
-    def _frames_from(self, split: Split, row: int, layout: ChangeTableLayout) -> Iterator[Frame]:
+    def _frames_from(
+        self, split: Split[FileRange], row: int, layout: ChangeTableLayout
+    ) -> Iterator[Frame]:
         rest = file_splits.narrow(split, row, layout.reading)
         return file_splits.frames(rest, layout.reading, layout.columns())
 
@@ -192,32 +217,22 @@ class ChangeTable(Source):
         """Fetches the before images from other splits that the plan names."""
         if not plan.given and not plan.taking:
             return None
-        given = np.array(plan.given, np.int64)
         fetched: dict[tuple[int, int], pa.RecordBatch] = {}
-        for index, plain in enumerate(plan.from_):
-            wanted = np.array([row for _, from_, row in plan.taking if from_ == index])
-            split = Split(**plain)  # type: ignore[arg-type]
+        for step, split in plan.others:
+            wanted = np.array([image.row for image in plan.taking if image.step == step])
             for row, image in self._fetch(split, wanted, reader):
-                fetched[index, row] = image
-        taking, batches, splits, numbers = [], [], [], []
-        for update, from_, row in plan.taking:
-            if (from_, row) not in fetched:
-                raise FatalError(
-                    f"{reader.place.file} has changed since the run began; start again"
-                )
-            taking.append(update)
-            batches.append(fetched[from_, row])
-            splits.append(plan.steps[from_])
-            numbers.append(row)
+                fetched[step, row] = image
+        if any((image.step, image.row) not in fetched for image in plan.taking):
+            raise FatalError(f"{reader.place.file} has changed since the run began; start again")
+        batches = [fetched[image.step, image.row] for image in plan.taking]
         images = None
         if batches:
             images = pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
-        columns = (np.array(column, np.int64) for column in (taking, splits, numbers))
-        updates, steps, rows = columns
-        return Strays(given, updates, images, steps, rows)
+        updates, steps, rows = np.array(plan.taking, np.int64).reshape(-1, 3).T
+        return Strays(np.array(plan.given, np.int64), updates, images, steps, rows)
 
     def _fetch(
-        self, split: Split, wanted: np.ndarray, reader: ChangeTableReader
+        self, split: Split[FileRange], wanted: np.ndarray, reader: ChangeTableReader
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Fetches before images of another split, row by row, with the columns of the reader."""
         layout = self._layout(split)

@@ -6,10 +6,10 @@ It runs in one task, so that every other task reads the same way, and holds no m
 
 from __future__ import annotations
 
-import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,38 +34,53 @@ from publisher.sources.change_table.masks import (
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.pairs import FullRows, HeaderRows, PairFinder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split
 
 MAX_PAIRS_COMPARED = 2_000
 MAX_ROWS_COMPARED = 100_000
 """Limits of the before images compared with their UPDATE, and of the rows read for that."""
 
 
-@dataclass(slots=True)
-class SplitPlan:
-    """Facts about the whole input that the task of one split needs; goes through JSON."""
+class DistantImage(NamedTuple):
+    """A before image in another split, or too far away from its UPDATE."""
 
-    order: str | None = None
-    headers: int = 0
-    """The reading of masks; without an order the input has none."""
-    key: list[str] = field(default_factory=list)
+    update: int
+    """Row of the UPDATE."""
+    step: int
+    """Number of the split of the before image, relative to that of the UPDATE."""
+    row: int
+    """Row of the before image there."""
+
+
+class OtherSplit(NamedTuple):
+    """A split from which before images are fetched."""
+
+    step: int
+    """Its number, relative to the split of the plan."""
+    split: Split[FileRange]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """Facts about the whole input that the task of one split needs."""
+
+    reading: MaskReading | None = None
+    """The reading of masks; ``None`` if the input has none."""
+    key: tuple[str, ...] = ()
     """Key columns by the masks of DELETE records."""
     sure: bool = False
     """Whether the masks leave no other reading, so that it also holds for later records."""
-    least: int = Ranking().least
-    shift: int = Ranking().shift
+    ranking: Ranking = field(default_factory=Ranking)
     """The ranking of change numbers."""
     window: int = 0
     """Maximum distance in row numbers of an UPDATE and its before image."""
-    given: list[int] = field(default_factory=list)
+    given: tuple[int, ...] = ()
     """Rows of before images whose UPDATE is in another split, or too far away."""
-    taking: list[tuple[int, int, int]] = field(default_factory=list)
-    """Row of an UPDATE, index in ``from_`` of the split of its before image, and its row there."""
-    from_: list[dict[str, object]] = field(default_factory=list)
-    """Splits from which before images are fetched."""
-    steps: list[int] = field(default_factory=list)
-    """Number of each split of ``from_``, relative to this one."""
-    copies: list[int] = field(default_factory=list)
+    taking: tuple[DistantImage, ...] = ()
+    """The before images to fetch."""
+    others: tuple[OtherSplit, ...] = ()
+    """The splits of ``taking``."""
+    copies: tuple[int, ...] = ()
     """Rows that repeat an UPDATE or before image with the same content."""
     in_order: bool = False
     """Whether rows come in the order of change_seq, so that copies are neighbours."""
@@ -74,33 +89,17 @@ class SplitPlan:
     chosen: RowSelection | None = None
     """The rows of a live table to read, if not all are."""
 
-    @property
-    def reading(self) -> MaskReading | None:
-        """The reading of masks; ``None`` if the input has none."""
-        return None if self.order is None else MaskReading(self.order, self.headers)  # type: ignore[arg-type]
 
-    @property
-    def ranking(self) -> Ranking:
-        """The ranking of change numbers."""
-        return Ranking(self.least, self.shift)
+@dataclass(frozen=True, slots=True)
+class PlannedRows:
+    """A part of a change table in a file."""
 
-    def text(self) -> str:
-        """The plan as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
-
-    @classmethod
-    def of(cls, text: str) -> SplitPlan:
-        """Parses JSON; the default plan without text."""
-        plain = json.loads(text) if text else {}
-        plain["taking"] = [tuple(stray) for stray in plain.get("taking", [])]
-        if selection := plain.get("chosen"):
-            listed = tuple(tuple(entry) for entry in selection["listed"])
-            plain["chosen"] = RowSelection(**selection | {"listed": listed})
-        return cls(**plain)
+    rows: FileRange
+    plan: SplitPlan
 
 
 def survey_splits(
-    splits: list[Split],
+    splits: list[Split[FileRange]],
     layouts: list[ChangeTableLayout],
     options: ChangeTableOptions,
     headers_of: HeaderRows,
@@ -199,7 +198,7 @@ def _calibrate(
             raise ambiguity_error(remaining, where)
         reading = known
     key = _key_in_masks(evidence, reading, layout.data)
-    return SplitPlan(reading.order, reading.headers, key, sure=len(remaining) == 1)
+    return SplitPlan(reading, key, sure=len(remaining) == 1)
 
 
 def _key_bits(
@@ -221,7 +220,9 @@ def _key_bits(
     return sum(1 << place for place in places) if len(places) == len(wanted) else 0
 
 
-def _key_in_masks(evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]) -> list[str]:
+def _key_in_masks(
+    evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]
+) -> tuple[str, ...]:
     """The columns that the masks of most DELETE records set."""
     seen: Counter[int] = Counter()
     for (operation, mask), count in evidence.masks.items():
@@ -231,9 +232,9 @@ def _key_in_masks(evidence: MaskEvidence, reading: MaskReading, data: tuple[str,
             except MaskProblem:
                 continue
     if not seen:
-        return []
+        return ()
     ((bits, _),) = seen.most_common(1)
-    return [name for place, name in enumerate(data) if bits >> place & 1]
+    return tuple(name for place, name in enumerate(data) if bits >> place & 1)
 
 
 def _count_differences(
@@ -269,32 +270,29 @@ def _compare_images(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tup
 
 
 def _own_plans(
-    splits: list[Split], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
+    splits: list[Split[FileRange]], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
 ) -> list[SplitPlan]:
     """Completes the plan of each split."""
-    window = pairs.window if pairs.any_before else 0
+    given, copies = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    taking = defaultdict[int, list[DistantImage]](list)
+    for u_split, u_row, b_split, b_row in sorted(pairs.strays):
+        given[b_split].append(b_row)
+        taking[u_split].append(DistantImage(u_row, b_split - u_split, b_row))
+    for number, row in pairs.copies:
+        copies[number].append(row)
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
-    own = [
-        replace(
+    plans = []
+    for number, plan in enumerate(shared):
+        steps = dict.fromkeys(image.step for image in taking[number])
+        own = replace(
             plan,
-            **ranking._asdict(),
-            window=window,
-            given=[],
-            taking=[],
-            from_=[],
-            steps=[],
-            copies=[],
+            ranking=ranking,
+            window=pairs.window if pairs.any_before else 0,
+            given=tuple(given[number]),
+            taking=tuple(taking[number]),
+            others=tuple(OtherSplit(step, splits[number + step]) for step in steps),
+            copies=tuple(copies[number]),
             cut=cut,
         )
-        for plan in shared
-    ]
-    for u_split, u_row, b_split, b_row in sorted(pairs.strays):
-        own[b_split].given.append(b_row)
-        plain = {k: v for k, v in asdict(splits[b_split]).items() if k != "found"}
-        if plain not in own[u_split].from_:
-            own[u_split].from_.append(plain)
-            own[u_split].steps.append(b_split - u_split)
-        own[u_split].taking.append((u_row, own[u_split].from_.index(plain), b_row))
-    for number, row in pairs.copies:
-        own[number].copies.append(row)
-    return own
+        plans.append(own)
+    return plans

@@ -5,6 +5,7 @@ from __future__ import annotations
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.source import DispatchQueue
+from publisher.sources.dispatch_queue.splits import QueueSplit
 from publisher.sources.format import Format
 
 DISPATCH_QUEUE = Format(
@@ -13,6 +14,7 @@ DISPATCH_QUEUE = Format(
     position_text="DATABASE:FILE.ADDRESS",
     options=DispatchQueueOptions,
     source=DispatchQueue,
+    split=QueueSplit,
     complete_options=with_attributes,
     reads_snapshots=True,
     in_commits=True,

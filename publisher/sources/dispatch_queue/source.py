@@ -35,12 +35,10 @@ from publisher.sources.dispatch_queue.owners import (
 from publisher.sources.dispatch_queue.rows import delimited_text as text
 from publisher.sources.dispatch_queue.rows.file_probe import (
     LIST_A_ONLY,
-    QueueFileForm,
     cut_rows,
     detect_stride,
     index_of,
     join_indexes,
-    parse_file_form,
     parts_reading,
 )
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
@@ -51,6 +49,13 @@ from publisher.sources.dispatch_queue.rows.rows import (
     QueueRows,
     binary_rows,
     whole_rows,
+)
+from publisher.sources.dispatch_queue.splits import (
+    BinaryRows,
+    QueueSplit,
+    StateRows,
+    TextRows,
+    has_marks,
 )
 from publisher.sources.dispatch_queue.to_records import (
     NO_ROW,
@@ -131,14 +136,14 @@ class DispatchQueue(Source):
         """Finds the files that paths name, whatever their suffix; refuses two files of one name."""
         return file_splits.every_file(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[QueueSplit]:
         """Divides files into splits, none of which cuts an operation.
 
         Raises ``FatalError`` if a file does not fit."""
         files = self.files(paths)
         sizes = [path.stat().st_size for path in files]
         target = min(max(1, sum(sizes) // max(1, wanted)), _PART_BYTES)
-        splits: list[Split] = []
+        splits: list[QueueSplit] = []
         for path, size in zip(files, sizes, strict=True):
             if self._is_text(path):
                 splits += text.splits(path, self.options, self.snapshot, target)
@@ -151,7 +156,7 @@ class DispatchQueue(Source):
             return file_splits.kind_of(path) == "csv"
         return self.options.layout == "text"
 
-    def _binary_splits(self, path: str, size: int, target: int) -> Iterator[Split]:
+    def _binary_splits(self, path: str, size: int, target: int) -> Iterator[QueueSplit]:
         data = map_file(path, size)
         stride = detect_stride(self.options, data, path)
         count = whole_rows(size, stride)
@@ -163,12 +168,12 @@ class DispatchQueue(Source):
             for first in range(0, count, step)
         )
         index = join_indexes(index_of(rows) for rows in blocks)
-        form = QueueFileForm("binary", stride, parts_reading(self.options, index))
+        reading = parts_reading(self.options, index)
         firsts = cut_rows(index, -(-target // stride))
         ends = [first * stride for first in firsts[1:]] + [size]
         for first, stop in zip(firsts, ends, strict=True):
-            start = first * stride
-            yield Split(path, form.text, start, stop, first + 1, stop - start, size)
+            rows = BinaryRows(first * stride, stop, first + 1, stride, reading)
+            yield Split(path, stop - rows.start, size, rows)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: resolves the fates of transactions over all splits, after those of
@@ -183,12 +188,11 @@ class DispatchQueue(Source):
             source.leave(splits, carry_over.after)
         return PreparedSource(source, tuple(splits), tuple(doubt_warnings(facts)))
 
-    def leave(self, splits: Sequence[Split], folder: Path) -> None:
+    def leave(self, splits: Sequence[QueueSplit], folder: Path) -> None:
         """Writes the rows of open transactions, and the transactions that have ended."""
         assert self.fates is not None  # the survey is over
         folder.mkdir(parents=True)
-        marks = [split for split in splits if parse_file_form(split.kind).layout == "marks"]
-        before = marks[0] if marks else None
+        before = [split.path for split in splits if has_marks(split)]
         tables = tables_as_facts(self.source_tables)
         queue_state.write_marks(folder, before, self.fates, tables, self.options.remember)
         lost: list[LostRow] = []
@@ -209,12 +213,12 @@ class DispatchQueue(Source):
         places = [row for number in numbers for row in operations.rows_of(number)]
         writer.write(operations.rows, np.array(places, np.int64), operations.reading)
 
-    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
+    def forget(self, splits: Sequence[QueueSplit], refused: Sequence[bool], folder: Path) -> None:
         """Removes the transactions of refused files from the ended ones, so that a later run reads them."""
         assert self.fates is not None  # the survey is over
         spans: dict[bool, set[int]] = {True: set(), False: set()}
         for split, is_refused in zip(splits, refused, strict=True):
-            if parse_file_form(split.kind).layout != "marks":
+            if not has_marks(split):
                 spans[is_refused] |= self._spans(self._operations(split))
         queue_state.remove_marks(folder, self.fates, spans[True] - spans[False])
 
@@ -225,10 +229,10 @@ class DispatchQueue(Source):
         used = (operations.kind == RowKind.OPERATION) & (operations.use != OperationUse.EXCLUDED)
         return set(np.unique(span[used & (span >= 0)]).tolist())
 
-    def survey(self, split: Split, catalogue: Catalogue) -> pa.RecordBatch:
+    def survey(self, split: QueueSplit, catalogue: Catalogue) -> pa.RecordBatch:
         """Collects facts about the transactions in a split."""
-        if parse_file_form(split.kind).layout == "marks":
-            return queue_state.facts_of_marks(split)
+        if has_marks(split):
+            return queue_state.facts_of_marks(split.path)
         operations = self._operations(split)
         names = QueueNames(self.options, catalogue)
         faults = faults_of(operations, names)
@@ -261,7 +265,7 @@ class DispatchQueue(Source):
         refuse_shared_names(tables, self.options.nodes)
         return replace(self, fates=fates, source_tables=tables)
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: QueueSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
         if self.fates is None:
             raise InternalError("a dispatch queue was read before its survey: report this")
@@ -272,26 +276,23 @@ class DispatchQueue(Source):
         )
         yield from builder.batches()
 
-    def _operations(self, split: Split) -> Operations:
-        form = parse_file_form(split.kind)
+    def _operations(self, split: QueueSplit) -> Operations:
         setting = self.options.parts  # overrides the reading that an earlier run detected
-        reading = form.reading if setting == "auto" else setting
-        operations = join_rows(self._rows(split, form), self.options, reading)
+        reading = split.payload.reading if setting == "auto" else setting
+        operations = join_rows(self._rows(split), self.options, reading)
         exclude_operations(operations, self.options)
         collapse_copies(operations, self.options)
         return operations
 
-    def _rows(self, split: Split, form: QueueFileForm) -> QueueRows:
-        if form.layout == "text":
-            return text.rows(split, self.options, self.snapshot)
-        if form.layout == "kept":
-            return queue_state.rows_of(split)
-        if form.layout == "marks":
-            return queue_state.no_rows()
-        if form.layout == "lost":
-            return queue_state.lost_rows(split)
-        data = map_file(split.path, split.length)
-        return binary_rows(data, split.start, split.stop, form.stride, self.options, split.first)
+    def _rows(self, split: QueueSplit) -> QueueRows:
+        match split.payload:
+            case TextRows(lines):
+                return text.rows(split.with_payload(lines), self.options, self.snapshot)
+            case StateRows(file):
+                return queue_state.rows_of(split.path, file)
+            case BinaryRows(start, stop, first, stride):
+                data = map_file(split.path, split.length)
+                return binary_rows(data, start, stop, stride, self.options, first)
 
     def position_text(self, position: Position) -> str:
         """``DATABASE:ADDRESS@COMMIT``."""
@@ -320,7 +321,7 @@ class DispatchQueue(Source):
         """Tells whether a position omits the address of the COMMIT."""
         return "@" not in text and "." in text.rpartition(":")[2]
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: QueueSplit, row: int) -> str | None:
         """Reads the operation of a row again, as JSON text."""
         operations = self._operations(split)
         for piece in operations.rows.broken:

@@ -6,6 +6,7 @@ from publisher.sources.event_log.backlog import EventLogBacklog
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
+from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.format import Format, LiveFormat
 
 EVENT_LOG = Format(
@@ -14,6 +15,7 @@ EVENT_LOG = Format(
     position_text="a record_id or FILE:NUMBER",
     options=EventLogOptions,
     source=EventLog,
+    split=Split[FileRange],
     live=LiveFormat(LiveEventLog, EventLogBacklog, has_status=True),
     reads_snapshots=True,
     names_users=True,

@@ -52,7 +52,7 @@ class LiveEventLog(LiveSource):
         names = table_reader.describe(database, self._live())
         return self.options.expected_columns().locate(names, f"table {self.table}", is_file=False)
 
-    def read(self, split: TableSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: TableSplit[None], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
         with Database(self.database) as database:
             frames = self._frames(database, split)
@@ -68,7 +68,7 @@ class LiveEventLog(LiveSource):
         """As ``Source.parse_position``."""
         return position_of(text)
 
-    def _frames(self, database: Database, split: TableSplit) -> Iterator[Frame]:
+    def _frames(self, database: Database, split: TableSplit[None]) -> Iterator[Frame]:
         places = self.places(database)
         names = self.options.expected_columns().names
         for frame in table_reader.read(database, self._live(), split, self.text_of):

@@ -22,7 +22,7 @@ from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.to_changes import EventLogChangeBuilder
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import SnapshotOptions
 
@@ -41,11 +41,13 @@ class EventLog(Source):
         """As ``Source.files``: the files of known kinds."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(
+        self, paths: Sequence[str | os.PathLike[str]], wanted: int
+    ) -> list[Split[FileRange]]:
         """As ``Source.splits``."""
         return file_splits.splits(paths, self.snapshot, self.options.expected_columns(), wanted)
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Split[FileRange], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
         return read_frames(self._frames(split), split.path, number, ctx, self.options)
 
@@ -57,13 +59,13 @@ class EventLog(Source):
         """As ``Source.parse_position``."""
         return position_of(text)
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: Split[FileRange], row: int) -> str | None:
         """As ``Source.raw``."""
         rest = file_splits.narrow(split, row, self.snapshot)
         columns = self.options.expected_columns()
         return find_record(file_splits.frames(rest, self.snapshot, columns), row)
 
-    def _frames(self, split: Split) -> Iterator[Frame]:
+    def _frames(self, split: Split[FileRange]) -> Iterator[Frame]:
         columns = self.options.expected_columns()
         frames = file_splits.frames(split, self.snapshot, columns)
         if file_splits.by_position(split, self.snapshot, columns):

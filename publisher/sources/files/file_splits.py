@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, cast
+from typing import Generic, Literal, TypeVar
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import csv, json_lines, parquet
@@ -19,15 +19,14 @@ from publisher.sources.files.file_names import distinct, list_files
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import format_of, hint
-from publisher.sources.files.text_blocks import Tail, text_blocks
+from publisher.sources.files.text_blocks import Tail, refuse_utf16, text_blocks
 
 _PROBED = 1 << 16
 """Bytes of a JSON file that are searched for keys of other formats."""
-_FIRST = 64
-"""Bytes of a text file that are checked for UTF-16."""
-_LEAST_PAIRS = 8
-"""Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
-Kind = Literal["csv", "jsonl", "parquet"]
+TextKind = Literal["csv", "jsonl"]
+Kind = Literal[TextKind, "parquet"]
+Payload_co = TypeVar("Payload_co", covariant=True)
+Other = TypeVar("Other")
 
 SUFFIXES: Mapping[str, Kind] = {
     ".csv": "csv",
@@ -42,23 +41,50 @@ SUFFIXES: Mapping[str, Kind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """A part of a snapshot that one task reads.  Plain values only: it goes through JSON."""
+class Split(Generic[Payload_co]):
+    """A part of the input that one task reads.
+
+    Journals keep splits as plain values, so payloads are frozen dataclasses of values that JSON has.
+    """
 
     path: str
-    kind: str
-    start: int
-    """First byte of text, first row group of Parquet."""
-    stop: int
-    """Byte or row group after the last one."""
-    first: int
-    """Number of the first record, as in ``Frame.rows``."""
+    """The file, or a folder if the format reads several files at once."""
     size: int
     """Approximate bytes to read, to balance tasks."""
     length: int
     """Bytes of the whole file when the splits were made."""
-    found: str = ""
-    """Facts of the format about the input as a whole, as JSON text."""
+    payload: Payload_co
+    """The part of the file, and facts about the whole input: a type of the format."""
+
+    def with_payload(self, payload: Other) -> Split[Other]:
+        """Returns a split of the same file with another payload."""
+        return Split(self.path, self.size, self.length, payload)
+
+
+@dataclass(frozen=True, slots=True)
+class TextRange:
+    """Bytes of a text file, which begin and end at a line break unless they are the whole file."""
+
+    kind: TextKind
+    start: int
+    stop: int
+    """The byte after the last one."""
+    first: int
+    """Number of the first line in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups:
+    """Row groups of a Parquet file."""
+
+    start: int
+    stop: int
+    """The group after the last one."""
+    first: int
+    """Number of the first row in the file, as in ``Frame.rows``."""
+
+
+FileRange = TextRange | RowGroups
 
 
 def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
@@ -119,7 +145,7 @@ def splits(
     options: SnapshotOptions,
     columns: ExpectedColumns,
     wanted: int,
-) -> list[Split]:
+) -> list[Split[FileRange]]:
     """Cuts a snapshot into splits in the order of its files, about ``wanted`` of them or more.
 
     Raises ``FatalError`` if the columns of a file do not fit, so that a run ends before it starts.
@@ -129,45 +155,58 @@ def splits(
     return [split for path in found for split in _cut(path, options, columns, target)]
 
 
-def frames(split: Split, options: SnapshotOptions, columns: ExpectedColumns) -> Iterator[Frame]:
+def json_splits(path: Path, options: SnapshotOptions, wanted: int) -> list[Split[TextRange]]:
+    """Cuts a file of JSON lines, whatever the keys of its objects; otherwise as ``splits``."""
+    _check_keys(path, options, ExpectedColumns(()))
+    return _cut_text(path, "jsonl", options, path.stat().st_size // max(1, wanted))
+
+
+def frames(
+    split: Split[FileRange], options: SnapshotOptions, columns: ExpectedColumns
+) -> Iterator[Frame]:
     """Yields the records of a split.  Raises ``FatalError`` if the file has changed."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
-    match split.kind:
-        case "parquet":
-            return parquet.frames(
-                split.path, range(split.start, split.stop), split.first, columns, options
-            )
-        case "jsonl":
-            return json_lines.frames(blocks(split, options), split.first, columns, options)
-        case _:
+    match split.payload:
+        case RowGroups(start, stop, first):
+            return parquet.frames(split.path, range(start, stop), first, columns, options)
+        case TextRange("jsonl") as lines:
+            texts = blocks(split.path, lines, options)
+            return json_lines.frames(texts, lines.first, columns, options)
+        case lines:
             head = header(split.path, options, columns)
-            return csv.frames(blocks(split, options), split.first, head, columns, options)
+            texts = blocks(split.path, lines, options)
+            return csv.frames(texts, lines.first, head, columns, options)
 
 
-def narrow(split: Split, row: int, options: SnapshotOptions) -> Split:
+def narrow(split: Split[FileRange], row: int, options: SnapshotOptions) -> Split[FileRange]:
     """Returns the part of a split that begins with record ``row`` or shortly before it."""
-    if split.kind == "parquet":
-        group, first = parquet.group_of(
-            split.path, range(split.start, split.stop), split.first, row
-        )
-        return replace(split, start=group, first=first)
-    if _is_gzip(Path(split.path)) or not splits_at_lf(options) or row <= split.first:
-        return split
-    return replace(split, start=_line_start(split, row), first=row)
+    match split.payload:
+        case RowGroups(start, stop, first) as groups:
+            group, first = parquet.group_of(split.path, range(start, stop), first, row)
+            return split.with_payload(replace(groups, start=group, first=first))
+        case lines:
+            return split.with_payload(narrow_lines(split.path, lines, row, options))
 
 
-def _line_start(split: Split, line: int) -> int:
-    """Finds the offset of a line of the split by its number in the file; the end if there is none."""
-    position, missing = split.start, line - split.first
-    with Path(split.path).open("rb", buffering=0) as file:
+def narrow_lines(path: str, lines: TextRange, row: int, options: SnapshotOptions) -> TextRange:
+    """Returns the part of a text range that begins with line ``row`` or before it."""
+    if _is_gzip(Path(path)) or not splits_at_lf(options) or row <= lines.first:
+        return lines
+    return replace(lines, start=_line_start(path, lines, row), first=row)
+
+
+def _line_start(path: str, lines: TextRange, line: int) -> int:
+    """Finds the offset of a line of the range by its number in the file; the end if there is none."""
+    position, missing = lines.start, line - lines.first
+    with Path(path).open("rb", buffering=0) as file:
         file.seek(position)
         while block := file.read(1 << 22):
             found = block.count(b"\n")
             if found >= missing:
                 return position + _after_lines(block, missing)
             position, missing = position + len(block), missing - found
-    return split.stop
+    return lines.stop
 
 
 def _after_lines(block: bytes, lines: int) -> int:
@@ -207,7 +246,7 @@ def beginning(path: Path, options: SnapshotOptions) -> bytes:
 def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
     """Reads the first bytes of a file, and the reason if it breaks off there."""
     if not _is_gzip(path):
-        _refuse_wide(path, options)
+        refuse_utf16(path, options)
     start = bytearray()
     examined = 0
     with path.open("rb") as file:
@@ -224,30 +263,15 @@ def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]
     return bytes(start), None
 
 
-def _refuse_wide(path: Path, options: SnapshotOptions) -> None:
-    """Raises ``FatalError`` for UTF-16 that the settings do not name."""
-    if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
-        return
-    with path.open("rb") as file:
-        first = file.read(_FIRST)
-    high, low = first[1::2].count(0), first[::2].count(0)
-    pairs = len(first) // 2
-    name = None
-    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        name = "utf-16"
-    elif pairs >= _LEAST_PAIRS and high == pairs and not low:
-        name = "utf-16-le"
-    elif pairs >= _LEAST_PAIRS and low >= pairs and not high:
-        name = "utf-16-be"
-    if name is not None:
-        raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')
-
-
-def by_position(split: Split, options: SnapshotOptions, columns: ExpectedColumns) -> bool:
+def by_position(
+    split: Split[FileRange], options: SnapshotOptions, columns: ExpectedColumns
+) -> bool:
     """Tests whether the columns of a split's file have no names."""
-    if split.kind == "csv":
-        return not header(split.path, options, columns).named
-    return split.kind == "parquet" and options.header == "no"
+    match split.payload:
+        case RowGroups():
+            return options.header == "no"
+        case TextRange(kind):
+            return kind == "csv" and not header(split.path, options, columns).named
 
 
 def _kind(suffixes: list[str]) -> Kind | None:
@@ -256,23 +280,30 @@ def _kind(suffixes: list[str]) -> Kind | None:
 
 def _cut(
     path: Path, options: SnapshotOptions, columns: ExpectedColumns, target: int
-) -> list[Split]:
-    kind = cast(Kind, kind_of(path))
-    length = path.stat().st_size
-    name = str(path)
+) -> list[Split[FileRange]]:
+    kind, name = kind_of(path), str(path)
+    assert kind is not None  # ``files`` found it
     if kind == "parquet":
+        length = path.stat().st_size
         groups = parquet.row_groups(name, columns, options, target)
-        return [Split(name, kind, a, b, first, size, length) for a, b, first, size in groups]
+        return [Split(name, size, length, RowGroups(a, b, row)) for a, b, row, size in groups]
     if kind == "csv":
         header(name, options, columns)
     if kind == "jsonl":
         _check_keys(path, options, columns)
+    return list(_cut_text(path, kind, options, target))
+
+
+def _cut_text(
+    path: Path, kind: TextKind, options: SnapshotOptions, target: int
+) -> list[Split[TextRange]]:
+    name, length = str(path), path.stat().st_size
     whole = _is_gzip(path) or not splits_at_lf(options)
     if whole or (kind == "csv" and options.holds_line_breaks):
-        return [Split(name, kind, 0, length, 1, length, length)]
+        return [Split(name, length, length, TextRange(kind, 0, length, 1))]
     return [
-        Split(name, kind, a, b, first, b - a, length)
-        for a, b, first in _lines(path, max(target, options.block_size))
+        Split(name, b - a, length, TextRange(kind, a, b, line))
+        for a, b, line in _lines(path, max(target, options.block_size))
     ]
 
 
@@ -326,14 +357,14 @@ def _is_gzip(path: Path) -> bool:
     return path.suffix.lower() == ".gz"
 
 
-def blocks(split: Split, options: SnapshotOptions) -> Iterator[bytes | Tail]:
-    """Yields the text of a split."""
-    with Path(split.path).open("rb") as file:
-        file.seek(split.start)
+def blocks(path: str, lines: TextRange, options: SnapshotOptions) -> Iterator[bytes | Tail]:
+    """Yields the text of a range."""
+    with Path(path).open("rb") as file:
+        file.seek(lines.start)
         yield from text_blocks(
             file,
-            split.stop - split.start,
+            lines.stop - lines.start,
             options,
-            begins=split.start == 0,
-            packed=_is_gzip(Path(split.path)),
+            begins=lines.start == 0,
+            packed=_is_gzip(Path(path)),
         )

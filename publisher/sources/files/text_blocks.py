@@ -5,13 +5,19 @@ from __future__ import annotations
 import codecs
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from publisher.errors import FatalError
 from publisher.sources.files.options import SnapshotOptions
 
 BOM = codecs.BOM_UTF8
 _GZIP = 31  # zlib: with the header and checksum of gzip
 _PACKED_BLOCK = 1 << 14
+_FIRST = 64
+"""Bytes of a text file that are checked for UTF-16."""
+_LEAST_PAIRS = 8
+"""Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
 
 
 class Tail(NamedTuple):
@@ -122,3 +128,22 @@ def readable(raw: bytes, limit: int = 1 << 20) -> str:
     r"""Shows bytes as text: bytes that are not UTF-8 as ``\xNN``, truncated after ``limit`` bytes."""
     text = raw[:limit].decode("utf-8", "backslashreplace")
     return text if len(raw) <= limit else f"{text}… ({len(raw)} bytes)"
+
+
+def refuse_utf16(path: Path, options: SnapshotOptions) -> None:
+    """Raises ``FatalError`` for UTF-16 that the settings do not name."""
+    if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
+        return
+    with path.open("rb") as file:
+        first = file.read(_FIRST)
+    high, low = first[1::2].count(0), first[::2].count(0)
+    pairs = len(first) // 2
+    name = None
+    if first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    elif pairs >= _LEAST_PAIRS and high == pairs and not low:
+        name = "utf-16-le"
+    elif pairs >= _LEAST_PAIRS and low >= pairs and not high:
+        name = "utf-16-be"
+    if name is not None:
+        raise FatalError(f'{path} is text in UTF-16: set encoding = "{name}"')

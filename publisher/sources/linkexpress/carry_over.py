@@ -10,19 +10,16 @@ of a record with which a file was cut, if the next file has the record completel
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from publisher.journal.durable import read_versioned
-from publisher.sources.columns.byte_areas import Offsets
-from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
+from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin, first_position
 
 _INDEX = "held.json"
 FORMAT = 3
@@ -32,63 +29,6 @@ _COPY_BYTES = 1 << 22
 
 Ranges = Sequence[tuple[int, int]]
 """First byte and byte after the last of consecutive records."""
-
-
-@dataclass(frozen=True, slots=True)
-class SplitOrigin:
-    """The file after which records of a split are named, and the transaction that the split continues."""
-
-    shift: int = 0
-    """Added to an offset to give that in the named file."""
-    since: str | None = None
-    """The transaction that continues at its beginning, as the position of its first record."""
-    rejected: str = ""
-    """The reason why that transaction is rejected: an earlier run has rejected a record of it."""
-    refused: tuple[str, ...] = ()
-    """Files all of whose records were rejected: once they are read again, the transaction is not rejected."""
-    gaps: tuple[tuple[int, int], ...] = ()
-    """Offsets after which bytes were left out, and the shift from there on."""
-
-    def named_offset(self, offset: int) -> int:
-        """The offset of a byte in the named file."""
-        return int(self.named_offsets(np.array([offset], np.int64))[0])
-
-    def named_offsets(self, offsets: Offsets) -> Offsets:
-        """The offsets of bytes in the named file."""
-        if not self.gaps:
-            return offsets + self.shift
-        begins, shifts = self._shifts
-        return offsets + shifts[np.searchsorted(begins, offsets, side="right")]
-
-    def own_offset(self, named: int) -> int | None:
-        """The inverse of ``named_offset``; ``None`` for bytes that were left out."""
-        begins, shifts = self._shifts
-        number = int(np.searchsorted(begins + shifts[1:], named, side="right"))
-        offset = named - int(shifts[number])
-        return offset if number == len(begins) or offset < begins[number] else None
-
-    @property
-    def _shifts(self) -> tuple[Offsets, Offsets]:
-        begins = np.array([at for at, _ in self.gaps], np.int64)
-        return begins, np.array([self.shift, *(shift for _, shift in self.gaps)], np.int64)
-
-    @property
-    def text(self) -> str:
-        """JSON text for a split; empty for the default."""
-        return "" if self == SplitOrigin() else json.dumps(asdict(self))
-
-    @classmethod
-    def of(cls, text: str) -> SplitOrigin:
-        """The inverse of ``text``."""
-        return cls.from_plain(json.loads(text)) if text else cls()
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> SplitOrigin:
-        """Builds an origin from the values of JSON."""
-        gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
-        rejected = str(plain.get("rejected", ""))
-        refused = tuple(plain.get("refused", ()))
-        return cls(int(plain["shift"]), plain.get("since"), rejected, refused, gaps)
 
 
 class HeldTail(NamedTuple):
@@ -159,7 +99,7 @@ def read_held_parts(folder: Path | None) -> list[InputPart]:
 
 
 def write_held_parts(
-    folder: Path, held: Iterable[Split], tail_of: Callable[[Split], HeldTail]
+    folder: Path, held: Iterable[ExtractSplit], tail_of: Callable[[ExtractSplit], HeldTail]
 ) -> None:
     """Writes the held records of splits for the next run.
 
@@ -189,7 +129,7 @@ def write_held_parts(
                 "refused": refused,
                 "cut": cut.hex() if is_one else "",
                 "gaps": origin.gaps,
-                "form": replace(ExtractFileForm.of(split.kind), state=state).text,
+                "form": replace(split.payload.form, state=state).text,
             }
         )
     if entries:
@@ -197,11 +137,11 @@ def write_held_parts(
         (folder / _INDEX).write_text(index, encoding="utf-8")
 
 
-def _refused_files(tails: Sequence[tuple[Split, HeldTail]]) -> list[str]:
+def _refused_files(tails: Sequence[tuple[ExtractSplit, HeldTail]]) -> list[str]:
     """The refused files for which a transaction is rejected; none if it is rejected for others, too."""
     files: list[str] = []
     for split, tail in tails:
-        before = SplitOrigin.of(split.found)
+        before = split.payload.origin
         if before.rejected and not before.refused:
             return []
         files += before.refused
@@ -212,7 +152,7 @@ def _refused_files(tails: Sequence[tuple[Split, HeldTail]]) -> list[str]:
     return sorted(set(files))
 
 
-def _copy(split: Split, ranges: Ranges, target: Path) -> None:
+def _copy(split: ExtractSplit, ranges: Ranges, target: Path) -> None:
     data = map_file(split.path, split.length)
     with target.open("wb") as file:
         for start, stop in ranges:
@@ -220,9 +160,9 @@ def _copy(split: Split, ranges: Ranges, target: Path) -> None:
                 data[at : min(at + _COPY_BYTES, stop)].tofile(file)
 
 
-def _origin_of_copy(split: Split, ranges: Ranges) -> SplitOrigin:
+def _origin_of_copy(split: ExtractSplit, ranges: Ranges) -> SplitOrigin:
     """The origin of a file into which ranges of a split were copied one after the other."""
-    origin, at = SplitOrigin.of(split.found), 0
+    origin, at = split.payload.origin, 0
     shifts: list[tuple[int, int]] = []
     before = [gap for gap, _ in origin.gaps]
     for start, stop in ranges:
@@ -230,35 +170,5 @@ def _origin_of_copy(split: Split, ranges: Ranges) -> SplitOrigin:
         for first, last in pairwise(cuts):
             shifts.append((at, origin.named_offset(first) - at))
             at += last - first
-    since = origin.since or f"{Path(split.path).name}:{origin.named_offset(split.start)}"
+    since = origin.since or first_position(split)
     return SplitOrigin(shifts[0][1] if shifts else 0, since, gaps=tuple(shifts[1:]))
-
-
-def join_transactions(splits: Sequence[Split]) -> list[Split]:
-    """Joins transactions of a group's differences that continue in the next file.
-
-    Each file comes with a held tail; afterwards only the records behind the last commit record of all are
-    held.
-    """
-    ends = [
-        split for split in splits if split.size and ExtractFileForm.of(split.kind).state != "held"
-    ]
-    last = splits.index(ends[-1]) if ends else -1
-    joined: list[Split] = []
-    since: str | None = None  # splits that an earlier run has held know it themselves
-    rejected = ""
-    refused: tuple[str, ...] = ()
-    for number, split in enumerate(splits):
-        form, origin = ExtractFileForm.of(split.kind), SplitOrigin.of(split.found)
-        is_tail = form.state == "held"
-        if is_tail and number < last:
-            form = replace(form, state="tail")
-        since, rejected = since or origin.since, rejected or origin.rejected
-        refused = refused or origin.refused
-        origin = replace(origin, since=since, rejected=rejected, refused=refused)
-        joined.append(replace(split, kind=form.text, found=origin.text))
-        if is_tail:
-            since = since or f"{Path(split.path).name}:{origin.named_offset(split.start)}"
-        elif split.size:
-            since, rejected, refused = None, "", ()
-    return joined

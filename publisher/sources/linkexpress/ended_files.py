@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from publisher.journal.durable import read_versioned
-from publisher.sources.files.file_splits import Split
-from publisher.sources.linkexpress.carry_over import InputPart, SplitOrigin
-from publisher.sources.linkexpress.file_probe import ExtractFileForm
+from publisher.sources.linkexpress.carry_over import InputPart
+from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin
 
 _INDEX = "ended.json"
 FORMAT = 1
@@ -71,23 +70,27 @@ def write_ended_files(folder: Path, ended: Iterable[EndedFile]) -> None:
         (folder / _INDEX).write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 
 
-def find_ended_files(splits: Sequence[Split], refused: Sequence[bool]) -> Iterator[EndedFile]:
+def find_ended_files(
+    splits: Sequence[ExtractSplit], refused: Sequence[bool]
+) -> Iterator[EndedFile]:
     """Yields the files among the refused splits of a run of which a transaction ended."""
-    by_path: dict[str, list[Split]] = {}
+    by_path: dict[str, list[ExtractSplit]] = {}
     for split, is_refused in zip(splits, refused, strict=True):
         if is_refused and split.size:
             by_path.setdefault(str(Path(split.path).resolve()), []).append(split)
     for path, own in by_path.items():
-        begins, ends = (ExtractFileForm.of(own[place].kind).state for place in (0, -1))
-        continues = SplitOrigin.of(own[0].found).since is not None
-        ended = EndedFile(path, continues and begins != "held", ends == "tail")
+        begin, end = own[0].payload, own[-1].payload
+        continues = begin.origin.since is not None and not begin.is_held
+        ended = EndedFile(path, continues, end.form.state == "tail")
         if ended.first or ended.last:
             yield ended
 
 
-def find_ended_earlier(held: Iterable[InputPart], splits: Sequence[Split]) -> Iterator[EndedFile]:
+def find_ended_earlier(
+    held: Iterable[InputPart], splits: Sequence[ExtractSplit]
+) -> Iterator[EndedFile]:
     """Yields files that an earlier run has refused if the held records after them are held no longer."""
-    tails = {split.path for split in splits if ExtractFileForm.of(split.kind).state == "held"}
+    tails = {split.path for split in splits if split.payload.is_held}
     for part in held:
         for path in part.origin.refused if str(part.path) not in tails else ():
             began_here = (part.origin.since or "").startswith(f"{Path(path).name}:")
@@ -102,16 +105,16 @@ def drop_own_rejects(held: Iterable[InputPart], again: Iterable[EndedFile]) -> I
             yield part
 
 
-def reject_ended(splits: Sequence[Split], ended: EndedFile) -> list[Split]:
+def reject_ended(splits: Sequence[ExtractSplit], ended: EndedFile) -> list[ExtractSplit]:
     """Rejects the transactions of a file that ended without it."""
     closed = []
     for split in splits:
-        form, found, kind = ExtractFileForm.of(split.kind), split.found, split.kind
-        is_last = ended.last and form.state == "held"
-        if is_last or (ended.first and split.start == 0):
-            since = f"{Path(split.path).name}:{split.start}"
-            found = SplitOrigin(since=since, rejected=_WHY).text
+        part = split.payload
+        is_last = ended.last and part.is_held
+        if is_last or (ended.first and part.start == 0):
+            since = f"{Path(split.path).name}:{part.start}"
+            part = replace(part, origin=SplitOrigin(since=since, rejected=_WHY))
         if is_last:
-            kind = replace(form, state="tail").text
-        closed.append(replace(split, kind=kind, found=found))
+            part = replace(part, form=replace(part.form, state="tail"))
+        closed.append(split.with_payload(part))
     return closed

@@ -64,7 +64,7 @@ class ExtractFileForm:
 
     @property
     def text(self) -> str:
-        """The text for a split."""
+        """The text in the index of held files."""
         return f"{self.order} {self.logtype or 'declared'} {self.state}"
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from publisher.sources.format import Format
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.source import Linkexpress
+from publisher.sources.linkexpress.splits import ExtractSplit
 
 LINKEXPRESS = Format(
     name="linkexpress",
@@ -12,4 +13,5 @@ LINKEXPRESS = Format(
     position_text="FILE:OFFSET",
     options=LinkexpressOptions,
     source=Linkexpress,
+    split=ExtractSplit,
 )

@@ -25,9 +25,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress.carry_over import (
     HeldTail,
     InputPart,
-    SplitOrigin,
     accept_completed,
-    join_transactions,
     read_held_parts,
     write_held_parts,
 )
@@ -41,11 +39,13 @@ from publisher.sources.linkexpress.ended_files import (
     write_ended_files,
 )
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
+from publisher.sources.linkexpress.framing import RecordFramer
 from publisher.sources.linkexpress.headers import MARK
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import raw_text
+from publisher.sources.linkexpress.splits import ExtractPart, ExtractSplit, join_transactions
 from publisher.sources.linkexpress.to_changes import LinkexpressChangeBuilder
 
 
@@ -85,7 +85,7 @@ class Linkexpress(Source):
         """The files in paths, with any suffix; no two with the same name."""
         return file_splits.every_file(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[ExtractSplit]:
         """The parts that tasks read.  Raises ``FatalError`` if a file as a whole does not fit."""
         return self._split(self._new_parts(paths), wanted)
 
@@ -106,24 +106,25 @@ class Linkexpress(Source):
         accepted = accept_completed(before, new)
         accepted = list(drop_own_rejects(accepted, [ended[path] for path in again]))
         splits = self._split([*accepted, *new], context.wanted, ended)
-        held = [split for split in splits if ExtractFileForm.of(split.kind).state == "held"]
+        held = [split for split in splits if split.payload.is_held]
         if before or held or ended:
             write_held_parts(carry_over.after, held, self._read_tail)
             more = find_ended_earlier(accepted, splits)
             write_ended_files(carry_over.after, [*ended.values(), *more])
         return PreparedSource(self, tuple(splits))
 
-    def forget(self, splits: Sequence[Split], refused: Sequence[bool], folder: Path) -> None:
+    def forget(self, splits: Sequence[ExtractSplit], refused: Sequence[bool], folder: Path) -> None:
         """Remembers the refused files of which a transaction ended, instead."""
         if self._in_transactions:
             write_ended_files(folder, find_ended_files(splits, refused))
 
-    def _read_tail(self, split: Split) -> HeldTail:
+    def _read_tail(self, split: ExtractSplit) -> HeldTail:
         """Reads a tail, as a task does later, to find the records that are held."""
         # with kinds of key columns that only the job knows, the task may still reject one of them
         ctx = Context(0, 1, JobCatalogue(()))
+        part = split.payload
         ranks = [np.zeros(0, np.int64)]
-        rejected = SplitOrigin.of(split.found).rejected
+        rejected = part.origin.rejected
         rejects: list[dict[str, Any]] = []
         for batch in self.read(split, 0, ctx):
             outcomes = np.asarray(batch["outcome"].fill_null(0))
@@ -135,32 +136,30 @@ class Linkexpress(Source):
             first = min(rejects, key=lambda reject: int(reject["rank"]))
             rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
             cut = self._cut_record(split, first["rank"]) if len(rejects) == 1 else b""
-        offsets = np.concatenate(ranks) - split.first + split.start
-        data = map_file(split.path, split.length)
+        offsets = np.concatenate(ranks) - part.first + part.start
         ranges: list[tuple[int, int]] = []
-        for block in build_framer(
-            self.options, data, ExtractFileForm.of(split.kind), split.stop
-        ).blocks(split.start):
+        for block in self._framer(split).blocks(part.start):
             chosen = np.isin(block.offsets, offsets)
             begins, ends = block.offsets[chosen], (block.offsets + block.lengths)[chosen]
             for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
                 continues = ranges and ranges[-1][1] == start
                 ranges.append((ranges.pop()[0] if continues else start, stop))
-        is_whole = split.start == 0 and split.stop == split.length
+        is_whole = part.start == 0 and part.stop == split.length
         return HeldTail(ranges, rejected, cut, is_whole and bool(rejects) and not ranges)
 
-    def _cut_record(self, split: Split, rank: int) -> bytes:
+    def _cut_record(self, split: ExtractSplit, rank: int) -> bytes:
         """The beginning of a record with which the file ends; empty if it is little more than a header."""
-        data = map_file(split.path, split.length)
-        at = rank - split.first + split.start
-        size = int(
-            build_framer(self.options, data, ExtractFileForm.of(split.kind), split.stop)
-            .one(at)
-            .lengths[0]
-        )
-        if at + size < split.length or size < 2 * form_of(self.options).size:
+        framer = self._framer(split)
+        at = rank - split.payload.first + split.payload.start
+        size = int(framer.one(at).lengths[0])
+        if at + size < split.length or size < 2 * framer.form.size:
             return b""
-        return data[at : at + size].tobytes()
+        return framer.data[at : at + size].tobytes()
+
+    def _framer(self, split: ExtractSplit) -> RecordFramer:
+        """The framer of a split.  Raises ``FatalError`` if its file has changed."""
+        data = map_file(split.path, split.length)
+        return build_framer(self.options, data, split.payload.form, split.payload.stop)
 
     @property
     def _in_transactions(self) -> bool:
@@ -175,19 +174,19 @@ class Linkexpress(Source):
         parts: Sequence[InputPart],
         wanted: int,
         ended: Mapping[str, EndedFile] = MappingProxyType({}),
-    ) -> list[Split]:
+    ) -> list[ExtractSplit]:
         target = max(1, sum(part.size for part in parts) // max(1, wanted))
-        splits: list[Split] = []
-        apart: list[Split] = []
+        splits: list[ExtractSplit] = []
+        apart: list[ExtractSplit] = []
         before = 0
         for part in parts:
-            path, size, origin = str(part.path), part.size, part.origin.text
+            path, size = str(part.path), part.size
             data = map_file(path, size)
             known = part.known or recognise_file(self.options, data, path)
-            own = [
-                Split(path, form.text, start, stop, before + start + 1, stop - start, size, origin)
-                for start, stop, form in self._cut(data, known, target)
-            ]
+            own: list[ExtractSplit] = []
+            for start, stop, form in self._cut(data, known, target):
+                payload = ExtractPart(start, stop, before + start + 1, form, part.origin)
+                own.append(Split(path, stop - start, size, payload))
             before += size + 1
             rejects = ended.get(str(part.path.resolve()))
             if rejects is None:
@@ -242,23 +241,20 @@ class Linkexpress(Source):
         if committed < size:
             yield _FilePart(committed, size, ExtractFileForm(known.order, known.logtype, "held"))
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: ExtractSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Batches of ``RECORD_SCHEMA``, the tally last."""
-        data = map_file(split.path, split.length)
-        known = ExtractFileForm.of(split.kind)
+        part, finder = split.payload, self._framer(split)
         place = Place(ctx.source, number, split.path, ctx.lanes)
-        base = split.first - split.start - 1
         case, schema = self.options.identifier_case, self.options.schema
         names = tuple(
             ExtractedTableNames.of_table(table, schema, ctx.catalogue, case)
             for table in self.options.tables
         )
-        finder = build_framer(self.options, data, known, split.stop)
-        if split.start and finder.form.has_length:
-            head = finder.heads(np.array([split.start], np.int64))
-            if known.state == "whole" and not head.good[0]:
+        if part.start and finder.form.has_length:
+            head = finder.heads(np.array([part.start], np.int64))
+            if part.form.state == "whole" and not head.good[0]:
                 raise FatalError(
-                    f"{split.path} has no record at byte {split.start} any more; it has changed since the run"
+                    f"{split.path} has no record at byte {part.start} any more; it has changed since the run"
                     " began: start again"
                 )
         builder = LinkexpressChangeBuilder(
@@ -266,15 +262,15 @@ class Linkexpress(Source):
             self.options,
             finder,
             names,
-            base,
-            held=known.state == "held",
-            no_rows=known.state == "no-rows",
-            origin=SplitOrigin.of(split.found),
+            base=part.first - part.start - 1,
+            held=part.is_held,
+            no_rows=part.form.state == "no-rows",
+            origin=part.origin,
         )
         if builder.no_rows and not finder.form.has_length:
             yield from builder.empty_extract()
             return
-        yield from builder.batches(finder.blocks(split.start), split.start)
+        yield from builder.batches(finder.blocks(part.start), part.start)
 
     def position_text(self, position: Position) -> str:
         """``FILE:OFFSET``."""
@@ -287,15 +283,14 @@ class Linkexpress(Source):
             raise UsageError(f"{text!r} is not a position of an extract file; write FILE:OFFSET")
         return Position(part, int(offset), 0, 0)
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: ExtractSplit, row: int) -> str | None:
         """Reads the record at an offset again, as JSON text with its bytes in hex."""
-        offset = SplitOrigin.of(split.found).own_offset(row)
-        if offset is None or not split.start <= offset < split.stop:
+        part = split.payload
+        offset = part.origin.own_offset(row)
+        if offset is None or not part.start <= offset < part.stop:
             return None
-        data = map_file(split.path, split.length)
-        known = ExtractFileForm.of(split.kind)
-        if known.state == "no-rows" and not form_of(self.options).has_length:
-            return raw_text(data, 0, len(data), row)
-        finder = build_framer(self.options, data, known, split.stop)
+        finder = self._framer(split)
+        if part.form.state == "no-rows" and not finder.form.has_length:
+            return raw_text(finder.data, 0, len(finder.data), row)
         block = finder.one(offset)
-        return raw_text(data, offset, int(block.lengths[0]), row)
+        return raw_text(finder.data, offset, int(block.lengths[0]), row)

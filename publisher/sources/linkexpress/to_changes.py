@@ -28,7 +28,6 @@ from publisher.sources.columns.byte_texts import TextColumn
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
 from publisher.sources.columns.row_images import marked_names, marked_values
-from publisher.sources.linkexpress.carry_over import SplitOrigin
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
@@ -43,6 +42,7 @@ from publisher.sources.linkexpress.reject_messages import (
     raw_text,
     wrong_item,
 )
+from publisher.sources.linkexpress.splits import SplitOrigin
 
 SNAPSHOT = "snapshot"
 """Transaction of the rows of full extracts."""

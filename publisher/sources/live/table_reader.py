@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ BATCH_BYTES = 8 << 20
 _ROWS_AT_ONCE = 64
 """Rows of other databases that are fetched together: few, so that values of 1 MB fit memory."""
 
+Payload_co = TypeVar("Payload_co", covariant=True)
 TextOf = Callable[[Any], str | None]
 
 
@@ -50,19 +51,19 @@ class LiveTable:
 
 
 @dataclass(frozen=True, slots=True)
-class TableSplit:
+class TableSplit(Generic[Payload_co]):
     """A part of a table that one task reads: rows whose ordering column is in [low, high)."""
 
     number: int
     snapshot: str | None = None
     low: int | None = None
     high: int | None = None
-    found: str = ""
-    """Facts of the format about the table as a whole, as JSON text."""
     span: Span | None = None
     """Only these rows."""
     notes: tuple[str, ...] = ()
     """For operators: rows that came late, rows that wait."""
+    payload: Payload_co = None  # type: ignore[assignment]
+    """Facts about the table as a whole, as those of ``Split``: a type of the format."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
@@ -74,7 +75,9 @@ def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
 
 
 @contextmanager
-def moment(database: Database, table: LiveTable, tasks: int) -> Iterator[tuple[TableSplit, ...]]:
+def moment(
+    database: Database, table: LiveTable, tasks: int
+) -> Iterator[tuple[TableSplit[None], ...]]:
     """Yields at most ``tasks`` splits that all see the table as it is now, while the context is open.
 
     Raises ``FatalError`` if the table cannot be read like this, ``UnreachableError``.
@@ -111,7 +114,7 @@ def ranges(ends: tuple[int, int] | None, tasks: int) -> list[tuple[int | None, i
 def read(
     database: Database,
     table: LiveTable,
-    split: TableSplit,
+    split: TableSplit[object],
     text_of: TextOf,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[Frame]:
@@ -146,7 +149,7 @@ def read(
 
 
 def measure_extent(
-    database: Database, table: LiveTable, split: TableSplit, form: str, mark: str | None
+    database: Database, table: LiveTable, split: TableSplit[object], form: str, mark: str | None
 ) -> TableExtent:
     """Measures the table in the moment of a split, by the values of ``sorted_by`` of a given form.
 
@@ -161,7 +164,10 @@ def measure_extent(
 
 
 def ask(
-    database: Database, table: LiveTable, split: TableSplit, statement: Select[*tuple[Any, ...]]
+    database: Database,
+    table: LiveTable,
+    split: TableSplit[object],
+    statement: Select[*tuple[Any, ...]],
 ) -> Sequence[Sequence[Any]]:
     """Answers a small query about a table in the moment of a split.
 

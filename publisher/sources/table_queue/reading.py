@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,8 +13,8 @@ import pyarrow as pa
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_names import list_files
-from publisher.sources.files.file_splits import Split
-from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
+from publisher.sources.files.file_splits import Split, TextRange
+from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
     read_bulk_blocks,
@@ -26,7 +27,8 @@ from publisher.sources.table_queue.json_calls import read_json_blocks
 from publisher.sources.table_queue.layout import dirr_out
 from publisher.sources.table_queue.options import TableQueueOptions
 
-Form = Literal["jsonl", "bulk", "raw"]
+BinaryForm = Literal["bulk", "raw"]
+Form = Literal[BinaryForm, "jsonl"]
 
 SUFFIXES: dict[str, Form] = {
     ".jsonl": "jsonl",
@@ -38,7 +40,19 @@ SUFFIXES: dict[str, Form] = {
 """Form of a file by the suffix of its name; JSON lines may be compressed (``.gz``)."""
 
 _TEXT = SnapshotOptions(max_record=1 << 20)
-_NO_COLUMNS = ExpectedColumns(())
+
+
+@dataclass(frozen=True, slots=True)
+class CallRange:
+    """Bytes of a binary file, which begin and end with whole calls."""
+
+    form: BinaryForm
+    start: int
+    stop: int
+    """The byte after the last one."""
+
+
+SampleSplit = Split[TextRange | CallRange]
 
 
 def form_of(path: Path) -> Form | None:
@@ -73,7 +87,7 @@ def sample_splits(
     options: TableQueueOptions,
     wanted: int,
     reading: SnapshotOptions = _TEXT,
-) -> list[Split]:
+) -> list[SampleSplit]:
     """Divides files into about ``wanted`` splits or more, in the order of the files.
 
     Raises ``FatalError`` if a file has not the form that its name says.
@@ -84,11 +98,11 @@ def sample_splits(
 
 def _cut(
     path: Path, options: TableQueueOptions, target: int, reading: SnapshotOptions
-) -> Iterator[Split]:
+) -> Iterator[SampleSplit]:
     length, form = path.stat().st_size, form_of(path)
     assert form is not None
     if form == "jsonl":
-        yield from file_splits.splits([path], reading, _NO_COLUMNS, max(1, length // target))
+        yield from file_splits.json_splits(path, reading, max(1, length // target))
         return
     if not length:
         return
@@ -97,11 +111,11 @@ def _cut(
     step = -(-target // stride) * stride
     for at in range(start, length, step):
         stop = min(at + step, length)
-        yield Split(str(path), form, at, stop, at, stop - at, length)
+        yield Split(str(path), stop - at, length, CallRange(form, at, stop))
 
 
 def read_samples(
-    split: Split, options: TableQueueOptions, reading: SnapshotOptions = _TEXT
+    split: SampleSplit, options: TableQueueOptions, reading: SnapshotOptions = _TEXT
 ) -> Iterator[pa.RecordBatch]:
     """Reads batches of ``SAMPLE_SCHEMA`` with every call of the split.
 
@@ -116,11 +130,15 @@ def read_samples(
             yield batch
 
 
-def _blocks(split: Split, record_bytes: int, reading: SnapshotOptions) -> Iterator[SampleBlock]:
+def _blocks(
+    split: SampleSplit, record_bytes: int, reading: SnapshotOptions
+) -> Iterator[SampleBlock]:
     path = Path(split.path)
-    if split.kind == "bulk":
-        return read_bulk_blocks(path, split.start, split.stop, read_header(path))
-    if split.kind == "raw":
-        return read_raw_blocks(path, split.start, split.stop, record_bytes)
-    texts = file_splits.blocks(split, reading)
-    return read_json_blocks(texts, split.first, reading.max_record, record_bytes)
+    match split.payload:
+        case CallRange(form, start, stop):
+            if form == "bulk":
+                return read_bulk_blocks(path, start, stop, read_header(path))
+            return read_raw_blocks(path, start, stop, record_bytes)
+        case TextRange() as lines:
+            texts = file_splits.blocks(split.path, lines, reading)
+            return read_json_blocks(texts, lines.first, reading.max_record, record_bytes)

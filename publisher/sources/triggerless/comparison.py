@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from publisher.database import DatabaseOptions
 from publisher.model.plain import restore
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules
@@ -45,8 +45,8 @@ class TableWork:
 
     shape: TableShape
     reading: SnapshotOptions
-    now: tuple[Split | TableSplit, ...]
-    before: tuple[Split, ...]
+    now: tuple[Split[FileRange] | TableSplit[None], ...]
+    before: tuple[Split[FileRange], ...]
     """Splits of an earlier snapshot, used while no state is known."""
     known: KnownFiles | None
     buckets: int
@@ -72,7 +72,7 @@ class SplitWork(NamedTuple):
 
     table: int
     side: Side
-    split: Split | TableSplit
+    split: Split[FileRange] | TableSplit[None]
 
 
 @dataclass(frozen=True, slots=True)

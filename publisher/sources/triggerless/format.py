@@ -9,6 +9,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
+from publisher.sources.triggerless.splits import DifferenceSplit
 
 
 def _with_absolute_paths(
@@ -28,6 +29,7 @@ TRIGGERLESS = Format(
     position_text="TABLE:COMPARISON:NUMBER",
     options=TriggerlessOptions,
     source=Triggerless,
+    split=DifferenceSplit,
     complete_options=_with_absolute_paths,
     reads_snapshots=True,
     compares=True,

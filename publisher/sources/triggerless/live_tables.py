@@ -99,7 +99,7 @@ def _count(database: Database, live: LiveTable) -> int:
 
 
 def _mean_bytes(
-    database: Database, live: LiveTable, split: TableSplit, text_of: table_reader.TextOf
+    database: Database, live: LiveTable, split: TableSplit[None], text_of: table_reader.TextOf
 ) -> float:
     """Estimates the bytes of a row as text from the first rows; 0 for an empty table."""
     frames = table_reader.read(database, live, split, text_of, _SAMPLE_BYTES)

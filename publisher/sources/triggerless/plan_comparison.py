@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import Migration
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.sources.triggerless import input_files
@@ -35,6 +34,7 @@ from publisher.sources.triggerless.comparison import (
 )
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
+from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
 from publisher.sources.triggerless.tasks import check_results
 
@@ -84,8 +84,8 @@ class TableInput:
     name: str
     shape: TableShape
     reading: SnapshotOptions
-    now: tuple[Split | TableSplit, ...]
-    before: tuple[Split, ...]
+    now: tuple[Split[FileRange] | TableSplit[None], ...]
+    before: tuple[Split[FileRange], ...]
     bytes: int
     """Approximate size of its text."""
     live: LiveTable | None = None
@@ -250,7 +250,7 @@ def finish_comparison(
     results: list[BucketResult],
     given: ComparisonContext,
     options: TriggerlessOptions,
-) -> tuple[Split, ...]:
+) -> tuple[DifferenceSplit, ...]:
     """Writes the new state after the tasks, and returns the splits of the differences.
 
     Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is
@@ -267,7 +267,7 @@ def finish_comparison(
     target = Path(comparison.target)
     _remove_others(target / FOUND, {result.found for result in results})
     _remove_others(target / KNOWN, {result.known for result in results if result.known})
-    splits: list[Split] = []
+    splits: list[DifferenceSplit] = []
     tables: dict[str, Mapping[str, Any]] = {}
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
@@ -300,7 +300,7 @@ def _refuse_many_deletes(
 
 def difference_splits(
     table: TableWork, results: Sequence[BucketResult], given: ComparisonContext
-) -> list[Split]:
+) -> list[DifferenceSplit]:
     """Divides the differences of a table, in the order of hashes, into splits of some buckets each."""
     buckets = max(1, -(-len(results) // given.wanted))
     splits = []
@@ -309,21 +309,20 @@ def difference_splits(
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
         shape = table.shape
-        payload = {
-            "table": [shape.source_name, shape.schema, shape.table],
-            "generation": table.generation,
-            "files": [result.found for result in part],
-            "unchanged": counts.unchanged,
-            "baseline": counts.baseline,
-            "read": counts.read + counts.vanished + sum(result.unreadable for result in part),
-        }
-        rows = sum(result.found_rows for result in part)
-        paths = [given.target / FOUND / result.found for result in part]
-        size = sum(path.stat().st_size for path in paths)
-        text = json.dumps(payload, ensure_ascii=False)
-        stop = start + len(part)
-        splits.append(Split(folder, "found", start, stop, number, size, size, text))
-        number += rows
+        differences = FoundDifferences(
+            shape.source_name,
+            shape.schema,
+            shape.table,
+            table.generation,
+            files=tuple(result.found for result in part),
+            first=number,
+            unchanged=counts.unchanged,
+            baseline=counts.baseline,
+            read=counts.read + counts.vanished + sum(result.unreadable for result in part),
+        )
+        size = sum((given.target / FOUND / result.found).stat().st_size for result in part)
+        splits.append(Split(folder, size, size, differences))
+        number += sum(result.found_rows for result in part)
     return splits
 
 

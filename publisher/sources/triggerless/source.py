@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -56,6 +55,7 @@ from publisher.sources.triggerless.plan_comparison import (
     file_inputs,
     finish_comparison,
 )
+from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
 from publisher.sources.triggerless.tasks import run_comparison
 from publisher.xds.values import text_of
 
@@ -87,12 +87,12 @@ class Triggerless(ComparingSource):
         """Finds the files of the tables; their names tell their kinds."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:  # noqa: ARG002
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[None]]:  # noqa: ARG002
         """One split per table, before the comparison."""
         splits = []
         for files in input_files.by_table(self.files(paths), self.options).values():
             size = sum(path.stat().st_size for path in files)
-            splits.append(Split(str(files[0]), "table", 0, len(files), 1, size, size))
+            splits.append(Split(str(files[0]), size, size, None))
         return splits
 
     @property
@@ -230,12 +230,12 @@ class Triggerless(ComparingSource):
         source = replace(self, staged=context.staged, first_files=first_files)
         return PreparedSource(source, splits)
 
-    def file_of(self, split: Split | TableSplit) -> str:
+    def file_of(self, split: Split[Any] | TableSplit[Any]) -> str:
         """The first file of the table."""
-        assert isinstance(split, Split)
-        return self.first_files.get(json.loads(split.found)["table"][0], "")
+        payload: FoundDifferences = split.payload
+        return self.first_files.get(payload.source_name, "")
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: DifferenceSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
         reader = _DifferenceReader(split, number, ctx)
         yield from reader.batches(self._difference_batches(split))
@@ -253,12 +253,12 @@ class Triggerless(ComparingSource):
             )
         return Position(part, int(numbers[0]), int(numbers[1]), 0)
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: DifferenceSplit, row: int) -> str | None:
         """One change as JSON text; ``None`` if the differences are no longer kept."""
+        found = split.payload
         if not row:
-            payload = json.loads(split.found)
-            return as_json({reason: payload[reason] for reason in ("unchanged", "baseline")})
-        first = split.first
+            return as_json({str(reason): rows for reason, rows in found.ignored.items()})
+        first = found.first
         for differences in self._difference_batches(split):
             if row < first + differences.num_rows:
                 record = differences.slice(row - first, 1).to_pylist()[0]
@@ -267,9 +267,9 @@ class Triggerless(ComparingSource):
             first += differences.num_rows
         return None
 
-    def _difference_batches(self, split: Split) -> Iterator[pa.RecordBatch]:
+    def _difference_batches(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
         folder = Path(split.path) if self.staged is None else self.staged / FOUND
-        for name in json.loads(split.found)["files"]:
+        for name in split.payload.files:
             try:
                 with pq.ParquetFile(folder / name) as file:
                     yield from file.iter_batches(_ROWS, use_threads=False)
@@ -282,26 +282,23 @@ class Triggerless(ComparingSource):
 class _DifferenceReader:
     """Reads the differences of a table."""
 
-    def __init__(self, split: Split, number: int, ctx: Context) -> None:
-        payload = json.loads(split.found)
+    def __init__(self, split: DifferenceSplit, number: int, ctx: Context) -> None:
         self._split = split
-        self._payload: Mapping[str, Any] = payload
+        self._found = split.payload
         self._lanes = ctx.lanes
-        name, self._schema, self._table = payload["table"]
-        self._place = Place(ctx.source, number, name, ctx.lanes)
-        self._part = name
-        self._hash = table_hash(self._schema, self._table)
+        self._place = Place(ctx.source, number, self._found.source_name, ctx.lanes)
+        self._hash = table_hash(self._found.schema, self._found.table)
 
     def batches(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
-        for reason in (Reason.UNCHANGED, Reason.BASELINE):
-            if self._payload[reason]:
-                yield self._summary(reason, self._payload[reason])
-        first = self._split.first
+        for reason, rows in self._found.ignored.items():
+            if rows:
+                yield self._summary(reason, rows)
+        first = self._found.first
         for differences in found:
             yield self._records(differences, first)
             first += differences.num_rows
-        yield tally(self._place, self._payload["read"])
+        yield tally(self._place, self._found.read)
 
     def _summary(self, reason: Reason, rows: int) -> pa.RecordBatch:
         """One record for all rows that are ignored for the same reason."""
@@ -309,16 +306,16 @@ class _DifferenceReader:
             1,
             source=self._place.source,
             lane=self._place.split % self._lanes,
-            part=self._part,
+            part=self._found.source_name,
             rank=0,
-            high=self._payload["generation"],
+            high=self._found.generation,
             low=0,
             ordinal=self._place.split,
             split=self._place.split,
             row=0,
             records=rows,
-            schema=self._schema,
-            table=self._table,
+            schema=self._found.schema,
+            table=self._found.table,
             outcome=Outcome.IGNORED.value,
             reason=str(reason),
         )
@@ -330,16 +327,16 @@ class _DifferenceReader:
             count,
             source=self._place.source,
             lane=self._record_lanes(differences.column("key"), numbers),
-            part=self._part,
+            part=self._found.source_name,
             rank=numbers,
-            high=self._payload["generation"],
+            high=self._found.generation,
             low=numbers,
             ordinal=0,
             split=self._place.split,
             row=numbers,
             records=1,
-            schema=self._schema,
-            table=self._table,
+            schema=self._found.schema,
+            table=self._found.table,
             **{name: differences.column(name) for name in _DIFFERENCE_COLUMNS},
         )
 

@@ -249,7 +249,9 @@ def _all_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> It
     return _live_frames(comparison, table, work.split)
 
 
-def _live_frames(comparison: Comparison, table: TableWork, split: TableSplit) -> Iterator[Frame]:
+def _live_frames(
+    comparison: Comparison, table: TableWork, split: TableSplit[None]
+) -> Iterator[Frame]:
     assert comparison.database is not None
     assert table.live is not None
     with Database(comparison.database) as database:

@@ -49,7 +49,7 @@ def test_an_identity_is_created_once_and_differs_by_directory(tmp_path: Path) ->
     assert read_identity(tmp_path / "none") is None
 
 
-@pytest.mark.parametrize("version", [1, 99, None])
+@pytest.mark.parametrize("version", [1, 3, 99, None])
 def test_a_directory_of_another_version_is_refused(tmp_path: Path, version: int | None) -> None:
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)

@@ -191,7 +191,7 @@ def test_a_staged_file_that_vanished_is_one_clear_error(run: Run) -> None:
         run.journal.commit(manifest)
 
 
-@pytest.mark.parametrize("other", [1, 2, JOURNAL_FORMAT + 1, 999])
+@pytest.mark.parametrize("other", [1, 2, 3, JOURNAL_FORMAT + 1, 999])
 def test_a_journal_of_another_format_is_refused_with_what_to_do(run: Run, other: int) -> None:
     run.journal.commit(run.stage())
     path = run.journal.root / MANIFEST

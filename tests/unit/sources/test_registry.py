@@ -52,12 +52,12 @@ class TinySource(Source):
     ) -> list[Path]:
         return every_file(paths, may_be_none=may_be_none)
 
-    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split]:
+    def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[None]]:
         del wanted
         sizes = {path: path.stat().st_size for path in self.files(paths)}
-        return [Split(str(path), "", 0, size, 1, size, size) for path, size in sizes.items()]
+        return [Split(str(path), size, size, None) for path, size in sizes.items()]
 
-    def read(self, split: Split, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
+    def read(self, split: Split[None], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         place = Place(ctx.source, number, split.path, ctx.lanes)
         names = Names(ctx.catalogue, None, self.options.identifier_case, ctx.lanes, ctx.excludes)
         target = names.target(self.options.table)
@@ -97,7 +97,7 @@ class TinySource(Source):
             raise UsageError(f"{text!r} is not a position; write FILE:LINE")
         return Position(file, int(line), 0, 0)
 
-    def raw(self, split: Split, row: int) -> str | None:
+    def raw(self, split: Split[None], row: int) -> str | None:
         return Path(split.path).read_text().splitlines()[row - 1]
 
 
@@ -107,6 +107,7 @@ TINY = Format(
     position_text="FILE:LINE",
     options=TinyOptions,
     source=TinySource,
+    split=Split[None],
 )
 
 

@@ -23,7 +23,6 @@ from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.file_probe import (
-    QueueFileForm,
     cuts,
     index_of,
     join_indexes,
@@ -44,8 +43,9 @@ from publisher.sources.dispatch_queue.rows.rows import (
     LostRow,
     QueueRows,
 )
+from publisher.sources.dispatch_queue.splits import TextRows
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import Split
+from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 
@@ -73,13 +73,13 @@ def without_line_breaks(options: SnapshotOptions) -> SnapshotOptions:
 
 def splits(
     path: Path, options: DispatchQueueOptions, reading: SnapshotOptions, target: int
-) -> list[Split]:
+) -> list[Split[TextRows]]:
     """Divides a file into splits, none of which cuts an operation."""
     reading = without_line_breaks(reading)
     _check_text(path, reading)
     file_splits.header(str(path), reading, _COLUMNS)
     size = path.stat().st_size
-    whole = Split(str(path), "csv", 0, size, 1, size, size)
+    whole = Split(str(path), size, size, TextRange("csv", 0, size, 1))
     numbers: list[Codes] = []
     indices = []
     for frame in file_splits.frames(whole, reading, _COLUMNS):
@@ -87,9 +87,12 @@ def splits(
         numbers.append(rows.numbers)
         indices.append(index_of(rows))
     index = join_indexes(iter(indices))
-    form = QueueFileForm("text", 0, parts_reading(options, index))
-    lines = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
-    return [replace(part, kind=form.text) for part in _cut(whole, lines, target)]
+    meaning = parts_reading(options, index)
+    starts = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
+    return [
+        Split(whole.path, lines.stop - lines.start, size, TextRows(lines, meaning))
+        for lines in _cut(path, whole.payload, starts, target)
+    ]
 
 
 def _check_text(path: Path, reading: SnapshotOptions) -> None:
@@ -104,42 +107,39 @@ def _check_text(path: Path, reading: SnapshotOptions) -> None:
         )
 
 
-def _cut(split: Split, lines: Codes, target: int) -> Iterator[Split]:
-    """Cuts a split before lines that may begin a split."""
-    size = split.stop - split.start
-    if size <= target or not len(lines) or split.path.endswith(".gz"):
-        yield split
+def _cut(path: Path, whole: TextRange, starts: Codes, target: int) -> Iterator[TextRange]:
+    """Cuts a file before lines that may begin a split."""
+    if whole.stop <= target or not len(starts) or path.name.endswith(".gz"):
+        yield whole
         return
-    start, first = split.start, split.first
-    for offset, line in _offsets(split, lines, target):
-        yield replace(split, start=start, stop=offset, first=first, size=offset - start)
-        start, first = offset, line
-    yield replace(split, start=start, first=first, size=split.stop - start)
+    rest = whole
+    for offset, line in _offsets(path, whole.stop, starts, target):
+        yield replace(rest, stop=offset)
+        rest = replace(rest, start=offset, first=line)
+    yield rest
 
 
-def _offsets(split: Split, lines: Codes, target: int) -> Iterator[tuple[int, int]]:
+def _offsets(path: Path, stop: int, starts: Codes, target: int) -> Iterator[tuple[int, int]]:
     """Yields offsets and numbers of lines to cut before, about ``target`` bytes apart."""
-    start, line = split.start, split.first
-    with Path(split.path).open("rb") as file:
-        file.seek(split.start)
-        at = split.start
+    start, line, at = 0, 1, 0
+    with path.open("rb") as file:
         for text in file:
-            if at >= split.stop:
+            if at >= stop:
                 return
             if at >= start + target:
-                place = int(np.searchsorted(lines, line))
-                if place < len(lines) and lines[place] == line:
+                place = int(np.searchsorted(starts, line))
+                if place < len(starts) and starts[place] == line:
                     yield at, line
                     start = at
             at += len(text)
             line += 1
 
 
-def rows(split: Split, options: DispatchQueueOptions, reading: SnapshotOptions) -> QueueRows:
+def rows(
+    split: Split[TextRange], options: DispatchQueueOptions, reading: SnapshotOptions
+) -> QueueRows:
     """Reads the rows of a split."""
-    reading = without_line_breaks(reading)
-    as_csv = replace(split, kind="csv")
-    return _rows(file_splits.frames(as_csv, reading, _COLUMNS), options)
+    return _rows(file_splits.frames(split, without_line_breaks(reading), _COLUMNS), options)
 
 
 class _Chunk(NamedTuple):

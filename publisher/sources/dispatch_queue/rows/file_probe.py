@@ -10,7 +10,6 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
 
 import numpy as np
 
@@ -37,29 +36,6 @@ _DELIMITERS = (b",", b";", b"\t", b"|")
 _LEGAL = (1, 2, 3, 4, 5, 7, 8, 9, 10)
 _PARTS = 16
 _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueFileForm:
-    """Properties of a file beyond the settings."""
-
-    layout: Literal["binary", "text", "kept", "marks", "lost"]
-    """Kind of the file; ``kept``, ``marks`` and ``lost`` are files of an earlier run."""
-    stride: int
-    """Bytes from row to row; 0 unless binary."""
-    reading: PartsReading
-    """The meaning of LEN1 and LEN2 in operations of several rows."""
-
-    @property
-    def text(self) -> str:
-        """The form as text, for a split."""
-        return f"{self.layout} {self.stride} {self.reading}"
-
-
-def parse_file_form(text: str) -> QueueFileForm:
-    """Parses the text of a split."""
-    kind, stride, reading = text.split()
-    return QueueFileForm(kind, int(stride), reading)  # type: ignore[arg-type]
 
 
 def detect_stride(options: DispatchQueueOptions, data: Bytes, path: str) -> int:

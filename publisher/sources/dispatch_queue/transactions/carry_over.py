@@ -9,7 +9,7 @@ same name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,9 +24,10 @@ from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of
 from publisher.sources.dispatch_queue.operations import PartsReading
-from publisher.sources.dispatch_queue.rows.file_probe import QueueFileForm, index_of
+from publisher.sources.dispatch_queue.rows.file_probe import index_of
 from publisher.sources.dispatch_queue.rows.layout import INTEGERS, TEXTS
 from publisher.sources.dispatch_queue.rows.rows import Codes, Destination, QueueRows
+from publisher.sources.dispatch_queue.splits import QueueSplit, StateFile, StateRows
 from publisher.sources.dispatch_queue.transactions.facts import FACTS, FactKind
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 from publisher.sources.files.file_splits import Split
@@ -54,29 +55,37 @@ _MARK_SCHEMA = pa.schema(
 _READINGS: tuple[PartsReading, ...] = ("totals", "per-part", "unknown")
 
 
-def splits_of(before: Path) -> list[Split]:
+def splits_of(before: Path) -> list[QueueSplit]:
     """Splits of the files that the last run left."""
-    splits = []
-    forms = [
-        (MARKS, QueueFileForm("marks", 0, "unknown")),
-        (LOST, QueueFileForm("lost", 0, "unknown")),
-    ]
-    forms += [(_ROWS.format(reading), QueueFileForm("kept", 0, reading)) for reading in _READINGS]
-    for name, form in forms:
+    splits: list[QueueSplit] = []
+    files = {MARKS: StateRows(StateFile.MARKS), LOST: StateRows(StateFile.LOST_ROWS)}
+    for reading in _READINGS:
+        files[_ROWS.format(reading)] = StateRows(StateFile.OPEN_ROWS, reading)
+    for name, rows in files.items():
         path = before / name
         if path.is_file():
             if name == MARKS:
                 _read_marks(str(path))  # refuses another version before anything is read
             size = path.stat().st_size
-            splits.append(Split(str(path), form.text, 0, size, 1, size, size))
+            splits.append(Split(str(path), size, size, rows))
     return splits
 
 
-def rows_of(split: Split) -> QueueRows:
-    """Reads the stored rows.  Raises ``FatalError`` if they are unreadable."""
-    table = _read_table(split.path)
+def rows_of(path: str, file: StateFile) -> QueueRows:
+    """Reads the rows of a file that the last run left.  Raises ``FatalError`` if it is unreadable."""
+    match file:
+        case StateFile.OPEN_ROWS:
+            return _open_rows(path)
+        case StateFile.LOST_ROWS:
+            return replace(_no_rows(), lost=lost_rows_of(_read_table(path)))
+        case StateFile.MARKS:
+            return _no_rows()
+
+
+def _open_rows(path: str) -> QueueRows:
+    table = _read_table(path)
     sizes = table.column("SIZE").to_numpy().astype(np.int64)
-    data_path = Path(split.path).with_suffix(_DATA)
+    data_path = Path(path).with_suffix(_DATA)
     try:
         size = data_path.stat().st_size
         data: Bytes = np.zeros(0, np.uint8)
@@ -109,8 +118,7 @@ def _all_names(nodes: tuple[str, ...], destinations: tuple[Destination, ...]) ->
         yield from names
 
 
-def no_rows() -> QueueRows:
-    """Rows of a file without rows."""
+def _no_rows() -> QueueRows:
     nothing = np.zeros(0, np.int64)
     return QueueRows(
         numbers=nothing,
@@ -128,14 +136,9 @@ def no_rows() -> QueueRows:
     )
 
 
-def lost_rows(split: Split) -> QueueRows:
-    """Reads the lost rows of an earlier run."""
-    return replace(no_rows(), lost=lost_rows_of(_read_table(split.path)))
-
-
-def facts_of_marks(split: Split) -> pa.RecordBatch:
+def facts_of_marks(path: str) -> pa.RecordBatch:
     """Reads the marks of ended transactions as facts."""
-    table = _read_marks(split.path)
+    table = _read_marks(path)
     columns = {name: table.column(name).combine_chunks() for name in _MARK_SCHEMA.names}
     count = table.num_rows
     columns |= {
@@ -236,9 +239,12 @@ class _RowFiles(NamedTuple):
 
 
 def write_marks(
-    folder: Path, before: Split | None, fates: Fates, tables: pa.RecordBatch, most: int
+    folder: Path, before: Iterable[str], fates: Fates, tables: pa.RecordBatch, most: int
 ) -> None:
-    """Writes the marks of transactions that ended in this run or before, and the tables."""
+    """Writes the marks of transactions that ended in this run or before, and the tables.
+
+    ``before`` are the paths of the marks that the last run left.
+    """
     ended = np.flatnonzero(np.isin(fates.fate, [Fate.PUBLISH, Fate.REJECT, Fate.DROP]))
     sizes = np.diff(fates.spans)
     transaction = np.repeat(fates.transactions, sizes)[ended]
@@ -251,7 +257,7 @@ def write_marks(
     )
     named = pa.Table.from_batches([tables]).select(_MARK_SCHEMA.names)
     named = named.set_column(3, "first", pa.array([0] * len(named), pa.uint64()))
-    parts = [new, named.cast(_MARK_SCHEMA)] + ([] if before is None else [_read_marks(before.path)])
+    parts = [new, named.cast(_MARK_SCHEMA), *map(_read_marks, before)]
     whole = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
         for table in _latest(whole, most):

@@ -16,7 +16,7 @@ from publisher.model.catalogue import Catalogue, JobCatalogue, Table
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.change_table.survey import SplitPlan
+from publisher.sources.change_table.survey import PlannedRows
 from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import record, seq, write
@@ -30,12 +30,12 @@ def deletes(tmp_path: Path, mask: str) -> Path:
     return write(tmp_path / "hr.usr__ct.csv", [row | WIDE])
 
 
-def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str | None, int]:
+def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str, int] | None:
     options = ChangeTableOptions(header_columns=0, **changes)  # type: ignore[arg-type]
     with prepare_here(ChangeTable(options), [path], 1, catalogue) as prepared:
         (split,) = prepared.splits
-    found = SplitPlan.of(split.found)
-    return found.order, found.headers
+    assert isinstance(split.payload, PlannedRows)
+    return split.payload.plan.reading
 
 
 @pytest.mark.parametrize(("mask", "order"), [("000001", "msb"), ("010000", "lsb")])
@@ -136,4 +136,4 @@ def test_a_live_table_asks_the_database_for_the_key_of_its_table(tmp_path: Path)
         prepare_here(live, (), 1, catalogue_of(asked)) as prepared,
     ):
         (split,) = prepared.splits
-        assert SplitPlan.of(split.found).order == "msb"
+        assert split.payload.reading == ("msb", 0)

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError
+from publisher.model.catalogue import JobCatalogue
 from publisher.sources.change_table.source import ChangeTable
+from publisher.sources.files.file_splits import Split
+from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import change_text, options, read, seq
 
 COLUMNS = [f"c{n:02}" for n in range(1, 17)]
@@ -112,7 +115,9 @@ def test_lines_that_are_no_messages_are_rejected_as_they_are(tmp_path: Path) -> 
     source = ChangeTable(options(layout="messages"))
     found = read(path, source.options)
     assert [change_text(one) for one in found] == [("broken-record",)] * 4
-    (split,) = source.splits([path], 1)
+    with prepare_here(source, [path], 1, JobCatalogue(())) as prepared:
+        (split,) = prepared.splits
+    assert isinstance(split, Split)
     for one in found:
         assert one["raw"] == source.raw(split, int(str(one["row"])))
 
@@ -139,6 +144,8 @@ def test_a_message_without_table_or_key_costs_itself_only(tmp_path: Path) -> Non
     found = read(path, source.options)
     reasons = [change_text(one)[0] for one in sorted(found, key=lambda one: int(str(one["row"])))]
     assert reasons == [1, "table-name", "table-key", "table-name", 4]
-    (split,) = source.splits([path], 1)
+    with prepare_here(source, [path], 1, JobCatalogue(())) as prepared:
+        (split,) = prepared.splits
+    assert isinstance(split, Split)
     for one in found:
         assert one["raw"] in (None, source.raw(split, int(str(one["row"]))))

@@ -1,0 +1,116 @@
+"""The splits of extract files: where a part of a file comes from, and what it continues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from publisher.sources.columns.byte_areas import Offsets
+from publisher.sources.files.file_splits import Split
+from publisher.sources.linkexpress.file_probe import ExtractFileForm
+
+
+@dataclass(frozen=True, slots=True)
+class SplitOrigin:
+    """The file after which records of a split are named, and the transaction that the split continues."""
+
+    shift: int = 0
+    """Added to an offset to give that in the named file."""
+    since: str | None = None
+    """The transaction that continues at its beginning, as the position of its first record."""
+    rejected: str = ""
+    """The reason why that transaction is rejected: an earlier run has rejected a record of it."""
+    refused: tuple[str, ...] = ()
+    """Files all of whose records were rejected: once they are read again, the transaction is not rejected."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Offsets after which bytes were left out, and the shift from there on."""
+
+    def named_offset(self, offset: int) -> int:
+        """The offset of a byte in the named file."""
+        return int(self.named_offsets(np.array([offset], np.int64))[0])
+
+    def named_offsets(self, offsets: Offsets) -> Offsets:
+        """The offsets of bytes in the named file."""
+        if not self.gaps:
+            return offsets + self.shift
+        begins, shifts = self._shifts
+        return offsets + shifts[np.searchsorted(begins, offsets, side="right")]
+
+    def own_offset(self, named: int) -> int | None:
+        """The inverse of ``named_offset``; ``None`` for bytes that were left out."""
+        begins, shifts = self._shifts
+        number = int(np.searchsorted(begins + shifts[1:], named, side="right"))
+        offset = named - int(shifts[number])
+        return offset if number == len(begins) or offset < begins[number] else None
+
+    @property
+    def _shifts(self) -> tuple[Offsets, Offsets]:
+        begins = np.array([at for at, _ in self.gaps], np.int64)
+        return begins, np.array([self.shift, *(shift for _, shift in self.gaps)], np.int64)
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> SplitOrigin:
+        """Builds an origin from the values of JSON."""
+        gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
+        rejected = str(plain.get("rejected", ""))
+        refused = tuple(plain.get("refused", ()))
+        return cls(int(plain["shift"]), plain.get("since"), rejected, refused, gaps)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractPart:
+    """Bytes of a file that begin and end with whole records, or with transactions."""
+
+    start: int
+    stop: int
+    """The byte after the last one."""
+    first: int
+    """Rank of the first byte among those of all files."""
+    form: ExtractFileForm
+    origin: SplitOrigin = field(default_factory=SplitOrigin)
+
+    @property
+    def is_held(self) -> bool:
+        """True if no commit record follows, so that its records wait for the next run."""
+        return self.form.state == "held"
+
+
+ExtractSplit = Split[ExtractPart]
+
+
+def first_position(split: ExtractSplit) -> str:
+    """The position of the first byte of a split."""
+    part = split.payload
+    return f"{Path(split.path).name}:{part.origin.named_offset(part.start)}"
+
+
+def join_transactions(splits: Sequence[ExtractSplit]) -> list[ExtractSplit]:
+    """Joins transactions of a group's differences that continue in the next file.
+
+    Each file comes with a held tail; afterwards only the records after the last commit record of all are
+    held.
+    """
+    ends = [split for split in splits if split.size and not split.payload.is_held]
+    last = splits.index(ends[-1]) if ends else -1
+    joined: list[ExtractSplit] = []
+    since: str | None = None  # splits that an earlier run has held know it themselves
+    rejected = ""
+    refused: tuple[str, ...] = ()
+    for number, split in enumerate(splits):
+        form, origin = split.payload.form, split.payload.origin
+        is_tail = split.payload.is_held
+        if is_tail and number < last:
+            form = replace(form, state="tail")
+        since, rejected = since or origin.since, rejected or origin.rejected
+        refused = refused or origin.refused
+        origin = replace(origin, since=since, rejected=rejected, refused=refused)
+        joined.append(split.with_payload(replace(split.payload, form=form, origin=origin)))
+        if is_tail:
+            since = since or first_position(joined[-1])
+        elif split.size:
+            since, rejected, refused = None, "", ()
+    return joined

@@ -1,0 +1,35 @@
+"""The splits of compared tables: the differences that a comparison found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from publisher.model.change import Reason
+from publisher.sources.files.file_splits import Split
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDifferences:
+    """Some of the differences of a table, in files of one folder, which is the path of the split."""
+
+    source_name: str
+    """The table's name in the settings, and in positions."""
+    schema: str | None
+    table: str
+    generation: int
+    """Number of the comparison in positions."""
+    files: tuple[str, ...]
+    first: int
+    """Number of the first difference."""
+    unchanged: int
+    baseline: int
+    read: int
+    """Number of rows that were compared, those of all outcomes."""
+
+    @property
+    def ignored(self) -> dict[Reason, int]:
+        """Number of rows without a difference, by the reason why they are ignored."""
+        return {Reason.UNCHANGED: self.unchanged, Reason.BASELINE: self.baseline}
+
+
+DifferenceSplit = Split[FoundDifferences]
