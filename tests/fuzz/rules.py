@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from itertools import islice
 
 from tests.fuzz.damage import Part
 from tests.fuzz.form import Claim, Content, Form, Framing, Piece, Read
@@ -84,30 +84,38 @@ def _intact_records(
     at, before, quoted = len(head), _LF, False
     longest = max((len(piece.data) for piece in pieces), default=0)
     safe = 0
-    for part, after in zip_longest(parts, parts[1:]):
+    for place, part in enumerate(parts):
         if part.origin is None:
             if not part.same_size:
                 safe = at + len(part.data) + longest
             quoted = quoted or not part.kept
         elif _begins_record(form, at - len(head), before, at < safe, quoted):
             lengths = form.framing is Framing.LENGTHS
-            if not (lengths and after and _share_bytes(part, after, form)):
+            if not (lengths and _share_bytes(part, _damage_after(parts, place), form)):
                 yield part.origin
         if part.data:
             before = part.data[-1:]
         at += len(part.data)
 
 
-def _share_bytes(part: Part, after: Part, form: Form) -> bool:
-    """True if the damage behind a record begins like a record that has bytes from the end of it.
+def _damage_after(parts: Sequence[Part], place: int) -> bytes:
+    """The first bytes after a record if they are damage, else none."""
+    after = b""
+    for part in islice(parts, place + 1, None):
+        if len(after) >= _LOST or (part.origin is not None and not after):
+            break
+        after += part.data
+    return after
 
-    The format has no checksum: that the record before lost bytes and that the one behind it lost its first
+
+def _share_bytes(part: Part, after: bytes, form: Form) -> bool:
+    """True if the damage after a record begins like a record that has bytes from the end of it.
+
+    The format has no checksum: that the record before lost bytes and that the one after it lost its first
     ones are two readings of the same file.
     """
-    if after.origin is not None or after.same_size:
-        return False
-    return any(
-        form.begins(part.data[-lost:] + after.data)
+    return bool(after) and any(
+        form.begins(part.data[-lost:] + after)
         for lost in range(1, min(len(part.data) - 1, _LOST) + 1)
     )
 
