@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
-    from publisher.sources.contract import ShuffleWork
+    from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=500_000, bytes=64_000_000)
 """The greatest input of a run in this process: beyond, Spark takes less time, its start included."""

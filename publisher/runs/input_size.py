@@ -22,7 +22,12 @@ def input_size(request: RunRequest) -> InputSize:
     if rows is None:
         rows = sum(_count_rows(request, source) for source in sources if source.table is not None)
     folders = [(request.state or {}).get(source.name) for source in sources if source.reads]
-    earlier = [path for s in sources if s.compared is not None for path in s.compared.before]
+    earlier = [
+        path
+        for source in sources
+        if (comparison := source.comparison) is not None
+        for path in comparison.earlier_files
+    ]
     files = [path for source in sources for path in source.snapshots]
     return InputSize(rows, _bytes_of([*files, *earlier, *filter(None, folders)]))
 

@@ -17,7 +17,7 @@ from publisher.engine.spark.options import SparkOptions
 from publisher.errors import UnreachableError
 from publisher.journal.conservation import RunReport
 from publisher.runs.replay import replay
-from tests.spark import whole_log as log
+from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
 from tests.support.local_engine import EngineSwitch
 
