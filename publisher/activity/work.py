@@ -15,7 +15,7 @@ _SPLIT_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples in the splits that tasks read, and the settings."""
+    """Splits of samples for tasks, and the settings."""
 
     splits: tuple[SampleSplit, ...]
     reading: TableQueueOptions
@@ -33,8 +33,8 @@ def samples_of(
     """Finds the samples that paths name, directories in name order, and divides them.
 
     Raises:
-        UsageError: The paths name no samples, or the name of a file does not tell its form.
-        FatalError: A file has not the form that its name says.
+        UsageError: The paths name no samples, or the form of a file is unknown by its name.
+        FatalError: The content of a file does not fit its name.
     """
     files = [path.absolute() for path in sample_files(paths)]
     wanted = 1 + sum(path.stat().st_size for path in files) // _SPLIT_BYTES

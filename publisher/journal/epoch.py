@@ -1,4 +1,4 @@
-"""Epochs: of several instances of a job the newest works, the others stop.
+"""Epochs: if a job has several instances, the newest one works and the others stop.
 
 An instance takes the next epoch when it starts.  Before every visible action it checks that its epoch is
 still the last, so that an instance notices its replacement even after a long pause.
@@ -59,7 +59,7 @@ def next_epoch(root: Path, identity: str | None = None) -> Epoch:
 
 
 def last_epoch(root: Path) -> int:
-    """The last epoch of a job's directory, 0 before the first.  Writes nothing."""
+    """Reads the last epoch of a job's directory, 0 before the first.  Writes nothing."""
     return _last(root / _EPOCH)
 
 

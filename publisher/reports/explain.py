@@ -215,7 +215,9 @@ class _StoryReader:
             if seen is not None:
                 return f"published again or at last: {seen} in run {manifest.run}"
         gone = (
-            "" if first and first.endswith("-000001") else ", or one whose journal is gone had it"
+            ""
+            if first and first.endswith("-000001")
+            else ", or a run whose journal is deleted read it"
         )
         return (
             f"no earlier run read it, although one had read record {behind}: committed late{gone}"

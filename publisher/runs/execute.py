@@ -82,9 +82,10 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
 def _plan_lanes(
     request: RunRequest, work: Work, engine: Engine, progress: Progress | None
 ) -> tuple[Work, list[LaneResult]]:
-    """Plans all lanes, and repeats it as long as a transaction would be published in part.
+    """Plans all lanes, and plans them again while a transaction would be published only in part.
 
-    Each repetition rejects at least one more transaction, so it ends."""
+    Each repetition rejects at least one more transaction, so the loop ends.
+    """
     staging, documents = request.journal.staging, request.directory / DOCUMENT_STAGING
     while True:
         results = engine.plan(work, staging=staging, documents=documents, progress=progress)
@@ -113,7 +114,7 @@ def send(
 ) -> RunReport:
     """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
-    # without refusals: dispatching may only now find them, and adds them
+    # without refusals, which the dispatcher may find only now and adds itself
     report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
     dispatcher.dispatch(journal, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}

@@ -25,7 +25,7 @@ FORBIDDEN_RE2 = f"[{_FORBIDDEN_CLASS_RE2}]"
 VERBATIM = f"^[^{_ATTENTION_RE2}]*$"
 """Text that needs no escaping in an element, as a regular expression of RE2."""
 VERBATIM_TRIMMED = f"^(?:[^{_ATTENTION_RE2}]*[^ {_ATTENTION_RE2}])?$"
-"""``VERBATIM`` without a blank at its end."""
+"""As ``VERBATIM``, for text that does not end with a blank."""
 
 # "&" first: the other references contain one
 _IN_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
@@ -61,7 +61,8 @@ def refuse_forbidden(text: str, what: str, advice: str) -> None:
 def escape_text(text: str, what: str = "the text") -> str:
     """Escapes ``text`` as element content.  Raises ``ValueProblem`` for forbidden characters.
 
-    For names and keys, which are never replaced: two of them could become equal.
+    Use it for names and keys.  Forbidden characters in these are never replaced, because different names
+    or keys could become equal.
     """
     if needs_attention(text) is None:
         return text

@@ -1,4 +1,4 @@
-"""The reader of event log tables in a database."""
+"""Reads event log tables in databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from publisher.sources.live.table_reader import LiveTable, TableSplit
 class LiveEventLog(LiveSource):
     """An event log in a database.  Only rows of the configured status are read.
 
-    ``text_of`` gives the log's text form of a value that a database driver returns.
+    ``text_of`` converts a value of the database driver to the text form of logs.
     """
 
     options: EventLogOptions
@@ -33,10 +33,10 @@ class LiveEventLog(LiveSource):
     text_of: Callable[[Any], str | None]
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
-    """Digests of rejected rows that earlier runs reported; without a record_id they stay N."""
+    """Digests of rejected rows without record_id, which stay N, and which earlier runs have reported."""
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: the splits all see the table as it is now."""
+        """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
         database = context.stack.enter_context(Database(self.database))
         self.places(database)
         moment = table_reader.moment(database, self._live(), context.wanted)

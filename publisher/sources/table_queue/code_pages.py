@@ -1,7 +1,7 @@
 """Names of tables: bytes of a fixed field in one of LINTER's code pages.
 
-By the page of DIRR, a channel may use UTF-8, UCS2, or any code page that the database knows.
-A field is measured in bytes, so a long name may be cut inside a character (reference, 3.2).
+According to the documentation of DIRR, a channel may use UTF-8, UCS2, or any code page of the database.
+The size of a field is in bytes, so a long name may be cut inside a character.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 ByteOrder = Literal["little", "big"]
 
 CUT = "\ufffd"
-"""Replaces the character inside which a name was cut."""
+"""Replaces a last character that is incomplete because the name was cut."""
 _ASCII = bytes(range(0x20, 0x7F))
 _OWN = {"utf8": "utf-8", "20127": "ascii"}
 _PAGES = re.compile(
@@ -43,9 +43,9 @@ class CodePage:
     blank: bytes
 
     def name(self, field: bytes) -> TableName:
-        """The name in a field: the text before the first NUL without trailing blanks.
+        """Decodes the name in a field: the text before the first NUL without trailing blanks.
 
-        A character that the end of the field cuts becomes ``CUT``.  Raises ``ValueError`` if the bytes are
+        An incomplete character at the end of the field becomes ``CUT``.  Raises ``ValueError`` if the bytes are
         not text in this code page.
         """
         content = self._content(field)
@@ -68,7 +68,7 @@ class CodePage:
         return content
 
     def _nul(self, field: bytes) -> int:
-        """Offset of the first NUL character, or the end of the field."""
+        """Finds the offset of the first NUL character, or the end of the field."""
         nul, at = bytes(self.unit), field.find(bytes(self.unit))
         while at % self.unit and at >= 0:
             at = field.find(nul, at + 1)
@@ -77,7 +77,7 @@ class CodePage:
 
 @lru_cache(maxsize=256)
 def code_page_of(name: str, order: ByteOrder) -> CodePage:
-    """The code page that LINTER calls ``name``.
+    """Finds the code page with this name in LINTER.
 
     Raises ``ValueError`` if Python has no such code page, or if the page does not contain ASCII.
     """

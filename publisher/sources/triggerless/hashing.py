@@ -18,7 +18,7 @@ Hashes = npt.NDArray[np.uint64]
 _M = np.uint64(0xC6A4A7935BD1E995)
 _R = np.uint64(47)
 NULL = np.uint64(0)
-"""The hash of NULL, and of no text."""
+"""The hash of NULL, which no text has."""
 
 # masks of the first n bytes of a word, which are its lowest
 _KEEP = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
@@ -35,7 +35,7 @@ def text_hashes(texts: pa.Array) -> Hashes:
 
 
 def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
-    """Combines the hashes of several columns, whose order counts, to one; never 0."""
+    """Combines the hashes of several columns to one that depends on their order; never 0."""
     joined = np.full(count, len(columns), np.uint64) * _M
     for hashes in columns:
         joined ^= _scramble(hashes.copy())
@@ -73,7 +73,7 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
     for number in range(least):
         hashes ^= _scramble(words[at + 8 * number])
         hashes *= _M
-    # the longer texts, of which fewer remain with every word
+    # longer texts: fewer of them are left with each further word
     going = np.flatnonzero(whole > least)
     for number in range(least, most):
         going = going[whole[going] > number]

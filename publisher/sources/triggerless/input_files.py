@@ -15,7 +15,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import TriggerlessOptions
 
 LOOKED_AT = 1 << 20
-"""Leading bytes of a JSON file that are searched for keys."""
+"""Number of bytes at the beginning of a JSON file that are searched for keys."""
 _PART = "part-"
 """Prefix of the names of files that are parts of a table, as Spark writes them."""
 
@@ -26,7 +26,7 @@ def files_by_table(
     *,
     may_be_none: bool = False,
 ) -> dict[str, list[Path]]:
-    """Finds the files of each table that paths name, see ``file_splits.files`` and ``by_table``."""
+    """Finds the files below some paths and groups them by table; see ``file_splits.files``, ``by_table``."""
     paths = file_splits.files(named, may_be_none=may_be_none)
     return by_table([path.absolute() for path in paths], options)
 
@@ -48,8 +48,8 @@ def by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[str, li
             table = folded.get(name.casefold())
             if table is None:
                 raise FatalError(
-                    f"{path}: {name} is none of the tables {', '.join(options.tables)}; rename the file"
-                    " after its table, or add it to tables"
+                    f"{path}: {name} is none of the tables {', '.join(options.tables)}; give the file"
+                    " the name of its table, or add the name to tables"
                 )
             name = table
         elif split_name(name) is None:

@@ -72,8 +72,8 @@ def test_how_far_was_read_outlives_the_journals(tmp_path: Path) -> None:
     write_rows(tmp_path, 4)
     assert len(once(tmp_path).notes) == 1
     assert late(tmp_path, 2, 4) == (
-        "no earlier run read it, although one had read record 5: committed late, or one whose journal is "
-        "gone had it"
+        "no earlier run read it, although one had read record 5: committed late, or a run whose "
+        "journal is deleted read it"
     )
 
 
