@@ -45,7 +45,7 @@ class CodePage:
     def name(self, field: bytes) -> TableName:
         """Decodes the name in a field: the text before the first NUL without trailing blanks.
 
-        An incomplete character at the end of the field becomes ``CUT``.  Raises ``ValueError`` if the bytes are
+        An incomplete last character becomes ``CUT``.  Raises ``ValueError`` if the bytes are
         not text in this code page.
         """
         content = self._content(field)
