@@ -1,6 +1,6 @@
 """Rows of live logs that stay N after a run.
 
-A held row waits for its time, and a rejected row without a usable record_id cannot get a status.  The
+A held row waits for its event time, and a rejected row without a usable record_id cannot get a status.  The
 next poll reads both again.  A job remembers them, so that it neither plans a run for them at every poll
 nor reports a reject more than once.
 """

@@ -4,7 +4,7 @@ There are two views, never added up.  In the *presence view*, a table that disap
 was evicted, and a table that appears was included; this view holds whatever an ordinal means.  In the
 *slot view*, an ordinal names a place in memory, and another table at the same ordinal is a replacement.
 The page of DIRR says both that new elements become first and that elements never move; both statements
-cannot be true of one numbering (reference, 3.4).
+cannot be true of one numbering.
 """
 
 from __future__ import annotations

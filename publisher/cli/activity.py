@@ -156,7 +156,7 @@ def _node_text(node: NodeCounts) -> Iterator[str]:
     )
     yield f"  missing      {node.missing:,} numbers of sweeps; recorded twice: {node.duplicates:,} calls"
     if node.untimed:
-        yield f"  without time {node.untimed:,} sweeps, which have no neighbours"
+        yield f"  without time {node.untimed:,} sweeps, which are not compared with others"
 
 
 def _range(least: int | None, most: int | None) -> str:

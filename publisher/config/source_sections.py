@@ -1,4 +1,4 @@
-"""The sources of a job file: each made of the options of its format."""
+"""Reads the sources of a job file with the options of their formats."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from publisher.sources.registry import FORMATS
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Options of the command line, which win over the job file; ``None`` for those not given."""
+    """Options of the command line, which override the job file; ``None`` for those not given."""
 
     database: str | None = None
     schema: str | None = None
@@ -33,7 +33,7 @@ class Overrides:
 
 
 def source_parts(format_: str) -> tuple[type, ...]:
-    """The options that a source of a format is made of."""
+    """The classes of options for sources of one format."""
     descriptor = FORMATS[format_]
     own: list[type] = [SourceOptions, descriptor.options]
     if descriptor.reads_snapshots:
@@ -61,7 +61,7 @@ def path_in(directory: Path, path: str | Path) -> Path:
 
 
 def with_url(section: Section, options: DatabaseOptions, directory: Path) -> DatabaseOptions | None:
-    """Completes the URL: a task may run without the environment variable, in another directory."""
+    """Completes the URL, because tasks may lack the environment variable or run in another directory."""
     if section.concerns("url", "url_env"):
         return None
     key = "url_env" if options.url is None and options.url_env is not None else "url"

@@ -25,22 +25,21 @@ class Recorded:
     """One source of the job."""
 
     name: str
-    """As in the job file."""
+    """Name in the job file."""
     title: str
-    """As people call it."""
+    """Name for people."""
     counts: Counts
-    """Its records by outcome and reason."""
+    """Expected numbers of records by outcome and reason."""
 
 
 def write_recordings(job: Path, story: Story) -> list[Recorded]:
-    """Writes what the sources of the job file read, but the log, which is in the database; gives all
-    sources in their order.
+    """Writes the input files of the job's sources; returns all sources in the order of the job file.
 
-    The options that the files are built by are those that they are read by.
+    The event log is in the database already.  Files are built with the options that read them.
     """
     folder = job.parent / RECORDED
     folder.mkdir()
-    (folder / "dispatch_attrs.csv").write_text(ATTRIBUTES)  # the job file is not whole without it
+    (folder / "dispatch_attrs.csv").write_text(ATTRIBUTES)  # the job file refers to it
     settings = load(job)
     return [
         Recorded("company", "event log", story.counts(live=True)),

@@ -1,4 +1,4 @@
-"""Dates and times by the driver's parameter Time Syntax (reference, driver parameters).
+"""Dates and times by the driver's parameter Time Syntax.
 
 * 1, integer: whole seconds since 1970-01-01 UTC.  The fraction is lost (known issue of the driver).
   A date counts at its midnight, a time of day on 1970-01-01.  The directory's Time has 32 bits, signed

@@ -1,8 +1,7 @@
-"""The state that a run leaves for the next: marks of change tables, and rows that wait for their partner.
+"""The state that a run stores for the next: marks of change tables, and rows that wait for their partner.
 
-A change_seq only ever grows, over all tables of a task (reference, section 1, change_seq), so the next
-run reads the rows behind the mark.  Rows that came with a smaller one after all are found among the
-rows of a window below the mark; the mark says which of those were read.
+A change_seq only grows, over all tables of a task, so the next run reads the rows after the mark.  Late
+rows with a smaller change_seq are searched in a window before the mark, which records the rows already read.
 """
 
 from __future__ import annotations

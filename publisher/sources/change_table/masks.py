@@ -1,12 +1,12 @@
-"""``change_mask``: the bits that say which columns a change record concerns, and how to count them.
+"""``change_mask``: its bits mark the columns of a change record.
 
 Bit N stands for the column with ordinal N in the change table, counted from 0, header columns
-included (manual, change_mask).  Bytes of zeros may be left out: trailing ones if byte 0 comes first,
+included.  Bytes of zeros may be left out: trailing ones if byte 0 comes first,
 leading ones if the most significant byte does.
 
-The manual says that byte 0 comes first; hex text of real exports has the most significant byte first
-(reference, change_mask).  Whether ``partition_name`` counts is not documented.  So byte order and number
-of header columns are inferred together, by rules that hold for every mask:
+According to the manual byte 0 comes first, but hex text of real exports has the most significant byte
+first.  It is not documented whether ``partition_name`` counts.  So byte order and number of header columns
+are inferred together, by rules that hold for every mask:
 
 1. Bits of header columns and bits beyond the last column are never set.
 2. An INSERT of a whole row sets the bits of all data columns.

@@ -1,4 +1,4 @@
-"""JSON messages that the same product sends to Kafka, one per line (reference, section 6).
+"""JSON messages that the same product sends to Kafka, one per line.
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
 envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;

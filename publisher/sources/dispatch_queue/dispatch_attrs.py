@@ -1,7 +1,7 @@
 """The columns of replicated tables, from a delimited export of DISPATCH_ATTRS.
 
 The server of the source fills that table with a row per replicated column: number of the table, name and
-number of the column, code of its type, flag of the primary key, bytes (reference, section 1.1) [D].
+number of the column, code of its type, flag of the primary key, bytes (documented).
 """
 
 from __future__ import annotations

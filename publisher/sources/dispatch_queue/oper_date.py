@@ -1,4 +1,4 @@
-"""OPER_DATE: seconds since 1990-01-01 and 65536ths of a second (reference, section 1.2)."""
+"""OPER_DATE: seconds since 1990-01-01 and 65536ths of a second."""
 
 from __future__ import annotations
 

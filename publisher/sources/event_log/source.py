@@ -1,7 +1,7 @@
-"""The reader of event logs in files.
+"""Reads event logs in files.
 
-Names of the table and its columns are free; order, number and types are fixed (reference, event log
-columns).  So files without names are read by position, in one of two documented orders.
+The table and its columns may have any names; order, number and types of the columns are fixed.  So files
+without names are read by position, in one of two documented orders.
 """
 
 from __future__ import annotations

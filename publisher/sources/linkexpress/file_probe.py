@@ -35,7 +35,7 @@ _BLOCKS = 50
 _ENOUGH = 20
 """Number of records that cannot be an accident."""
 NO_ROWS_FILE = b"\xff\xff"
-"""The whole file of a full extract of zero rows if records have no LEN (reference, section 2) [D]."""
+"""The whole file of a full extract of zero rows if records have no LEN (documented)."""
 
 _COMPRESSED = {
     b"\x1f\x8b\x08": "gunzip",

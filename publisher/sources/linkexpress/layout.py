@@ -1,5 +1,4 @@
-"""Declarations of records: headers by the page of the manual (reference, section 2, all [D]), areas of
-items (reference, section 1, with its marks).
+"""Declarations of records: headers as in the manual, and areas of items.
 
 ::
 
@@ -38,16 +37,16 @@ FULL, INSERT, UPDATE, DELETE = 0x0000, 0x0001, 0x0002, 0x0003
 EMPTY, COMMIT = 0xFFFF, 0x8000
 NOT_NULL, NULL = 0x0000, 0xFFFF
 FLAG = 2
-"""Bytes of a NULL area (reference 1.1) [D]."""
+"""Bytes of a NULL area (documented)."""
 
 _WORDS = {
-    "length": {"big": c.Int32sb, "little": c.Int32sl},  # reference 2: 4-byte signed INTEGER
+    "length": {"big": c.Int32sb, "little": c.Int32sl},  # documented as signed INTEGER of 4 bytes
     "count": {"big": c.Int16ub, "little": c.Int16ul},
     "xid": {"big": c.Int16ub, "little": c.Int16ul},
     "flag": {"big": c.Int16ub, "little": c.Int16ul},
     "operation": {"big": c.Int16ub, "little": c.Int16ul},
 }
-"""The words of a header by name and byte order (reference 2; the order 1.2)."""
+"""The words of a header by name and byte order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ class ItemLayout:
         """CHARACTER VARYING, NATIONAL CHARACTER VARYING, BLOB: head, then data.
 
         NORMAL: the area has the defined length, bytes behind the data mean nothing [D, I]; LITTLE: the area
-        ends with the data [D].
+        ends with the data (documented).
         """
         unit = self.unit(item)
         length = "length" / self.word("uint32" if item.type == "BLOB" else "uint16")
@@ -181,8 +180,8 @@ class ItemLayout:
         return self.blob_head if self.logtype == "LITTLE" else 8
 
     def unit(self, item: Item) -> int:
-        """Bytes per unit of the length word of a variable item: it counts bytes [D], for national items
-        characters [D*]."""
+        """Bytes per unit of the length word of a variable item: it counts bytes, for national items
+        characters unless ``national_length`` says otherwise."""
         national = item.type == "NATIONAL CHARACTER VARYING" and not self.national_in_bytes
         return self.national_width if national else 1
 
@@ -192,7 +191,7 @@ class ItemLayout:
         return item.length * (self.national_width if national else 1)
 
     def interval_sizes(self, item: Item) -> tuple[int, ...]:
-        """Bytes of each field: 1, the leading one by its precision (1-2: 1, 3-4: 2, 5-9: 4) [I]."""
+        """Bytes of each field: 1, the leading one by its precision (1-2: 1, 3-4: 2, 5-9: 4; inferred)."""
         by_precision = 1 if item.length <= 2 else 2 if item.length <= 4 else 4
         return (self.interval_leading or by_precision, *(1 for _ in item.fields[1:]))
 
@@ -276,7 +275,7 @@ _AREAS: dict[str, Callable[[ItemLayout, Item], Any]] = {
     # a sign character, then each field in binary [D*; widths other than of YEAR(4) TO MONTH I]
     "INTERVAL": _interval,
 }
-"""The areas of items of fixed width (reference, section 1)."""
+"""The areas of items of fixed width."""
 
 _NUMBERS: dict[str, dict[str, Any]] = {
     "int16": {"big": c.Int16sb, "little": c.Int16sl},

@@ -203,7 +203,7 @@ class LinkexpressOptions:
 
 
 _FORMED_BY_CODE = frozenset({"NUMERIC", "INTERVAL", "REAL", "DOUBLE PRECISION"})
-"""Types whose form depends on OUTCODE (reference 1, 1.4): it encodes signs and digits, and mainframes
+"""Types whose form depends on OUTCODE: it encodes signs and digits, and mainframes
 have other floats."""
 _ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
 

@@ -63,7 +63,7 @@ _INTERVAL = re.compile(
 )
 
 VARIABLE = frozenset({"CHARACTER VARYING", "NATIONAL CHARACTER VARYING", "BLOB"})
-"""Types whose area is as long as the value in a LITTLE log (reference 1.3) [D]."""
+"""Types whose area is as long as the value in a LITTLE log (documented)."""
 TEXT = frozenset({"CHARACTER", "CHARACTER VARYING"})
 NATIONAL = frozenset({"NATIONAL CHARACTER", "NATIONAL CHARACTER VARYING"})
 

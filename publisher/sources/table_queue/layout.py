@@ -5,7 +5,7 @@
     struct DIRR_OUT { L_LONG Owner; L_CHAR TblName[MAX_ID_LEN]; L_WORD UpdFlag; }
 
 The page gives no widths: L_WORD and L_CHAR follow from offsets in $$$SYSRL, L_LONG and MAX_ID_LEN are
-settings (reference, 3.1).  A C compiler aligns UpdFlag and the end of the structure; with the defaults
+settings.  A C compiler aligns UpdFlag and the end of the structure; with the defaults
 (4, 66) no padding is needed and the structure has 72 bytes.
 
 The declarations build and parse single records; the bulk readers take their offsets from them.

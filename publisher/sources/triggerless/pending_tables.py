@@ -16,10 +16,10 @@ MICROSECONDS = 1_000_000
 def choose_tables(
     options: TriggerlessOptions, state: TriggerlessState, samples: TableQueueOptions, clock: int
 ) -> tuple[Callable[[str], bool], int | None]:
-    """Returns a test whether a table may have changed, and the time of the last sample used for it.
+    """Returns a function that tests whether a table may have changed, and the time of its last sample.
 
-    With hints a table is compared if samples after its last comparison show it as touched, or if that
-    is ``full_interval`` ago.  ``clock`` is in microseconds since 1970 UTC.
+    With hints a table is compared if samples show it as touched since its last comparison, or if this
+    comparison was ``full_interval`` ago.  ``clock`` is in microseconds since 1970 UTC.
     """
     if options.hints is None:
         return (lambda _: True), None
@@ -36,7 +36,7 @@ def choose_tables(
 
 
 def matches_hint(name: str, options: TriggerlessOptions, hints: Hints) -> bool:
-    """Returns whether samples show a table as touched; schemas count if both sides name one."""
+    """Tests whether samples show a table as touched; compares schemas if both names have one."""
     parts = split_name(name)
     if parts is None:
         return True
@@ -49,13 +49,13 @@ def matches_hint(name: str, options: TriggerlessOptions, hints: Hints) -> bool:
 
 
 def comparison_notes(folder: Path, source: str) -> list[str]:
-    """Notes on rows that a comparison could neither find nor prove as deleted."""
+    """Notes the rows that are missing but may exist, because other rows could not be read."""
     notes = []
     for name, table in TriggerlessState.read(folder).tables.items():
         last = table["last"]
         if last["left"] and last["unreadable"]:
             notes.append(
-                f"{source}: {last['left']:,} known row(s) of {name} were not seen and are not deleted,"
+                f"{source}: {last['left']:,} known row(s) of {name} are missing but not deleted,"
                 f" because {last['unreadable']:,} row(s) could not be read: correct them and publish again"
             )
     return notes

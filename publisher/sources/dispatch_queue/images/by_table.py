@@ -154,7 +154,7 @@ def _add_faults(
 
 
 def _check_blobs(table: DecodedTable, operations: Operations) -> None:
-    """Checks that the low byte of BLOBATR names a column of the table [D]."""
+    """Checks that the low byte of BLOBATR names a column of the table (documented)."""
     for place in np.flatnonzero(np.isin(table.types, list(BLOB_TYPES))).tolist():
         number = int(operations.column("BLOBATR")[table.numbers[place]]) & 0xFF
         if number not in table.names.numbers:

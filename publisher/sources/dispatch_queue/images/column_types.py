@@ -1,7 +1,6 @@
 """Types of columns of replicated tables, as ``pay DECIMAL(9,2)``, and their sizes in row images.
 
-Types, codes and sizes follow the reference, section 2.2; its marks (D documented, I inferred,
-R recollected, U unknown) accompany everything that is not fully documented.
+Docstrings mark what the vendor documents, and what is inferred.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ CODES = {
     11: "NCHAR",
     12: "NVARCHAR",
 }
-"""Types by their code in DISPATCH_ATTRS, presumably that of the Perl interface [I]; 2 and 3 are integers and
+"""Types by their code in DISPATCH_ATTRS, inferred from the Perl interface; 2 and 3 are integers and
 floats of any length."""
 BY_LENGTH = {
     (2, 2): "SMALLINT",
@@ -68,9 +67,9 @@ VARIABLE = frozenset({"VARCHAR", "VARBYTE", "NVARCHAR"})
 """Types with a length before the value [R]."""
 TEXT = frozenset({"CHAR", "VARCHAR"})
 NATIONAL = frozenset({"NCHAR", "NVARCHAR"})
-"""Types of two bytes a character, UCS-2 [D]."""
+"""Types of two bytes a character, UCS-2 (documented)."""
 DIGITS, FRACTION = 30, 10
-"""Decimal digits of a DECIMAL, and digits after the point [D]."""
+"""Decimal digits of a DECIMAL, and digits after the point (documented)."""
 
 _SHORT = {"CHARACTER": "CHAR", "INT": "INTEGER", "NUMERIC": "DECIMAL"}
 _WITH_LENGTH = frozenset(KINDS) - frozenset(NUMBERS)

@@ -1,7 +1,7 @@
 """Declaration of the row image in DATA.  No page documents its layout, so the settings determine it.
 
 In a fixed record, every column has a fixed offset and its declared maximum width, without alignment, as the
-vendor documents for unpacked records and binary fetches (reference, sections 2.1 and 2.3) [I for the image].
+vendor documents for unpacked records and binary fetches; for images this is inferred.
 In a sequential record, a value of variable length takes only the bytes that it needs.  The declaration parses
 and builds single images; the bulk reader takes widths and offsets from it.
 """

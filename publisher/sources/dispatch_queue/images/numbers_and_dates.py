@@ -1,4 +1,4 @@
-"""Converts numbers and dates of row images to text, by column (reference, section 2.2)."""
+"""Converts numbers and dates of row images to text, by column."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def dates(areas: Bytes, coding: str, per_second: int | None) -> tuple[pa.Array, 
 def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
     """Returns the 30 digits of each DECIMAL, and masks of negative and of invalid ones.
 
-    Byte 0 is 0 for zero, 1 for negative, 2 for positive numbers, 3 to 5 for overflow and error (reference
-    2.2) [D]; each other byte holds two digits, 20 before the point and 10 after it [I]."""
+    It is documented that byte 0 is 0 for zero, 1 for negative and 2 for positive numbers, and 3 to 5 for
+    overflow and error.  It is inferred that each other byte holds two digits, 20 before the point and 10
+    after it.
+    """
     status, body = areas[:, 0], areas[:, 1:]
     digits = np.empty((len(areas), body.shape[1] * 2), np.uint8)
     high, low = (body >> 4, body & 15) if coding == "bcd" else (body // 10, body % 10)

@@ -169,7 +169,7 @@ def _mix(
 def parts_reading(options: DispatchQueueOptions, index: RowIndex) -> PartsReading:
     """Determines the meaning of LEN1 and LEN2 from the first rows of operations of several rows.
 
-    More bytes than a row holds are totals (reference, section 1.3)."""
+    More bytes than a row holds are totals."""
     if options.parts != "auto":
         return options.parts
     order = np.lexsort((index.part, index.exact))

@@ -1,14 +1,14 @@
 """Declaration of the row of DISPATCH_QUEUE.
 
-Columns, types and meanings follow the vendor's page of the table [D: documented]; offsets follow from the
-widths of packed rows [I: inferred].  An array of C structs pads each row to 3,600 bytes [I].  The declaration
+Columns, types and meanings are documented on the vendor's page of the table.  Offsets are inferred from the
+widths of packed rows, and so is a row of 3,600 bytes, padded as in an array of C structs.  The declaration
 parses and builds single rows; the bulk reader takes offsets, widths and byte orders from it.
 
 ======== =========== ===== ==================================================== =================
 offset   column      bytes meaning                                              byte order
 ======== =========== ===== ==================================================== =================
-0        OPER_DATE   6     seconds since 1990, then 65536ths of a second        a setting [I: big]
-6        EXTDATA     2     number of the part, from 0                           of the export [I]
+0        OPER_DATE   6     seconds since 1990, then 65536ths of a second        a setting
+6        EXTDATA     2     number of the part, from 0                           of the export
 8        DBNODE      8     database that the data came from                     text
 16       TRANSACT_ID 8     transaction                                          of the export
 24       SYSLOG_ADDR 8     log file number (high half), address in it (low)     of the export
@@ -39,14 +39,14 @@ ByteOrder = Literal["big", "little"]
 
 
 class OperationCode(IntEnum):
-    """Codes of TYP from the list at the column [D]."""
+    """Codes of TYP from the list at the column (documented)."""
 
     DELETE = 1
     INSERT = 2
     UPDATE = 3
     COMMIT = 4
     CLOSING = 5
-    """COMMIT or ROLLBACK of the list below the table, which has one code for both [D]."""
+    """COMMIT or ROLLBACK of the list below the table, which has one code for both (documented)."""
     CREATE_BLOB = 7
     INSERT_BLOB = 8
     CLEAR_BLOB = 9
@@ -54,15 +54,15 @@ class OperationCode(IntEnum):
 
 
 DATA_BYTES = 3400
-"""Bytes of DATA in one row [D]."""
+"""Bytes of DATA in one row (documented)."""
 ROW_BYTES = 3596
 """Bytes of a packed row [I, the sum of the widths]."""
 STRIDES = (3596, 3600)
-"""Bytes from row to row: packed, or padded as in an array of C structs [I]."""
+"""Bytes from row to row: packed, or padded as in an array of C structs (inferred)."""
 EPOCH_SECONDS = 631_152_000
 """1990-01-01 in seconds since 1970 [I; the page says "since 1990"]."""
 FRACTIONS = 65536
-"""Fractions per second in the last two bytes of OPER_DATE [D]."""
+"""Fractions per second in the last two bytes of OPER_DATE (documented)."""
 
 _INTEGERS = {
     ("int16", "little"): c.Int16sl,
@@ -112,7 +112,7 @@ def row(order: ByteOrder = "little", date_order: ByteOrder = "big") -> Any:
 COLUMNS: tuple[str, ...] = tuple(column.name for column in row().subcons)
 """Names of the columns in the order of the table."""
 TEXTS = ("DBNODE", "DST_SERVER", "DST_OWNER", "DST_TABLE")
-"""CHAR columns, padded with blanks [D]."""
+"""CHAR columns, padded with blanks (documented)."""
 WIDTHS = {name: getattr(row(), name).sizeof() for name in (*TEXTS, "DATA", "OPER_DATE")}
 """Bytes of the columns other than integers."""
 INTEGERS = tuple(name for name in COLUMNS if name not in WIDTHS)

@@ -155,7 +155,7 @@ def _distinct(areas: pa.Array) -> _Distinct:
 
 
 def _text(value: bytes, codec: str, bad: set[str]) -> str:
-    """Decodes a CHAR without its padding: blanks (reference, section 4) [D], or the zeros of a C string."""
+    """Decodes a CHAR without its padding: blanks (documented), or the zeros of a C string."""
     value = value.rstrip(PADDING.encode())
     try:
         text = value.decode(codec)

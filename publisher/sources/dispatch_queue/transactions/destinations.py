@@ -1,6 +1,6 @@
 """Determines the operations that count: those of the chosen databases and destinations, each once.
 
-A table with several destinations presumably has a row for each of them (reference, section 1.5).
+A table with several destinations presumably has a row for each of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Facts about the transactions in a split, from which the fates of all transactions are resolved.
 
 An operation belongs to the first COMMIT or ROLLBACK of its database and transaction number at the same or a
-higher address, so a reused number is another transaction (reference, section 1.6).  Each split gives a few
+higher address, so a reused number is another transaction.  Each split gives a few
 *facts* per transaction; the facts of all splits determine the *fates*, independent of the order of rows and
 of the places of cuts.
 """

@@ -1,4 +1,4 @@
-"""Joins rows, including continuation rows, to operations (reference, sections 1.3 and 1.4).
+"""Joins rows, including continuation rows, to operations.
 
 The file's reading of LEN1 and LEN2 determines how the rows of an operation are joined.  Contradictions are
 faults of the operation.
@@ -233,7 +233,7 @@ def _check_names(operations: Operations) -> None:
 
 
 def _set_kinds(operations: Operations, dialect: str) -> None:
-    """Determines the kind of each operation from TYP and its lengths (reference, section 1.4)."""
+    """Determines the kind of each operation from TYP and its lengths."""
     typ, one, two = operations.column("TYP"), operations.len1, operations.len2
     empty = (one == 0) & (two == 0) & (operations.parts == 1)
     empty &= ~np.isin(np.arange(len(operations)), list(operations.faults))

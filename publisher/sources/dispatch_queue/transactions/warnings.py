@@ -1,4 +1,4 @@
-"""Warnings about doubtful operations that are nevertheless published (reference, section 1.3).
+"""Warnings about doubtful operations that are nevertheless published.
 
 Two images of a row fill at most three parts, so more parts are odd.  If each part has only its own lengths,
 an operation whose last part is full may lack the next part.

@@ -179,7 +179,7 @@ def test_a_row_that_cannot_be_read_deletes_nothing(tmp_path: Path) -> None:
     report = publish(tmp_path)
     assert kinds_and_keys(report, tmp_path) == [("modify", "1")]
     assert report.reasons["rejected"] == {"broken-record": 1, "table-key": 2}
-    assert any("2 known row(s) of usr were not seen" in note for note in report.notes)
+    assert any("2 known row(s) of usr are missing" in note for note in report.notes)
     rejects = (tmp_path / "out" / "runs" / report.run / "rejects.jsonl").read_text().splitlines()
     assert any("usr.csv, record 4" in json.loads(line)["detail"] for line in rejects)
     write_table(tmp_path, [table_row(1, "Eve")])
