@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from publisher.engine.contract import EngineName
 from tests.services.databases import Place
 from tests.services.logged_tables import LOG
 from tests.services.topics import Topics
@@ -37,13 +38,16 @@ topic = "{topic}"
 [follow]
 polling_interval = 0
 
-[spark]
-master = "local[2]"
+[run]
+engine = "{engine}"
 """
 
 
-def write_job(path: Path, place: Place, kafka: Topics, topic: str) -> Path:
-    path.write_text(JOB.format(log=LOG, url=place.url, bootstrap=kafka.bootstrap, topic=topic))
+def write_job(
+    path: Path, place: Place, kafka: Topics, topic: str, engine: EngineName = "local"
+) -> Path:
+    names = {"log": LOG, "url": place.url, "bootstrap": kafka.bootstrap, "topic": topic}
+    path.write_text(JOB.format(**names, engine=engine))
     return path
 
 

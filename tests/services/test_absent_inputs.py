@@ -21,8 +21,8 @@ path = "out"
 [follow]
 polling_interval = 0.2
 
-[spark]
-master = "local[2]"
+[run]
+engine = "local"
 """
 
 

@@ -44,7 +44,7 @@ def test_a_consumer_has_what_the_tables_have(
         for one in logged
     }
     topic = kafka.make(partitions=3)
-    job = write_job(tmp_path / "people.toml", postgres, kafka, topic)
+    job = write_job(tmp_path / "people.toml", postgres, kafka, topic, "spark")
 
     def work(steps: int) -> None:
         for one in logged:

@@ -125,7 +125,8 @@ def test_restarted_under_load_nothing_is_lost_or_doubled(
 
 
 def write_job(path: Path, place: Place, brokers: KafkaCluster, topic: str) -> Path:
-    text = JOB.format(log=LOG, url=place.url, bootstrap=brokers.bootstrap, topic=topic)
+    names = {"log": LOG, "url": place.url, "bootstrap": brokers.bootstrap, "topic": topic}
+    text = JOB.format(**names, engine="local")
     for header, settings in QUICK.items():
         text = text.replace(header, f"{header}\n{settings}")
     path.write_text(text)

@@ -40,7 +40,8 @@ class Scene:
 
     @contextmanager
     def following(self, module: str = PROGRAM) -> Iterator[Started]:
-        words = ["publish", "--follow", "-c", str(self.job)]
+        engine = "spark" if module == LAUNCHER else "local"  # marks are those of Spark's tasks
+        words = ["publish", "--follow", "--engine", engine, "-c", str(self.job)]
         with Started(words, module=module, marks=self.marks.path) as started:
             yield started
 

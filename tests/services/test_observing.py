@@ -98,7 +98,7 @@ def test_the_error_that_ends_it_is_in_the_log_and_counted(tmp_path: Path) -> Non
     job.write_text(
         f'[source]\ntable = "event_log"\n[database]\nurl = "{place.url}"\n'
         '[dispatch]\npath = "out"\n[metrics]\ntextfile = "people.prom"\n'
-        '[spark]\nmaster = "local[2]"\n'
+        '[run]\nengine = "local"\n'
     )
     words = ["publish", "--follow", "--log", "json", "-c", str(job)]
     command = [sys.executable, "-m", "publisher.cli", *words]
