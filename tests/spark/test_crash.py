@@ -20,13 +20,13 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import load
+from publisher.engine.contract import EngineName
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.runs.replay import replay
 from tests.services.servers import skip_unproved
 from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
-from tests.support.local_engine import EngineSwitch
 
 EVENTS = 20_000
 ROOT = Path(__file__).parents[2]
@@ -68,24 +68,26 @@ class Undisturbed:
 @pytest.fixture(scope="module")
 def undisturbed(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     """One that takes a while, with more than fits on the small disk."""
-    return make_undisturbed(tmp_path_factory.mktemp("crash"), EVENTS)
+    return make_undisturbed(tmp_path_factory.mktemp("crash"), EVENTS, "spark")
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     """One of a few records, without Spark."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        EngineSwitch(monkeypatch).use()
-        return make_undisturbed(tmp_path_factory.mktemp("small"), 0)
+    return make_undisturbed(tmp_path_factory.mktemp("small"), 0, "local")
 
 
-def make_undisturbed(base: Path, events: int) -> Undisturbed:
+def make_undisturbed(base: Path, events: int, engine: EngineName) -> Undisturbed:
     rows = [
         event(100 + n, table_key=f"idu={n % 5_000}", new_value=f"value {n}") for n in range(events)
     ]
     (base / "log.csv").write_text(csv_text([*log.ROWS, *rows]))
     run = Undisturbed(
-        log.job(base / "job.toml"), base / "log.csv", base / "out", base / "staged", base / "to-be"
+        log.job(base / "job.toml", engine=engine),
+        base / "log.csv",
+        base / "out",
+        base / "staged",
+        base / "to-be",
     )
     commit = Journal.commit
 
@@ -115,7 +117,6 @@ def kill_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> l
     return directories
 
 
-@pytest.mark.usefixtures("local_engine")
 def test_killed_at_any_step_from_the_commit_on_it_goes_on(
     small: Undisturbed, tmp_path: Path
 ) -> None:
@@ -128,7 +129,6 @@ def test_killed_at_any_step_from_the_commit_on_it_goes_on(
         small.assert_whole(directory)
 
 
-@pytest.mark.usefixtures("local_engine")
 def test_killed_at_any_step_of_once_more_it_goes_on(small: Undisturbed, tmp_path: Path) -> None:
     again = tmp_path / "finished"
     shutil.copytree(small.target, again)
@@ -280,7 +280,6 @@ def command_line(number: int) -> bytes:
     return Path(f"/proc/{number}/cmdline").read_bytes()
 
 
-@pytest.mark.usefixtures("local_engine")
 def test_directory_is_free_until_something_was_planned_for_it(
     small: Undisturbed, tmp_path: Path
 ) -> None:
@@ -346,7 +345,6 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(
     assert not log.left_over(disk / "out")
 
 
-@pytest.mark.usefixtures("local_engine")
 def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path: Path) -> None:
     with lock_directory(tmp_path / "out" / "_journal"):
         code, message = small.invoke(tmp_path / "out")
@@ -360,7 +358,6 @@ def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path:
     assert not (tmp_path / "further").exists()
 
 
-@pytest.mark.usefixtures("local_engine")
 def test_journal_of_another_version_is_refused(small: Undisturbed, tmp_path: Path) -> None:
     target = tmp_path / "out"
     shutil.copytree(small.target, target)

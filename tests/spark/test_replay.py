@@ -32,7 +32,9 @@ def csv_run(spark: object, base: Path) -> Run:
     """The log as one CSV file, replayed in one lane."""
     snapshot = log.write_csv(base / "log.csv")
     target = base / "csv"
-    return target, replay(log.settings(base / "job.toml", lanes=1), [snapshot], str(target))
+    return target, replay(
+        log.settings(base / "job.toml", lanes=1, engine="spark"), [snapshot], str(target)
+    )
 
 
 def test_every_record_has_the_outcome_that_it_must_have(csv_run: Run) -> None:

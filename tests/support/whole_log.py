@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from publisher.config.job_file import Overrides, load
 from publisher.config.settings import Settings
+from publisher.engine.contract import EngineName
 from publisher.journal.job_journals import find_journal
 from publisher.journal.manifest import Manifest
 from publisher.model.change import Outcome
@@ -34,7 +35,7 @@ complete = true
 
 [run]
 lanes = 3
-engine = "spark"
+engine = "{engine}"
 {rest}
 """
 
@@ -119,9 +120,9 @@ def fates(*, database: bool = False, broken: int = 0, **instead: str) -> Counter
     return counts + Counter({BROKEN: broken})
 
 
-def job(path: Path, source: str = "", rest: str = "") -> Path:
-    """A job file for the log."""
-    path.write_text(JOB.format(source=source, rest=rest))
+def job(path: Path, source: str = "", rest: str = "", engine: EngineName = "auto") -> Path:
+    """Writes a job file for the log."""
+    path.write_text(JOB.format(source=source, rest=rest, engine=engine))
     return path
 
 

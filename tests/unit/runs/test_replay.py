@@ -16,7 +16,6 @@ from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import dispatch, replay
 from tests.support import whole_log as log
-from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -33,10 +32,8 @@ def csv_run(base: Path) -> Run:
     """The log as one CSV file, replayed in one lane."""
     snapshot = log.write_csv(base / "log.csv")
     target = base / "csv"
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        EngineSwitch(monkeypatch).use()
-        report = replay(log.settings(base / "job.toml", lanes=1), [snapshot], str(target))
-    return target, report
+    settings = log.settings(base / "job.toml", lanes=1, engine="local")
+    return target, replay(settings, [snapshot], str(target))
 
 
 def run(base: Path, *arguments: object) -> tuple[int, str, str]:
