@@ -31,7 +31,8 @@ from publisher.engine.spark.activity_sweeps import (
     start_of,
     unique_calls,
 )
-from publisher.engine.spark.task_errors import decode_errors, encode_errors
+from publisher.engine.spark.task_errors import decode_errors
+from publisher.engine.spark.task_functions import each_number
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA
 from publisher.sources.table_queue.reading import read_samples
 
@@ -90,13 +91,7 @@ def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
 
 def _read(spark: SparkSession, samples: Samples) -> DataFrame:
     splits, options = samples.splits, samples.reading
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encode_errors():
-            for batch in batches:
-                for number in batch.column("id").to_pylist():
-                    yield from read_samples(splits[number], options)
-
+    read = each_number(lambda number: read_samples(splits[number], options))
     count = len(splits)
     # many small files share a task
     tasks = max(_SPREAD * spark.sparkContext.defaultParallelism, samples.size // _BYTES_OF_A_TASK)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator
-from itertools import chain
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -17,12 +15,10 @@ from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.spark.event_time_ranks import rank_by_time
 from publisher.engine.spark.progress import report_progress
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
+from publisher.engine.spark.task_functions import RESULT, Tasks, each_number, each_partition
 from publisher.engine.tasks import Work, plan_lane, read_split
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.change import RECORD_SCHEMA
-
-_RESULT = "result string"
-Tasks = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def plan_in_lanes(
@@ -46,7 +42,7 @@ def plan_in_lanes(
             _pieces(spark, work)
             .repartitionById(work.lanes, "lane")
             .sortWithinPartitions(*KEYS)
-            .mapInArrow(_planner(work, staging, documents), _RESULT)
+            .mapInArrow(_planner(work, staging, documents), RESULT)
         )
         results = {
             result.lane: result
@@ -69,12 +65,14 @@ def _pieces(spark: SparkSession, work: Work) -> DataFrame:
     if not by_time:
         return places.mapInArrow(_reader(work), packed)
     # Spark has to see the events to rank them
-    records = places.mapInArrow(_record_reader(work), from_arrow_schema(RECORD_SCHEMA))
+    records = places.mapInArrow(
+        each_number(partial(read_split, work)), from_arrow_schema(RECORD_SCHEMA)
+    )
     return rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)
 
 
 def _reader(work: Work) -> Tasks:
-    read_records = _record_reader(work)
+    read_records = each_number(partial(read_split, work))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():
@@ -83,36 +81,16 @@ def _reader(work: Work) -> Tasks:
     return read
 
 
-def _record_reader(work: Work) -> Tasks:
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encode_errors():
-            for batch in batches:
-                for number in batch.column("id").to_pylist():
-                    yield from read_split(work, number)
-
-    return read
-
-
 def _planner(work: Work, staging: Path, documents: Path) -> Tasks:
-    # tasks of a killed run may still write for a moment: use other file names
-    run = secrets.token_hex(4)
+    def plan(first: pa.RecordBatch, pieces: Iterator[pa.RecordBatch], attempt: str) -> str:
+        result = plan_lane(
+            work,
+            unpack(pieces),
+            lane=first.column("lane")[0].as_py(),
+            staging=staging,
+            documents=documents,
+            attempt=attempt,
+        )
+        return result.to_json()
 
-    def plan(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with encode_errors():
-            batches = (batch for batch in batches if batch.num_rows)
-            first = next(batches, None)
-            if first is None:
-                return
-            context = TaskContext.get()
-            assert context is not None
-            result = plan_lane(
-                work,
-                unpack(chain([first], batches)),
-                lane=first.column("lane")[0].as_py(),
-                staging=staging,
-                documents=documents,
-                attempt=f"{run}-{context.taskAttemptId()}",
-            )
-            yield pa.RecordBatch.from_pydict({"result": [result.to_json()]})
-
-    return plan
+    return each_partition(plan)

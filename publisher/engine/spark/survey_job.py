@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from publisher.engine.spark.plan_job import Tasks
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
+from publisher.engine.spark.task_functions import Tasks
 from publisher.engine.survey import SurveyWork
 from publisher.model.packed_batches import compress, decompress
 
