@@ -54,9 +54,10 @@ def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange
         for number, item in enumerate(items)
     }
     body: bytes = area.build(built)
-    code = layout.DELETE
+    code = layout.ExtractCode.DELETE
     if change.after is not None:
-        code = layout.INSERT if change.before is None else layout.UPDATE
+        is_new = change.before is None
+        code = layout.ExtractCode.INSERT if is_new else layout.ExtractCode.UPDATE
     head = {
         "length": form.size + len(body),
         "count": len(items) + form.extra,
@@ -80,7 +81,7 @@ def _declare(
 def commit(options: LinkexpressOptions) -> bytes:
     """A commit record."""
     form = layout.form_of(options)
-    head = {"length": form.mark_size, "count": 1, "flag": 0, "operation": layout.COMMIT}
+    head = {"length": form.mark_size, "count": 1, "flag": 0, "operation": layout.ExtractCode.COMMIT}
     built: bytes = layout.mark(form, ORDER).build(head)
     return built
 

@@ -17,7 +17,7 @@ from publisher.sources.dispatch_queue.rows import layout as row_layout
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import (
-    COMMIT,
+    ExtractCode,
     form_of,
     header,
     item_layout,
@@ -175,7 +175,7 @@ def _header_of(options: LinkexpressOptions) -> Callable[[bytes], bool]:
     flags = (b"\0\0", b"\xff\xff") if form.nulls else (b"",)
 
     def begins(data: bytes) -> bool:
-        if COMMIT in form.codes and data.startswith(commit):
+        if ExtractCode.COMMIT in form.codes and data.startswith(commit):
             return True
         if len(data) < form.size + len(flags[0]):
             return False

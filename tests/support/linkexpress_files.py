@@ -113,7 +113,7 @@ def mark(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
     """A commit record."""
     form = declared.form_of(options)
     built: bytes = declared.mark(form, order).build(
-        {"length": form.mark_size, "count": 1, "flag": 0, "operation": declared.COMMIT}
+        {"length": form.mark_size, "count": 1, "flag": 0, "operation": declared.ExtractCode.COMMIT}
     )
     return built
 
@@ -121,7 +121,13 @@ def mark(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
 def no_rows(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
     """The record of a full extract of zero rows."""
     form = declared.form_of(options)
-    head = {"length": form.size, "count": 2, "xid": 0, "flag": 0, "operation": declared.EMPTY}
+    head = {
+        "length": form.size,
+        "count": 2,
+        "xid": 0,
+        "flag": 0,
+        "operation": declared.ExtractCode.NO_ROWS,
+    }
     built: bytes = declared.header(form.words, order).build(head)
     return built
 

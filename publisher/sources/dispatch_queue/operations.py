@@ -42,9 +42,9 @@ WITH_DATA = frozenset(
         OperationCode.INSERT,
         OperationCode.UPDATE,
         OperationCode.COMMIT,
-        7,
+        OperationCode.CREATE_BLOB,
         OperationCode.INSERT_BLOB,
-        9,
+        OperationCode.CLEAR_BLOB,
     }
 )
 """TYP of operations on a row; 4 with data is DELETE BLOB (the list below the table)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from publisher.model.change import EventType
 from publisher.sources.columns.byte_areas import Mask
 from publisher.sources.columns.row_images import differ, marked_names, marked_values
 from publisher.sources.dispatch_queue.images.by_table import DecodedTable
@@ -18,6 +19,13 @@ from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
 from publisher.sources.dispatch_queue.rows.rows import Codes
+
+_UPDATE_TYPES = {
+    "changed": EventType.UPDATE_FIELD,
+    "replaced": EventType.REPLACE_FIELD,
+    "query-back": EventType.UPDATE_ROW_QUERY_BACK,
+}
+"""Event type of an UPDATE by the setting ``update``."""
 
 
 class DispatchQueueChangeBuilder:
@@ -88,12 +96,13 @@ class DispatchQueueChangeBuilder:
 
     def _row_changes(self, rows: Codes) -> pa.RecordBatch:
         moved, update = self._moved[rows], self._update[rows]
-        change = {"changed": 2, "replaced": 3, "query-back": 6}[self._options.update]
-        kinds = np.where(self._types[rows] == OperationCode.DELETE, 4, 1)
+        change = _UPDATE_TYPES[self._options.update]
+        is_delete = self._types[rows] == OperationCode.DELETE
+        kinds = np.where(is_delete, EventType.DELETE_ROW, EventType.INSERT_FIELD)
         kinds[update & ~moved] = change
         marked = self._marked[rows]
-        if change == 6:
-            marked = marked & (kinds != 6)[:, None]
+        if change == EventType.UPDATE_ROW_QUERY_BACK:
+            marked = marked & (kinds != change)[:, None]
         image = np.where(update, self._second[rows], self._chosen[rows])
         records = self._operations.parts[self._group.numbers[self._chosen[rows]]]
         if not self._others and (kinds == 1).any():

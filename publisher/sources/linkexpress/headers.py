@@ -12,11 +12,10 @@ import numpy.typing as npt
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import (
-    COMMIT,
-    EMPTY,
     FLAG,
     NOT_NULL,
     NULL,
+    ExtractCode,
     RecordForm,
     word_offsets,
     word_type,
@@ -95,9 +94,9 @@ class HeaderReader:
     def lengths(self) -> tuple[int, int]:
         """Minimum and maximum length of a record by the settings."""
         least = [each.least for each in self.tables]
-        if COMMIT in self.form.codes:
+        if ExtractCode.COMMIT in self.form.codes:
             least.append(self.form.mark_size)
-        if EMPTY in self.form.codes:
+        if ExtractCode.NO_ROWS in self.form.codes:
             least.append(self.form.size)
         return min(least), max(each.greatest for each in self.tables)
 
@@ -121,7 +120,7 @@ class HeaderReader:
         for word in ("length", "count"):
             if word in places:
                 words[word] = self._read(word, safe + places[word])
-        is_mark = (words["count"] == 1) if COMMIT in self.form.codes else inside & False
+        is_mark = (words["count"] == 1) if ExtractCode.COMMIT in self.form.codes else inside & False
         whole = inside & (is_mark | (at + self.form.size <= self.end))
         safe = np.where(whole, at, 0)
         for word in ("xid", "flag", "operation"):
@@ -141,7 +140,7 @@ class HeaderReader:
     ) -> HeaderBatch:
         """Finds the table of each header, and marks headers that may begin a record."""
         length, count, code = words["length"], words["count"], words["operation"]
-        no_rows = ~is_mark & (code == EMPTY)
+        no_rows = ~is_mark & (code == ExtractCode.NO_ROWS)
         table = np.full(len(at), UNKNOWN, np.int64)
         for xid, number in self.xids.items():
             table[words["xid"] == xid] = number
@@ -153,8 +152,8 @@ class HeaderReader:
         else:
             length = np.full(len(at), self.tables[0].greatest, np.int64)
             right_length = whole
-        data = right_count & right_length & (table != UNKNOWN) & (code != COMMIT)
-        mark = (length == self.form.mark_size) & (code == COMMIT)
+        data = right_count & right_length & (table != UNKNOWN) & (code != ExtractCode.COMMIT)
+        mark = (length == self.form.mark_size) & (code == ExtractCode.COMMIT)
         empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
         if not self.form.has_length:
             empty = whole & False  # a file of its own, never a record among others
@@ -163,7 +162,7 @@ class HeaderReader:
         inside = (at + length <= self.end) if self.form.has_length else whole
         cut = good & ~inside
         good &= inside
-        odd = legal & ~good & ~is_mark & ~no_rows & (code != COMMIT)
+        odd = legal & ~good & ~is_mark & ~no_rows & (code != ExtractCode.COMMIT)
         odd &= self._are_plausible(at, words, table)
         table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
         return HeaderBatch(length, count, words["xid"], words["flag"], code, table, good, cut, odd)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -33,8 +34,23 @@ from publisher.sources.linkexpress.options import (
 )
 from publisher.sources.linkexpress.types import VARIABLE, Item
 
-FULL, INSERT, UPDATE, DELETE = 0x0000, 0x0001, 0x0002, 0x0003
-EMPTY, COMMIT = 0xFFFF, 0x8000
+
+class ExtractCode(IntEnum):
+    """Operation codes of records [D]."""
+
+    FULL_EXTRACT = 0x0000
+    INSERT = 0x0001
+    UPDATE = 0x0002
+    DELETE = 0x0003
+    COMMIT = 0x8000
+    NO_ROWS = 0xFFFF
+
+    @property
+    def text(self) -> str:
+        """The code as messages show it."""
+        return f"{self:04X} {self.name.lower().replace('_', ' ')}"
+
+
 NOT_NULL, NULL = 0x0000, 0xFFFF
 FLAG = 2
 """Bytes of a NULL area (documented)."""
@@ -58,7 +74,7 @@ class RecordForm:
     extra: int
     """Difference between CNT and the number of items; 0 without CNT."""
     nulls: bool
-    codes: frozenset[int]
+    codes: frozenset[ExtractCode]
     """Legal operation codes."""
 
     @property
@@ -89,11 +105,13 @@ def _size(words: tuple[str, ...]) -> int:
 
 def form_of(options: LinkexpressOptions) -> RecordForm:
     """The form of the records of a file."""
-    codes = {FULL, EMPTY} if options.extract == "all" else {INSERT, UPDATE, DELETE}
+    codes = {ExtractCode.INSERT, ExtractCode.UPDATE, ExtractCode.DELETE}
+    if options.extract == "all":
+        codes = {ExtractCode.FULL_EXTRACT, ExtractCode.NO_ROWS}
     if options.unit == "group":
         flag = ("flag",) if options.nulls else ()
         words = ("length", "count", "xid", *flag, "operation")
-        return RecordForm(words, 2, options.nulls, frozenset(codes | {COMMIT}))
+        return RecordForm(words, 2, options.nulls, frozenset(codes | {ExtractCode.COMMIT}))
     if options.difftype == "JNL" and options.extract == "diff":
         words = ("length", "count", "flag", "operation")
         return RecordForm(words, 1, True, frozenset(codes))

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.linkexpress.headers import HeaderReader
 from publisher.sources.linkexpress.items import ItemReader
-from publisher.sources.linkexpress.layout import COMMIT, mark
+from publisher.sources.linkexpress.layout import ExtractCode, mark
 from publisher.sources.linkexpress.record_starts import RecordStarts
 from publisher.xds.escape import FORBIDDEN
 
@@ -79,7 +79,7 @@ class NeighbourCheck:
     def _count_extra(self, end: int) -> int:
         """Counts the bytes between two records if they are too few even for a damaged record."""
         limit = self._few
-        if COMMIT in self.headers.form.codes:
+        if ExtractCode.COMMIT in self.headers.form.codes:
             limit = min(limit, self.headers.form.mark_size)
         following = self.starts.between(end + 1, min(end + limit, self.headers.end))
         if len(following):
@@ -133,10 +133,15 @@ class NeighbourCheck:
 
     def _is_damaged_commit(self, at: int, size: int) -> bool:
         """Checks whether bytes are a commit record that has lost consecutive bytes."""
-        if COMMIT not in self.headers.form.codes:
+        if ExtractCode.COMMIT not in self.headers.form.codes:
             return False
         whole = mark(self.headers.form, self.headers.order).build(
-            {"length": self.headers.form.mark_size, "count": 1, "flag": 0, "operation": COMMIT}
+            {
+                "length": self.headers.form.mark_size,
+                "count": 1,
+                "flag": 0,
+                "operation": ExtractCode.COMMIT,
+            }
         )
         data = self.headers.data[at : at + size].tobytes()
         return any(

@@ -9,28 +9,10 @@ from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.linkexpress.headers import UNKNOWN, HeaderBatch
 from publisher.sources.linkexpress.item_offsets import TableLayout
-from publisher.sources.linkexpress.layout import (
-    COMMIT,
-    DELETE,
-    EMPTY,
-    FLAG,
-    FULL,
-    INSERT,
-    UPDATE,
-    RecordForm,
-    item_layout,
-)
+from publisher.sources.linkexpress.layout import FLAG, ExtractCode, RecordForm, item_layout
 from publisher.sources.linkexpress.options import LinkexpressOptions, LogType
 from publisher.sources.linkexpress.types import VARIABLE, Item
 
-CODES = {
-    FULL: "0000 full extract",
-    INSERT: "0001 insert",
-    UPDATE: "0002 update",
-    DELETE: "0003 delete",
-    EMPTY: "FFFF no rows",
-    COMMIT: "8000 commit",
-}
 _SHOWN = 32
 _RAW_BYTES = 1 << 20
 
@@ -42,14 +24,14 @@ def header_fault(
     code, count = int(heads.code[place]), int(heads.count[place])
     form = table.form
     if code not in form.codes:
-        legal = ", ".join(CODES[each] for each in sorted(form.codes))
+        legal = ", ".join(each.text for each in sorted(form.codes))
         return Reason.OPERATION_CODE, (
             f"operation code {code:04X} is illegal in this file ({legal});"
             " set extract and unit as the file was extracted"
         )
-    if code in (COMMIT, EMPTY):
+    if code in (ExtractCode.COMMIT, ExtractCode.NO_ROWS):
         return Reason.OPERATION_CODE, (
-            f"operation code {CODES[code]} is illegal in a record with items (CNT {count}, LEN"
+            f"operation code {ExtractCode(code).text} is illegal in a record with items (CNT {count}, LEN"
             f" {int(heads.length[place])}); the file is damaged, extract again"
         )
     if heads.flag[place]:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import Outcome, Reason
+from publisher.model.change import EventType, Outcome, Reason
 from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.byte_texts import TextColumn
@@ -31,7 +31,7 @@ from publisher.sources.columns.row_images import marked_names, marked_values
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import MARK, NO_ROWS
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
-from publisher.sources.linkexpress.layout import DELETE, UPDATE
+from publisher.sources.linkexpress.layout import ExtractCode
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import (
@@ -299,7 +299,7 @@ class LinkexpressChangeBuilder:
         table = self.framer.tables[rows.number]
         reader = self.framer.readers[rows.number]
         names = self.names[rows.number]
-        deletes = rows.codes == DELETE
+        deletes = rows.codes == ExtractCode.DELETE
         whole = bool(rows.live.all())
         columns: list[TextColumn] = []
         cells = rows.cells if whole else rows.cells.take(np.flatnonzero(rows.live))
@@ -359,15 +359,17 @@ class LinkexpressChangeBuilder:
     ) -> pa.RecordBatch:
         names = self.names[rows.number]
         codes = rows.codes[live]
-        types = np.where(codes == DELETE, 4, np.where(codes == UPDATE, 3, 1)).astype(np.int32)
+        types = np.full(len(codes), EventType.INSERT_FIELD, np.int32)
+        types[codes == ExtractCode.UPDATE] = EventType.REPLACE_FIELD
+        types[codes == ExtractCode.DELETE] = EventType.DELETE_ROW
         named = [names.columns[number] for number in names.others]
         texts = [columns[number].texts for number in names.others]
-        present = codes != DELETE
+        present = codes != ExtractCode.DELETE
         marked = np.repeat(present[:, None], len(named), axis=1)
         if not named:  # as in event logs, an insert needs at least one column
             named = [names.columns[names.key[0]]]
             texts = [pa.nulls(len(rows.live), pa.string())]
-            marked = (present & (codes != UPDATE))[:, None]
+            marked = (present & (codes != ExtractCode.UPDATE))[:, None]
         held: dict[str, object] = {}
         if self.held:
             held = {

@@ -33,7 +33,6 @@ SAMPLE = 1000
 """Number of rows to inspect."""
 _TAB = 9
 _DELIMITERS = (b",", b";", b"\t", b"|")
-_LEGAL = (1, 2, 3, 4, 5, 7, 8, 9, 10)
 _PARTS = 16
 _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
 
@@ -80,7 +79,11 @@ def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
 def _share(options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder) -> float:
     """Share of valid rows among the first rows."""
     rows = _first_rows(options, data, stride, order)
-    good = np.isin(rows["TYP"], _LEGAL) & (rows["EXTDATA"] >= 0) & (rows["EXTDATA"] < _PARTS)
+    good = (
+        np.isin(rows["TYP"], list(OperationCode))
+        & (rows["EXTDATA"] >= 0)
+        & (rows["EXTDATA"] < _PARTS)
+    )
     most = _PARTS * DATA_BYTES
     for name in ("LEN1", "LEN2"):
         good &= (rows[name] >= 0) & (rows[name] <= most)
