@@ -51,7 +51,8 @@ def activity(
     """Show how often tables appear in LINTER's table queue.
 
     It also shows how long the queue should be.  SAMPLES are files and directories with recorded DIRR
-    calls of any number of sweeps.  Of a job file only [table_queue], [activity] and [spark] are used.
+    calls of any number of sweeps.  Of a job file only [table_queue], [activity], [run] engine
+    and [spark] are used.
     """
     from publisher.activity.report import ActivityReport
     from publisher.config.job_file import defaults, load

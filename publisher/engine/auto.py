@@ -102,8 +102,9 @@ class AutoEngine:
         return (self._local if is_small else self._spark).send(lanes)
 
     def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``: only Spark counts."""
-        return self._spark.count_activity(samples)
+        """See ``Engine.count_activity``: chooses by the bytes of the samples."""
+        is_small = samples.size <= self._small.bytes
+        return (self._local if is_small else self._spark).count_activity(samples)
 
     def _use_spark(self, reason: str) -> None:
         self._engine, self.use = self._spark, EngineUse("spark", reason)

@@ -19,7 +19,10 @@ from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.cli.main import cli
-from publisher.engine.spark.activity_job import count_activity
+from publisher.engine.contract import Engine
+from publisher.engine.local.engine import LocalEngine
+from publisher.engine.spark.engine import SparkEngine
+from publisher.engine.spark.options import SparkOptions
 from publisher.sources.table_queue import Call, TableQueueOptions
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_files, sample_splits
@@ -29,6 +32,14 @@ from tests.support.table_queue_files import OPTIONS, START, element, text_file
 Recorded = tuple[Call, str | None, int]
 MINUTES = ActivityOptions(interval_seconds=60)
 FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start", "early end"]
+
+
+@pytest.fixture(params=["local", "spark"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "local":
+        return LocalEngine()
+    request.getfixturevalue("spark")
+    return SparkEngine(SparkOptions())
 
 
 @st.composite
@@ -86,13 +97,13 @@ def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
 
 
 def count_sweeps(
-    spark: SparkSession,
+    engine: Engine,
     paths: Sequence[Path],
     options: TableQueueOptions = OPTIONS,
     counting: ActivityOptions = MINUTES,
 ) -> Activity:
     splits = sample_splits(sample_files(paths), options, 3)
-    return count_activity(spark, Samples(tuple(splits), options, counting))
+    return engine.count_activity(Samples(tuple(splits), options, counting))
 
 
 @settings(
@@ -102,7 +113,7 @@ def count_sweeps(
 )
 @given(st.lists(recordings(), min_size=20, max_size=30), st.sampled_from([None, 30]))
 def test_counts_are_those_of_plain_loops(
-    spark: SparkSession,
+    engine: Engine,
     tmp_path_factory: pytest.TempPathFactory,
     recorded: list[list[Recorded]],
     gap: int | None,
@@ -115,7 +126,7 @@ def test_counts_are_those_of_plain_loops(
             for call, _, _ in calls[number::3]
         ]
         text_file(directory / f"{number}.jsonl", lines)
-    found = count_sweeps(spark, [directory], counting=replace(MINUTES, gap_seconds=gap))
+    found = count_sweeps(engine, [directory], counting=replace(MINUTES, gap_seconds=gap))
     nodes = {
         f"n{node:02}": NodeSamples(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
@@ -148,12 +159,12 @@ def test_counts_are_those_of_plain_loops(
     assert len(found.gaps) == min(50, sum(node.gaps for node in found.nodes))
 
 
-def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) -> None:
+def test_bare_records_have_no_neighbours(engine: Engine, tmp_path: Path) -> None:
     for number, names in enumerate(["ABCXY", "ABCXZ"]):
         path = tmp_path / f"{number}.raw"
         path.write_bytes(b"".join(element(name, 5, name == "Y") for name in names))
     (tmp_path / "cut.raw").write_bytes(element("A") + element("X")[:50])
-    found = count_sweeps(spark, [tmp_path])
+    found = count_sweeps(engine, [tmp_path])
     (node,) = found.nodes
     assert (node.sweeps, node.untimed, node.failed, node.first, node.observed_us) == (
         2,
@@ -171,11 +182,11 @@ def test_bare_records_have_no_neighbours(spark: SparkSession, tmp_path: Path) ->
     assert not found.cells
 
 
-def test_unusable_calls_are_counted_with_their_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_unusable_calls_are_counted_with_their_place(engine: Engine, tmp_path: Path) -> None:
     good = [json_line(call) for call, _, _ in whole(1, START, "AB", [1, 7])]
     bad = json_line(Call(2, START, 1, "NORMAL", 0, b"short"))
     path = text_file(tmp_path / "a.jsonl", [*good, "nothing", bad, bad])
-    found = count_sweeps(spark, [path])
+    found = count_sweeps(engine, [path])
     assert found.calls == len(good) + 3
     assert [(p.problem, p.calls, p.file, p.row) for p in found.problems] == [
         ("json", 1, str(path), 7),
@@ -185,8 +196,8 @@ def test_unusable_calls_are_counted_with_their_place(spark: SparkSession, tmp_pa
     assert (found.nodes[0].sweeps, found.nodes[0].failed) == (1, 1)
 
 
-def test_no_samples_give_no_counts(spark: SparkSession, tmp_path: Path) -> None:
-    assert count_sweeps(spark, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
+def test_no_samples_give_no_counts(engine: Engine, tmp_path: Path) -> None:
+    assert count_sweeps(engine, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
 
 
 class TestCommand:

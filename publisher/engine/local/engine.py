@@ -1,5 +1,7 @@
 """The local engine: the tasks of a run in this process, one after the other."""
 
+# ruff: noqa: PLC0415 - only one command counts activity
+
 from __future__ import annotations
 
 import secrets
@@ -18,7 +20,6 @@ from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, plan_lane, read_split
-from publisher.errors import UsageError
 from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 from publisher.sources.task_runner import ShuffleWork
@@ -118,11 +119,11 @@ class LocalEngine:
         self.retries += sum(report.retries for report in reports)
         return reports
 
-    def count_activity(self, samples: Samples) -> Activity:  # noqa: ARG002
+    def count_activity(self, samples: Samples) -> Activity:
         """See ``Engine.count_activity``."""
-        raise UsageError(
-            "activity is counted in Spark: leave engine out, or set it to spark, in [run]"
-        )
+        from publisher.engine.local.activity import count_activity
+
+        return count_activity(samples, self._memory)
 
     def _bounded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Raises ``OutgrownError`` if there are more bytes than the engine may read."""
