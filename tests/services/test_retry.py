@@ -73,13 +73,13 @@ def test_by_reason_with_what_was_superseded_for_it(place: Place, tmp_path: Path)
     # 3 and 4 are superseded by 5, 6 is superseded by 7
     assert new(place) == {3, 4, 5, 6, 7, 25, 26}
     done = run_retry(path, "--reason", "value", "--reason", "record-id")
-    assert "again: 2\n" in done.output
+    assert "reset to N: 2\n" in done.output
     assert new(place) == {0, 3, 4, 5, 6, 7, 22, 25, 26}
 
 
 def test_reason_that_nobody_has_is_said(place: Place, tmp_path: Path) -> None:
     done = run_retry(job(place, tmp_path), "--reason", "no-databse")
-    assert "again: 0\n" in done.output
+    assert "reset to N: 0\n" in done.output
     assert "no record failed for no-databse; known reasons:" in done.output
     assert "no-database, record-id" in done.output
 
@@ -100,8 +100,8 @@ def test_last_run_decides_why_a_row_failed(place: Place, tmp_path: Path) -> None
     publish_run(place, tmp_path, 2, lookups=True)
     assert new(place) == set()
     assert 26 in failed_ids(place)  # for another reason now
-    assert "again: 0\n" in run_retry(path, "--reason", "no-database").output
-    assert "again: 1\n" in run_retry(path, "--reason", "database-refused").output
+    assert "reset to N: 0\n" in run_retry(path, "--reason", "no-database").output
+    assert "reset to N: 1\n" in run_retry(path, "--reason", "database-refused").output
     assert new(place) == {26}
 
 
@@ -122,13 +122,13 @@ def test_rows_of_removed_runs_are_named_by_position(place: Place, tmp_path: Path
     path.write_text(JOB.format(url=place.url))
     place.execute("UPDATE log SET status = 'E' WHERE record_id IN (1, 2)")
     assert "known reasons: none" in run_retry(path, "--reason", "value").output
-    assert "again: 1\n" in run_retry(path, "--position", "2").output
+    assert "reset to N: 1\n" in run_retry(path, "--position", "2").output
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--position", "log.csv:3"], "name a row by its record_id"),
+        (["--position", "log.csv:3"], "write the record_id of a row"),
         (["--position", "idu=1"], "is not a position of an event log"),
         (
             ["--source", "crm"],
