@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -358,10 +359,15 @@ def test_columns_have_names_of_their_own(place: Place, tmp_path: Path) -> None:
     assert found == [(2, "event-type")]
 
 
-@pytest.mark.parametrize("type_", ["VARCHAR(20)", "NUMERIC(20)", ""])
+@pytest.mark.parametrize(
+    ("place", "type_"),
+    [
+        *product(["sqlite", "postgresql", "mariadb"], ["VARCHAR(20)", "NUMERIC(20)"]),
+        ("sqlite", ""),  # the others have no columns without a type
+    ],
+    indirect=["place"],
+)
 def test_record_ids_may_be_of_other_types(place: Place, tmp_path: Path, type_: str) -> None:
-    if not type_ and place.kind != "sqlite":
-        pytest.skip("only SQLite has columns without a type")
     make_tables(place)
     place.execute(
         "ALTER TABLE log RENAME TO other",

@@ -40,11 +40,9 @@ def refusal(folder: Path, url: sa.URL) -> str:
     return result.stdout
 
 
+@pytest.mark.parametrize("place", ["postgresql", "mariadb"], indirect=True)
 def test_an_unknown_database(place: Place, tmp_path: Path) -> None:
-    url = sa.make_url(place.url)
-    if url.get_backend_name() == "sqlite":
-        pytest.skip("a file has no databases")
-    message = refusal(tmp_path, url.set(database="nope"))
+    message = refusal(tmp_path, sa.make_url(place.url).set(database="nope"))
     assert "check the name of the database in its URL" in message
     assert message.count("nope") == 2  # the URL's, and the server's word
 
