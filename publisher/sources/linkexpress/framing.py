@@ -318,9 +318,14 @@ class RecordFramer:
         return bool(self._are_in_run(head, end)[0])
 
     def _greatest(self, at: int, head: HeaderBatch | None) -> int:
-        """Returns the maximum length of the record at an offset; no limit for an unknown table."""
+        """Returns the maximum length of the record at an offset.
+
+        There is no limit for an unknown table whose header is legal otherwise.
+        """
         table = int((head or self.heads(np.array([at], np.int64))).table[0])
-        return self.tables[table].greatest if table >= 0 else self.end
+        if table >= 0:
+            return self.tables[table].greatest
+        return self.end if head is not None and head.odd[0] else self.headers.lengths[1]
 
     def _is_good(self, at: int) -> bool:
         """Returns whether a good header, or the end of the file, is at an offset."""
