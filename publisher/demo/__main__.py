@@ -81,7 +81,7 @@ def demo(console: Console, directory: Path) -> None:
     with start_engine("auto", options) as engine:
         print_comparison(console, compare(directory, story.company, engine))
         console.print(
-            f"\nThe comparison ran on the {engine.use.name} engine, because {engine.use.reason};"
+            f"\nThe comparison ran on the {engine.use.name} engine ({engine.use.reason}),"
             " the run before it on Spark.",
             soft_wrap=True,
         )
