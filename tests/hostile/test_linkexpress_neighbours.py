@@ -181,3 +181,12 @@ def test_a_record_whose_last_bytes_follow_again_is_found(tmp_path: Path) -> None
     )
     found = record_texts(GROUP, one + one[-4:] + other + mark(GROUP), tmp_path)
     assert found == ["4 idu=1", "rejected broken-record", "4 idu=2", "ignored commit"]
+
+
+def test_a_long_length_of_an_illegal_header_hides_no_records(tmp_path: Path) -> None:
+    """Although another record begins at its end, by chance."""
+    parts = [record(GROUP, 1, 3, [number, BEIJING]) for number in range(1, 12)]
+    size = 12 + sum(map(len, parts[:-1]))
+    header = size.to_bytes(4, "big") + bytes.fromhex("0100000000000a00")
+    found = record_texts(GROUP, mark(GROUP) + header + b"".join(parts) + mark(GROUP), tmp_path)
+    assert [text for text in found if text.startswith("4 ")] == [f"4 no={n}" for n in range(1, 12)]
