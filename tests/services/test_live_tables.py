@@ -159,7 +159,9 @@ def test_split_of_a_moment_that_has_ended_says_so(postgres: Place) -> None:
     database = postgres.database()
     with moment(database, LOG, 2) as splits:
         pass
-    with pytest.raises(UnreachableError, match=r"the moment .* is gone: .* try again"):
+    with pytest.raises(
+        UnreachableError, match=r"the snapshot that all tasks share is gone: .* try again"
+    ):
         rows(database, LOG, splits[0])
 
 

@@ -259,7 +259,7 @@ def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 3, "Eve"))
         write_job(tmp_path, restored)
         message = publish_refused(
-            job, "a row that was read with that change_seq is not in it", by_rows=True
+            job, "it lacks a row that was read with that change_seq", by_rows=True
         )
         assert "--by-rows" not in message
         assert "publishes all rows of this table, those that were published before once" in message

@@ -74,12 +74,12 @@ def test_all_that_happens_between() -> None:
     both.on_start("people", "kafka://broker:9092/xds", ["run people-000016 was sent first"])
     both.on_idle(0, None)
     both.on_failure(UnreachableError("the broker is away: see that it runs"), 2.0)
-    both.on_stop("told to stop")
+    both.on_stop("stop requested")
     assert [line.split(" ", 1)[1] for line in text.getvalue().splitlines()] == [
         "people follows, to kafka://broker:9092/xds",
         "run people-000016 was sent first",
         "the broker is away: see that it runs; retrying in 2 s",
-        "ended: told to stop",
+        "ended: stop requested",
     ]
     found = [json.loads(line) for line in data.getvalue().splitlines()]
     assert [entry["event"] for entry in found] == ["begun", "failed", "ended"]

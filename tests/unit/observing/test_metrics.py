@@ -75,7 +75,7 @@ def test_an_idle_look_is_a_success_without_lag(tmp_path: Path) -> None:
     with Metrics(MetricsOptions(textfile=path), "people") as metrics:
         metrics.on_poll(poll())
         metrics.on_idle(0, None)
-        metrics.on_stop("told to stop")
+        metrics.on_stop("stop requested")
     found = read_samples(path)
     assert found["lag_seconds",] == found["waiting_rows",] == 0
     assert found["poll_duration_seconds_count",] == 1

@@ -164,7 +164,7 @@ def test_all_that_watches_together(journal: Journal, tmp_path: Path) -> None:
     with observe(stream, "hr", tmp_path, metrics, as_json=True, trace=3) as observer:
         observer.on_start("hr", "kafka://broker:9092/xds", [])
         observer.on_poll(poll_of(journal))
-        observer.on_stop("told to stop")
+        observer.on_stop("stop requested")
     events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
     assert events[0] == "begun"
     assert events[-1] == "ended"

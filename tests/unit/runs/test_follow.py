@@ -47,11 +47,11 @@ def test_a_directory_that_grows_is_published_file_by_file(tmp_path: Path) -> Non
         lambda: (write_file(tmp_path, "4.csv", 5), write_file(tmp_path, "3.csv", 4)),
     )
     runs = [f"job-{number:06d}" for number in (1, 2, 3)]
-    assert watcher.events == ["begun", *runs, "told to stop"]
+    assert watcher.events == ["begun", *runs, "stop requested"]
     assert [poll.report.read for poll in watcher.polls] == [2, 1, 2]
     assert published_values(tmp_path) == ["1", "2", "3", "4", "5"]
     again = follow_until_idle(settings, LocalEngine())
-    assert again.events == ["begun", "told to stop"]
+    assert again.events == ["begun", "stop requested"]
 
 
 def test_a_directory_may_be_empty_at_first(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_a_poll_that_was_cut_short_counts_when_it_is_done(
     watcher = follow_until_idle(
         load_settings(tmp_path, TABLE), LocalEngine(), lambda: write_rows(tmp_path, 3)
     )
-    assert watcher.events == ["begun", "job-000001", "job-000002", "told to stop"]
+    assert watcher.events == ["begun", "job-000001", "job-000002", "stop requested"]
     assert [poll.report.statuses for poll in watcher.polls] == [{"S": 2}, {"S": 1}]
     assert [poll.waiting for poll in watcher.polls] == [None, 1]
     assert watcher.failures == [1, 2]
@@ -219,7 +219,7 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
         job.run_once()
     watcher = follow_until_idle(settings, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
-    assert watcher.events == ["begun", first, "job-000001", "told to stop"]
+    assert watcher.events == ["begun", first, "job-000001", "stop requested"]
     (poll,) = watcher.polls
     assert (poll.report.read, poll.report.documents, poll.report.notes) == (2, 2, (first,))
 
@@ -242,7 +242,7 @@ def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
 
     watcher = PollWatcher(lambda: None)
     Follower(load_settings(tmp_path, TABLE), StoppingEngine(), watcher, stop).run()
-    assert watcher.events == ["begun", "job-000001", "told to stop"]
+    assert watcher.events == ["begun", "job-000001", "stop requested"]
     assert watcher.polls[0].report.statuses == {"S": 2}
 
 
@@ -251,7 +251,7 @@ def test_told_before_it_begins_it_takes_nothing_over(tmp_path: Path) -> None:
     stop.set()
     watcher = PollWatcher(lambda: None)
     Follower(load_settings(tmp_path, TABLE), LocalEngine(), watcher, stop).run()
-    assert watcher.events == ["told to stop"]
+    assert watcher.events == ["stop requested"]
     assert not (tmp_path / ".xds-publisher").exists()
 
 

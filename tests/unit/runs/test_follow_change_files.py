@@ -57,7 +57,7 @@ def test_halves_in_two_polls_are_one_change_and_what_follows_comes_after_it(
     assert (second.read, second.outcomes["published"], second.outcomes["held"]) == (3, 3, 0)
     assert ["read again: 2 record(s)" in note for note in second.notes] == [True]
     assert operations(tmp_path) == ["add", "modify", "delete"]
-    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "stop requested"]
 
 
 def test_a_half_that_stays_alone_is_decided_without_a_new_file(tmp_path: Path) -> None:
@@ -68,4 +68,4 @@ def test_a_half_that_stays_alone_is_decided_without_a_new_file(tmp_path: Path) -
     assert first.outcomes["held"] == 2
     assert second.reasons == {"rejected": {"before-image-alone": 1}}
     assert operations(tmp_path) == ["add", "delete"]
-    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "told to stop"]
+    assert follow_until_idle(settings, LocalEngine()).events == ["begun", "stop requested"]

@@ -20,9 +20,8 @@ TUTORIAL = text_of("tutorials/first-documents.md")
 
 
 def test_the_first_tutorial_prints_what_it_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     Path("log.csv").write_text(blocks(TUTORIAL, "csv")[0], "utf-8")
     Path("people.toml").write_text(blocks(TUTORIAL, "toml")[0], "utf-8")
