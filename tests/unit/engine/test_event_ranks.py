@@ -199,6 +199,17 @@ def without_false_twins(changes: Sequence[Change]) -> list[Change]:
     return [c for c in changes if c._replace(row=0) == first[c.position]._replace(row=0)]
 
 
+def is_readable(change: Change) -> bool:
+    """Whether the reader accepts the record: Base64 that is wrong rejects it before there are polls, so
+    that it counts for ranks only."""
+    images = [change.new] + ([change.old] if change.event_type == 2 else [])
+    return change.event_type > 3 or not any(
+        (column, value) == ("p", "?")
+        for image in images
+        for column, value in zip(change.columns, image or (), strict=False)
+    )
+
+
 def move_changes(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
     """The changes at other record ids, of a table without schema."""
     return [
@@ -249,5 +260,5 @@ def test_files_give_what_the_rules_give_by_hand(
         )
         documents = sorted(lines(plan_all(work, read_all(work, chance), folder), folder))
     ranked = plan_oracle.rank_changes(changes, [*known, *rejects])
-    expected = plan_oracle.plan(ranked, rules, frozenset())
+    expected = plan_oracle.plan(filter(is_readable, ranked), rules, frozenset())
     assert documents == sorted(text for _, _, text, _ in expected.documents)
