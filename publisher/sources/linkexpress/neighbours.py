@@ -94,7 +94,7 @@ class NeighbourCheck:
         """Checks whether another record is valid: without ``size`` bytes that appear twice, one after the
         other.
 
-        Sequences of one byte value do not count: padding repeats itself.
+        Sequences of one byte value or of wide blanks do not count: padding repeats itself.
         """
         data = self.headers.data[at:end]
         twice = _runs(data[:-size] == data[size:], size)
@@ -102,9 +102,19 @@ class NeighbourCheck:
         places = np.flatnonzero(twice & ~equal)
         # the copies are the same for consecutive places
         places = places[np.diff(places, prepend=-2) > 1][: max(1, _REPAIRED_BYTES // len(data))]
-        copies = [np.delete(data, slice(place, place + size)) for place in places.tolist()]
+        copies = [
+            np.delete(data, slice(place, place + size))
+            for place in places.tolist()
+            if not self._is_padding(data[place : place + size].tobytes())
+        ]
         copies = [copy for copy in copies if not np.array_equal(copy, data[:-size])]
         return bool(copies) and self._has_valid_record(np.stack(copies))
+
+    def _is_padding(self, data: bytes) -> bool:
+        """Tests for wide blanks, which fill NATIONAL CHARACTER items; they may begin at any byte."""
+        codec = self.readers[0].options.national_codec
+        aligned = (data, data[1:] + data[:1])
+        return any(not text.decode(codec, "replace").strip("\u3000") for text in aligned)
 
     def _has_valid_record(self, copies: Bytes) -> bool:
         """Checks whether one of the rows is a record with valid values."""
