@@ -115,14 +115,16 @@ LIVE = LiveTable("ct", sorted_by="header__change_seq")
 def test_a_span_is_read_from_behind_its_mark(
     database: Database, after: str | None, upto: str, others: bool, rows: list[int]
 ) -> None:
-    split = TableSplit(0, span=Span("header__change_seq", FORM, after, upto, others))
+    split: TableSplit[None] = TableSplit(
+        0, span=Span("header__change_seq", FORM, after, upto, others)
+    )
     frames = table_reader.read(database, LIVE, split, text_of)
     found = [int(n) for frame in frames for n in frame.batch.column("n").to_pylist()]
     assert sorted(found) == rows
 
 
 def test_what_a_table_has_is_seen(database: Database) -> None:
-    split = TableSplit(0)
+    split: TableSplit[None] = TableSplit(0)
     assert table_reader.measure_extent(database, LIVE, split, FORM, None) == TableExtent(
         seq(4), 5, 5, 6
     )
