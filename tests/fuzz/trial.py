@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
+from publisher.sources.linkexpress.file_probe import SAMPLE
 from tests.fuzz.damage import Parts, damage, damage_bytes, damage_csv, is_csv, parts_of
 from tests.fuzz.form import Content, Form, Framing, MadeFile, Read
 from tests.fuzz.reading import PromiseError, check_read, count_rejects, same, try_read
@@ -145,7 +146,8 @@ def _check_promises(case: Trial, read: Read | str, path: Path) -> int:
 
 def _may_be_refused(case: Trial) -> bool:
     """Files of few records, without their head, packed ones, and such of records of one size whose
-    size or places tell that bytes are gone, are refused as a whole."""
+    size or places tell that bytes are gone, or that are not records for the greater part, are refused
+    as a whole."""
     if case.container or case.head != case.made.head:
         return True
     if case.form.file.endswith("jsonl") and not (case.parts and case.parts[0].origin is not None):
@@ -153,12 +155,15 @@ def _may_be_refused(case: Trial) -> bool:
     whole = sum(part.origin is not None for part in case.parts)
     if whole < FEW or whole < len(case.parts) * 0.8:
         return True
-    ends, stride = 0, case.form.stride
+    stride = case.form.stride
+    end, damaged, examined = 0, 0, SAMPLE * stride
     for part in case.parts if stride else ():
-        ends += len(part.data)
-        if ends % stride:
+        start, end = end, end + len(part.data)
+        if end % stride:
             return True
-    return False
+        if part.origin is None:
+            damaged += max(0, min(end, examined) - start)
+    return 2 * damaged > min(end, examined)
 
 
 def _count(tally: Tally, case: Trial, read: Read | str, size: int, seconds: float) -> None:
