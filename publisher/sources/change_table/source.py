@@ -44,7 +44,7 @@ from publisher.sources.contract import (
     SourceInput,
 )
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import FileRange, Split, TextRange
+from publisher.sources.files.file_splits import FileRange, RowGroups, Split, TextRange
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import SnapshotOptions
 
@@ -148,7 +148,9 @@ class ChangeTable(Source):
         def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
             match splits[number].payload:
-                case TextRange("jsonl"):  # any key of a line may break it, as it does when read
+                case (
+                    TextRange("jsonl") | RowGroups()
+                ):  # any column may break a row, as when it is read
                     yield from all_of(number)
                     return
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]

@@ -31,6 +31,7 @@ TOO_LONG_KEY = (
     f"a key has {{:,}} characters, names have {LONGEST_NAME:,} at most;"
     " fix the program that writes it"
 )
+_EMPTY_KEY = "a key of the object is empty; fix the program that writes it"
 
 Row = tuple[str | None, ...]
 _PLAIN = frozenset({str, type(None)})
@@ -154,6 +155,8 @@ class _JsonLineReader:
             if ours is None and self._closed:
                 if len(key) > LONGEST_NAME:
                     raise LineProblem(TOO_LONG_KEY.format(len(key)))
+                if not key.strip():
+                    raise LineProblem(_EMPTY_KEY)
                 raise LineProblem(f"the key {key} is not known from the first objects; set columns")
         missing = [n for n in self._names if n not in named and n not in self._optional]
         if missing:
@@ -180,11 +183,9 @@ def column_keys(start: bytes) -> tuple[str, ...]:
 
     Keys that several objects share come first, beginning with the object with most keys.  A key of a
     single object is left out if it differs from another key only in case, because the line may be
-    damaged.  So is an object with a key that is too long.
+    damaged.  So is an object with a key that cannot be a name.
     """
-    listed = Counter(
-        keys for keys in first_keys(start) if max(map(len, keys), default=0) <= LONGEST_NAME
-    )
+    listed = Counter(keys for keys in first_keys(start) if all(map(_may_be_name, keys)))
     ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
     found: dict[str, None] = {}
     spelled: set[str] = set()
@@ -193,6 +194,10 @@ def column_keys(start: bytes) -> tuple[str, ...]:
         found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
         spelled.update(key.casefold() for key in keys)
     return tuple(found)
+
+
+def _may_be_name(key: str) -> bool:
+    return bool(key.strip()) and len(key) <= LONGEST_NAME
 
 
 def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:

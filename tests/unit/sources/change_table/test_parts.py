@@ -22,7 +22,7 @@ from publisher.sources.change_table.masks import (
     mask_of,
 )
 from publisher.sources.files.options import SnapshotOptions
-from tests.support.change_table_files import HEADERS, change_text, options, read, record
+from tests.support.change_table_files import HEADERS, change_text, options, read, record, write
 from tests.support.change_table_files import seq as seq_text
 from tests.support.event_log_files import Row, csv_text
 
@@ -215,6 +215,28 @@ def test_too_many_strays_are_an_error_that_says_what_to_do(tmp_path: Path) -> No
     (tmp_path / "a.csv").write_text(csv_text(rows))
     with pytest.raises(FatalError, match="join_strays"):
         read(tmp_path / "a.csv", options(join_rows=2, join_strays=5), SMALL, 8)
+
+
+@pytest.mark.parametrize("long", ["U", "B"])
+@pytest.mark.parametrize("name", ["usr__ct.parquet", "usr__ct.jsonl", "usr__ct.csv"])
+@pytest.mark.parametrize("wanted", [1, 8])
+def test_half_of_a_pair_that_is_too_long_leaves_the_other_half_alone(
+    tmp_path: Path, name: str, wanted: int, long: str
+) -> None:
+    """The other half lies in another part, and the headers do not show which record is too long."""
+    rows = [
+        record(9, "U", [1], idu="1", fname="x" * (2_000 if long == "U" else 1)),
+        *pairs(8),
+        record(9, "B", idu="1", fname="y" * (2_000 if long == "B" else 1)),
+    ]
+    path = write(tmp_path / name, rows)
+    short = SnapshotOptions(max_record=1_000)
+    found = read(path, options(mask_order="msb", join_rows=2), short, wanted)
+    assert sum(row["records"] for row in found) == len(rows)
+    broken = [row for row in found if row["reason"] == "broken-record"]
+    assert len(broken) == 1
+    alone = [row for row in found if row["reason"] == "before-image-alone"]
+    assert len(alone) == (long == "U")
 
 
 def test_a_file_read_twice_gives_each_change_twice(tmp_path: Path) -> None:

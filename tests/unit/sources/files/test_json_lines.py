@@ -37,14 +37,21 @@ def test_what_two_lines_spell_in_another_way_is_kept() -> None:
     assert column_keys(lines) == ("idu", "fname", "IDU")
 
 
-def test_a_key_that_is_too_long_rejects_its_line_only() -> None:
-    good, bad = b'{"idu": 1}\n', b'{"idu": 2, "f%s": "a"}\n' % (b"x" * LONGEST_NAME)
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        (
+            b"f" + b"x" * LONGEST_NAME,
+            "a key has 1,001 characters, names have 1,000 at most; fix the program that writes it",
+        ),
+        (b"", "a key of the object is empty; fix the program that writes it"),
+        (b" ", "a key of the object is empty; fix the program that writes it"),
+    ],
+)
+def test_a_key_that_cannot_be_a_name_rejects_its_line_only(key: bytes, reason: str) -> None:
+    good, bad = b'{"idu": 1}\n', b'{"idu": 2, "%s": "a"}\n' % key
     assert column_keys(bad + good * 2) == ("idu",)
     columns = ExpectedColumns(("idu",), closed=True)
     (frame,) = frames(iter([good + bad + good]), 1, columns, SnapshotOptions())
     assert frame.rows.tolist() == [1, 3]
-    (broken,) = frame.broken
-    assert (broken.row, broken.reason) == (
-        2,
-        "a key has 1,001 characters, names have 1,000 at most; fix the program that writes it",
-    )
+    assert [(broken.row, broken.reason) for broken in frame.broken] == [(2, reason)]
