@@ -224,7 +224,7 @@ def _items(chance: random.Random) -> list[object]:
 
 def changes(size: int, kind: str) -> Path:
     """Inserts, updates beside their before images, deletes, with masks."""
-    return _cache_file(f"changes-{size}__ct.{kind}", lambda path: _write_changes(path, size, kind))
+    return _cache_file(f"pairs-{size}__ct.{kind}", lambda path: _write_changes(path, size, kind))
 
 
 def _write_changes(path: Path, size: int, kind: str) -> None:
@@ -240,7 +240,9 @@ def _write_changes(path: Path, size: int, kind: str) -> None:
 
 
 def _changes(start: int, count: int) -> pa.Table:
-    """Rows in groups of six: an insert, two updates behind their before images, a delete."""
+    """Rows of objects, six of each: an insert, two updates after their before images, a delete.
+
+    The first update changes both names, the second the last column, as their masks say."""
     row = start + np.arange(count, dtype=np.int64)
     place = row % 6
     operation = row - (place == 2) - (place == 4)
@@ -251,25 +253,26 @@ def _changes(start: int, count: int) -> pa.Table:
     masks = pa.array(["01FF80", "", "0300", "", "010000", "80"]).take(pa.array(place))
     number = pc.utf8_lpad(pa.array(operation).cast(pa.string()), 19, "0")
     chance = np.random.default_rng(start)
-    mixed = chance.integers(0, 1 << 31, count)
+    mixed = chance.integers(0, 1 << 31, count // 6).repeat(6)
     text, phone, room = (
-        pa.array(chance.integers(0, 10**n, count)).cast(pa.string()) for n in (6, 9, 4)
+        pa.array(chance.integers(0, 10**n, count // 6).repeat(6)).cast(pa.string())
+        for n in (6, 9, 4)
     )
     gone = pa.array(place == 5)
-    old = pa.array((place == 1) | (place == 3))
     names = [pa.array(each, pa.string()) for each in (GIVEN, FAMILY)]
-    given, family = (each.take(pa.array(mixed % len(each))) for each in names)
+    first = names[0].take(pa.array(mixed % len(GIVEN)))
+    given, family = (each.take(pa.array((mixed + (place >= 2)) % len(each))) for each in names)
     values = [
         pa.array(row // 6).cast(pa.string()),
         given,
         pc.binary_join_element_wise(family, text, " "),
-        pc.binary_join_element_wise(given, text, "@example.org", "."),
+        pc.binary_join_element_wise(first, text, "@example.org", "."),
         pc.binary_join_element_wise("Department", pa.array(mixed % 500).cast(pa.string()), " "),
         pc.binary_join_element_wise("+49 30", phone, " "),
         pa.array(np.char.mod("2024-05-%02d", mixed % 28 + 1).astype(object), pa.string()),
         room,
-        pc.if_else(old, "1000.00", "1200.50"),
-        pa.repeat("active", count),
+        pa.repeat("1200.50", count),
+        pc.if_else(pa.array(place >= 4), "on leave", "active"),
     ]
     nothing = pa.nulls(count, pa.string())
     data = [values[0], *(pc.if_else(gone, nothing, each) for each in values[1:])]
