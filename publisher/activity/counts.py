@@ -9,7 +9,12 @@ cannot be true of one numbering.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+
+GAPS_SHOWN = 50
+MEDIANS_OF_A_GAP = 3
+"""An interval of more than so many median intervals of the node is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,9 @@ class ActivityCounts:
     """Further ordinals of the table within one sweep; a sweep is many calls, and the queue moves."""
     odd_flags: int = 0
     """Sweeps in which UpdFlag was neither 0 nor 1; it counts as 1."""
+
+
+COUNTS = tuple(counts.name for counts in fields(ActivityCounts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,24 @@ class Activity:
 
 _WIDTHS = (1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
 _MAX_INTERVALS = 96
+
+
+def interval_of(nodes: Iterable[NodeCounts], seconds: int | None) -> int:
+    """Returns the microseconds of an interval, by the settings or by the time between all sweeps."""
+    if seconds is not None:
+        return seconds * 1_000_000
+    times = [time for node in nodes for time in (node.first, node.last) if time is not None]
+    return interval_width(min(times, default=0), max(times, default=0))
+
+
+def sort_tables(tables: Iterable[TableCounts]) -> tuple[TableCounts, ...]:
+    """Sorts tables as ``Activity.tables``."""
+    return tuple(sorted(tables, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
+
+
+def sort_cells(cells: Iterable[CellCounts]) -> tuple[CellCounts, ...]:
+    """Sorts cells by time, then by table."""
+    return tuple(sorted(cells, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
 
 
 def interval_width(first: int, last: int) -> int:

@@ -26,6 +26,7 @@ SMALL = InputSize(rows=500_000, bytes=64_000_000)
 """The greatest input of a run in this process: beyond, Spark takes less time, its start included."""
 _GROWTH = 8
 """Records in memory may have this many times the bytes of their files before the run moves to Spark."""
+_OUTGROWN = "the input turned out to be large"
 
 
 class AutoEngine:
@@ -108,6 +109,3 @@ class AutoEngine:
 
     def _use_spark(self, reason: str) -> None:
         self._engine, self.use = self._spark, EngineUse("spark", reason)
-
-
-_OUTGROWN = "the input turned out to be large"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.activity.counts import (
+    COUNTS,
+    GAPS_SHOWN,
     Activity,
     ActivityCounts,
     CellCounts,
@@ -21,7 +23,9 @@ from publisher.activity.counts import (
     ProblemCount,
     SweepGap,
     TableCounts,
-    interval_width,
+    interval_of,
+    sort_cells,
+    sort_tables,
 )
 from publisher.activity.work import Samples
 from publisher.engine.local.external_sort import ExternalSort
@@ -37,9 +41,6 @@ from publisher.engine.local.sweeps import (
     sum_sweeps,
 )
 from publisher.sources.table_queue.reading import read_samples
-
-_GAPS_SHOWN = 50
-_COUNTS = tuple(counts.name for counts in fields(ActivityCounts))
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ def count_activity(samples: Samples, memory: int) -> Activity:
         )
         if not nodes:
             return found
-        width = _width(nodes, samples)
+        width = interval_of(nodes, samples.counting.interval_seconds)
         tallies = _tally(rows_of(elements.sorted_batches(), ElementRow), sweeps, width)
     return _with_counts(found, nodes, sweeps, tallies, samples.counting.tables)
 
@@ -108,14 +109,6 @@ def _add_quality(batch: pa.RecordBatch, quality: dict[Any, list[Any]]) -> None:
         entry[0] += 1
         if problem and place < entry[1]:
             entry[1] = place
-
-
-def _width(nodes: Iterable[NodeCounts], samples: Samples) -> int:
-    """Microseconds of an interval."""
-    if samples.counting.interval_seconds is not None:
-        return samples.counting.interval_seconds * 1_000_000
-    times = [time for node in nodes for time in (node.first, node.last) if time is not None]
-    return interval_width(min(times, default=0), max(times, default=0))
 
 
 def _tally(elements: Iterable[ElementRow], sweeps: Iterable[SweepSum], width: int) -> _Tallies:
@@ -199,12 +192,9 @@ def _with_counts(
     tallies: _Tallies,
     most: int,
 ) -> Activity:
-    tables = sorted(
-        (
-            TableCounts(node, owner, name, _counts(sums))
-            for (node, owner, name), sums in tallies.sums(0, 1, 2).items()
-        ),
-        key=lambda t: (-t.counts.present, t.node, t.owner, t.name),
+    tables = sort_tables(
+        TableCounts(node, owner, name, _counts(sums))
+        for (node, owner, name), sums in tallies.sums(0, 1, 2).items()
     )
     shown = {(table.node, table.owner, table.name) for table in tables[:most]}
     cells = [
@@ -222,11 +212,11 @@ def _with_counts(
     return Activity(
         calls=found.calls,
         nodes=nodes,
-        tables=tuple(tables),
+        tables=tables,
         interval_us=tallies.width,
         intervals=tuple(_intervals(timed, tallies)),
-        cells=tuple(sorted(cells, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name))),
-        gaps=tuple(gaps[:_GAPS_SHOWN]),
+        cells=sort_cells(cells),
+        gaps=tuple(gaps[:GAPS_SHOWN]),
         problems=found.problems,
         warnings=found.warnings,
     )
@@ -246,4 +236,4 @@ def _intervals(timed: Iterable[SweepSum], tallies: _Tallies) -> Iterator[Interva
 
 
 def _counts(sums: Counter[str]) -> ActivityCounts:
-    return ActivityCounts(**{name: sums[name] for name in _COUNTS})
+    return ActivityCounts(**{name: sums[name] for name in COUNTS})

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from publisher.activity.counts import NodeCounts
+from publisher.activity.counts import MEDIANS_OF_A_GAP, NodeCounts
 from publisher.engine.local.external_sort import ExternalSort
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, SYSTEM_ELEMENTS
 from publisher.sources.table_queue.options import EORR, NORMAL
 
-_MEDIANS_OF_A_GAP = 3
 _NUMBER = re.compile("[0-9]{1,18}")
 CALL_COLUMNS = (
     *("node", "sweep", "ordinal", "time", "completion", "owner", "table", "updated", "problem"),
@@ -129,7 +128,7 @@ def sum_sweeps(
         number = int(sweep) if _NUMBER.fullmatch(sweep) and sweep.isascii() else None
         time = min((call.time for call in calls if call.time is not None), default=None)
         state = "conflicting" if conflict else _state(calls, time, recorded)
-        tables = [call for call in calls if call.completion == NORMAL and _is_behind_system(call)]
+        tables = [call for call in calls if call.completion == NORMAL and _is_after_system(call)]
         if state == "counts" and tables:
             rows = [(node, time, number, sweep, c.ordinal, *c[5:8]) for c in tables]
             elements.add(
@@ -144,7 +143,7 @@ def sum_sweeps(
         yield SweepSum(node, sweep, number, time, state, len(tables), duplicates)
 
 
-def _is_behind_system(call: CallRow) -> bool:
+def _is_after_system(call: CallRow) -> bool:
     return call.ordinal is not None and call.ordinal > SYSTEM_ELEMENTS
 
 
@@ -216,4 +215,4 @@ def _gap_limit(intervals: list[int], gap_seconds: float | None) -> int | None:
         return None
     ordered, middle = sorted(intervals), len(intervals) // 2
     median = (ordered[middle] + ordered[~middle]) / 2
-    return int(median * _MEDIANS_OF_A_GAP)
+    return int(median * MEDIANS_OF_A_GAP)

@@ -1,4 +1,4 @@
-"""ActivityCounts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
+"""Counts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.activity.counts import (
+    COUNTS,
+    GAPS_SHOWN,
     Activity,
     ActivityCounts,
     CellCounts,
@@ -19,12 +21,12 @@ from publisher.activity.counts import (
     ProblemCount,
     SweepGap,
     TableCounts,
-    interval_width,
+    interval_of,
+    sort_cells,
+    sort_tables,
 )
-from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.engine.spark.activity_sweeps import (
-    COUNTS,
     TABLE,
     checked_sweeps,
     events_of,
@@ -36,13 +38,12 @@ from publisher.engine.spark.task_functions import each_number
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA
 from publisher.sources.table_queue.reading import read_samples
 
-_GAPS_SHOWN = 50
 _BYTES_OF_A_TASK = 16 << 20
 _SPREAD = 4
 
 
 def count_activity(spark: SparkSession, samples: Samples) -> Activity:
-    """ActivityCounts what the samples hold.  Collects rows by node, table and interval, and no others.
+    """Counts samples.  Collects rows by node, table and interval, and no others.
 
     Raises:
         PublisherError: The error of a task.
@@ -60,7 +61,7 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
         nodes = _nodes(sweeps)
         if not nodes:
             return Activity(number, problems=problems, warnings=warnings)
-        width = _width(nodes, samples.counting)
+        width = interval_of(nodes, samples.counting.interval_seconds)
         events = cache(events_of(calls, sweeps, width))
         tables = _tables(events)
         return Activity(
@@ -135,19 +136,9 @@ def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:
     return tuple(NodeCounts(**row.asDict()) for row in rows)
 
 
-def _width(nodes: Sequence[NodeCounts], options: ActivityOptions) -> int:
-    """Microseconds of an interval."""
-    if options.interval_seconds is not None:
-        return options.interval_seconds * 1_000_000
-    firsts = [node.first for node in nodes if node.first is not None]
-    lasts = [node.last for node in nodes if node.last is not None]
-    return interval_width(min(firsts, default=0), max(lasts, default=0))
-
-
 def _tables(events: DataFrame) -> tuple[TableCounts, ...]:
     rows = events.groupBy(*TABLE).agg(*_sums()).collect()
-    tables = [TableCounts(row.node, row.owner, row.table, _counts(row)) for row in rows]
-    return tuple(sorted(tables, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
+    return sort_tables(TableCounts(row.node, row.owner, row.table, _counts(row)) for row in rows)
 
 
 def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[IntervalCounts, ...]:
@@ -181,15 +172,16 @@ def _cells(
         .agg(*_sums())
         .collect()
     )
-    cells = [CellCounts(row.node, row.owner, row.table, row.start, _counts(row)) for row in rows]
-    return tuple(sorted(cells, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
+    return sort_cells(
+        CellCounts(row.node, row.owner, row.table, row.start, _counts(row)) for row in rows
+    )
 
 
 def _gaps(sweeps: DataFrame) -> tuple[SweepGap, ...]:
     rows = (
         sweeps.where(F.col("starts") & F.col("previous").isNotNull())
         .orderBy("previous", "node")
-        .limit(_GAPS_SHOWN)
+        .limit(GAPS_SHOWN)
         .collect()
     )
     return tuple(SweepGap(row.node, row.previous, row.time) for row in rows)

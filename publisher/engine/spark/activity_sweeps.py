@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from publisher.activity.counts import ActivityCounts
+from publisher.activity.counts import COUNTS, MEDIANS_OF_A_GAP
 from publisher.sources.table_queue.calls import SYSTEM_ELEMENTS
 from publisher.sources.table_queue.options import EORR, NORMAL, TableQueueOptions
 
-COUNTS = tuple(field.name for field in fields(ActivityCounts))
 SWEEP = ("node", "sweep")
 TABLE = ("node", "owner", "table")
 
-_MEDIANS_OF_A_GAP = 3
 _CONTENT = ("time", "completion", "owner", "table", "updated", "problem")
 _NUMBER = "^[0-9]{1,18}$"
 
@@ -130,7 +126,7 @@ def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
         .select("node", "interval", place.alias("place"), count.alias("count"))
         .where(middle)
         .groupBy("node")
-        .agg((F.avg("interval") * _MEDIANS_OF_A_GAP).cast("bigint").alias("limit"))
+        .agg((F.avg("interval") * MEDIANS_OF_A_GAP).cast("bigint").alias("limit"))
     )
     return sweeps.join(F.broadcast(medians), "node", "left")
 
