@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=500_000, bytes=64_000_000)
-"""The greatest input of a run in this process: beyond, Spark takes less time, its start included."""
+"""The greatest input of a run in this process.  A cautious limit: up to it Spark takes longer, its start
+included; beyond, its tasks share the cores."""
 _GROWTH = 8
 """Records in memory may have this many times the bytes of their files before the run moves to Spark."""
 _OUTGROWN = "the input turned out to be large"

@@ -14,12 +14,11 @@ from publisher.runs import replay as job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import Queue, Row, binary, delimited_text, jack
 
-JOB = """\
+_SOURCE = """\
 [job]
 reject_budget = "unlimited"
 [[sources]]
 format = "dispatch-queue"
-snapshots = ["in"]
 null_mode = "byte_before"
 null_flag = 1
 image_charset = "cp866"
@@ -29,6 +28,10 @@ number = 7
 name = "usr"
 columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
 key = ["idu"]
+"""
+JOB = (
+    _SOURCE.replace("{more}", 'snapshots = ["in"]\n{more}')
+    + """\
 [[sources.tables]]
 number = 8
 name = "big"
@@ -39,6 +42,8 @@ path = "out"
 [run]
 lanes = 1
 """
+)
+QUEUE = _SOURCE + "[run]\nlanes = {lanes}\n"
 
 
 class QueueJob:
@@ -64,25 +69,6 @@ class QueueJob:
         for part in sorted((self.base / "out" / "runs").rglob("part-*.xds")):
             found += re.findall(r"<association>(\w+=\d+)", part.read_text())
         return found
-
-
-QUEUE = """\
-[job]
-reject_budget = "unlimited"
-[[sources]]
-format = "dispatch-queue"
-null_mode = "byte_before"
-null_flag = 1
-image_charset = "cp866"
-{more}
-[[sources.tables]]
-number = 7
-name = "usr"
-columns = ["idu INTEGER", "fname CHAR(8)", "lname VARCHAR(12)", "photo BLOB(24)", "note CHAR(4)"]
-key = ["idu"]
-[run]
-lanes = {lanes}
-"""
 
 
 def replay(text: str, base: Path, *files: bytes, more: str = "", lanes: int = 4) -> RunReport:
