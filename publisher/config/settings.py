@@ -102,8 +102,9 @@ class JournalOptions:
     """Directory of the journals."""
     retention_days: Annotated[float, Ge(0)] = 7.0
     """Days for which journals of finished runs are kept."""
-    retention_runs: Annotated[int, Ge(1)] = 1_000
-    """Maximum number of finished runs whose journals are kept."""
+    retention_runs: Annotated[int, Ge(1)] | None = None
+    """Maximum number of finished runs whose journals are kept. If it is not set, only ``retention_days``
+    limits them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ class Journals:
         return Journal(self.root / run)
 
     def next_run(self) -> str:
-        """Creates the next run; its id is the job and a number that is never used twice."""
+        """Creates the next run; its id is the job and a number that no other kept run ever has."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self._id(number)).mkdir(mode=0o700)
@@ -101,8 +101,11 @@ class Journals:
         return runs
 
     def discard(self, run: str) -> None:
-        """Removes a run."""
+        """Removes the last run, which is not kept; the next run takes its number."""
         shutil.rmtree(self.root / run)
+        number = self.number_of(run)
+        if number is not None and number == self.last_number():
+            write_durably(self.root / _LAST, f"{number - 1}\n")
 
     def incomplete_runs(self) -> list[str]:
         """The runs that are not planned completely, oldest first."""
@@ -164,11 +167,11 @@ class Journals:
         if more:
             write_greatest(self.root / _GREATEST, known | more)
 
-    def expire(self, *, days: float, most: int) -> list[str]:
+    def expire(self, *, days: float, most: int | None) -> list[str]:
         """Removes finished runs older than ``days``, and the oldest ones if there are more than ``most``."""
         finished = [journal for journal in self._journals() if journal.is_sent]
         oldest = time.time() - days * _SECONDS_A_DAY
-        excess = max(0, len(finished) - most)
+        excess = 0 if most is None else max(0, len(finished) - most)
         expired = [
             (journal, manifest)
             for number, journal in enumerate(finished)

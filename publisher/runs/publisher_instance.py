@@ -210,8 +210,8 @@ class PublisherInstance:
             check_inputs(request.settings.sources)  # a missing input may come back: it is retried
             raise
         if not report.is_kept:
+            dispatcher.discard()  # first: the sink must never have a run that the journal does not know
             self._journals.discard(request.run)
-            dispatcher.discard()
             return replace(report, run=self._settings.name)
         manifest = request.journal.manifest()
         assert manifest is not None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from publisher.config.settings import JournalOptions
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import MANIFEST, Journal, Manifest, SourceEntry
@@ -68,6 +69,32 @@ def test_what_is_within_both_stays(journals: Journals) -> None:
     runs = [done(journals, 0) for _ in range(3)]
     assert journals.expire(days=7, most=3) == []
     assert remaining_runs(journals) == runs
+
+
+def test_without_a_greatest_number_only_age_counts(journals: Journals) -> None:
+    old, *young = done(journals, 8), *(done(journals, 6) for _ in range(20))
+    assert JournalOptions().retention_runs is None
+    assert journals.expire(days=7, most=JournalOptions().retention_runs) == [old]
+    assert remaining_runs(journals) == young
+
+
+def test_a_run_that_is_not_kept_uses_up_no_number(journals: Journals) -> None:
+    kept = done(journals, 0)
+    for _ in range(3):
+        idle = journals.next_run()
+        journals.discard(idle)
+        assert idle == "job-000002"
+    assert (kept, journals.last_number()) == ("job-000001", 1)
+    journals.skip_to(7)
+    journals.discard(journals.next_run())
+    assert journals.next_run() == "job-000008"
+
+
+def test_a_number_that_a_newer_instance_has_passed_is_not_returned(journals: Journals) -> None:
+    idle = journals.next_run()
+    newer = journals.next_run()
+    journals.discard(idle)
+    assert journals.last_run() == newer
 
 
 def test_runs_that_are_not_done_stay_however_old(journals: Journals) -> None:

@@ -455,6 +455,11 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
     with PublisherInstance(settings, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
+    write_rows(tmp_path, 3)
+    with PublisherInstance(settings, LocalEngine()) as job:
+        report = job.run_once()
+    assert report is not None
+    assert report.run == "job-000003"  # polls that kept no run used no number
 
 
 @pytest.mark.parametrize(
