@@ -37,7 +37,7 @@ from publisher.xds.document import EnvelopeOptions
 # ruff: noqa: E501 - paragraphs of Markdown
 
 DIRECTORY = Path(__file__).parent / "reference"
-"""Where the pages are written."""
+"""Directory of the generated pages."""
 
 _SETTINGS_INTRODUCTION = """\
 # Settings
@@ -64,7 +64,7 @@ line override the [settings](settings.md) of the job file. Every command has `-h
 _INTRODUCTIONS: Mapping[str, str] = {
     "job": "The job as a whole.",
     "database": "The database that holds the rows of query-backs and the types of columns. Set `url` or `url_env`.",
-    "tables": "Facts about a table that no database can tell, or that override the database's.",
+    "tables": "Facts about a table that no database supplies, or that override the database.",
     "documents": "The form of documents and values.",
     "dispatch": "The sink that documents are sent to.",
     "journal": "The journals of all runs of the job.",
@@ -73,7 +73,7 @@ _INTRODUCTIONS: Mapping[str, str] = {
     "metrics": "[Metrics](metrics.md) of `publish` for Prometheus.",
     "table_queue": "Samples of LINTER's [table queue](formats/table-queue.md): the layout of DIRR_OUT and the meaning of its numbers.",
     "activity": "Statistics that the command `activity` computes over samples of the table queue.",
-    "run": "The size of a run.",
+    "run": "Lanes and engine of a run.",
     "spark": "The Spark session that executes the run.",
 }
 """First sentence of each section."""
@@ -208,7 +208,7 @@ def _docstrings_of_fields(owner: type) -> dict[str, str]:
     """Returns the text that follows each field in the source of a class."""
     (declared,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     assert isinstance(declared, ast.ClassDef)
-    found = {}
+    docstrings = {}
     for statement, following in zip(declared.body, declared.body[1:], strict=False):
         if (
             isinstance(statement, ast.AnnAssign)
@@ -216,8 +216,8 @@ def _docstrings_of_fields(owner: type) -> dict[str, str]:
             and isinstance(following, ast.Expr)
             and isinstance(following.value, ast.Constant)
         ):
-            found[statement.target.id] = inspect.cleandoc(str(following.value.value))
-    return found
+            docstrings[statement.target.id] = inspect.cleandoc(str(following.value.value))
+    return docstrings
 
 
 def _as_markdown(docstring: str) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Form = Literal["table", "json", "csv", "html"]
 _WIDTH = 132
-"""Characters of a line where there is no terminal to ask."""
+"""Line width in characters if standard output is not a terminal."""
 
 
 @click.command()
@@ -109,8 +109,8 @@ def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
         yield "no sweep counts: see the sweeps that were left out, and check [table_queue] recorded"
 
 
-def activity_text(report: ActivityReport, most: int) -> Iterator[str]:
-    """The report as lines of text."""
+def activity_text(report: ActivityReport, limit: int) -> Iterator[str]:
+    """The report as lines of text, with at most ``limit`` tables of each node."""
     from rich.console import Console
 
     from publisher.activity.measures import UPDATE_RATE_BIASES
@@ -119,19 +119,19 @@ def activity_text(report: ActivityReport, most: int) -> Iterator[str]:
     tables = report.tables()
     for node in report.activity.nodes:
         yield from map(printable, _node_text(node))
-        own = [table for table in tables if table.node == node.node]
-        if not own:
+        node_tables = [table for table in tables if table.node == node.node]
+        if not node_tables:
             continue
         console = Console(width=None if sys.stdout.isatty() else _WIDTH)
-        with console.capture() as captured:
-            console.print(_table(own[:most]))
-        yield captured.get().rstrip("\n")
-        if len(own) > most:
-            yield f"and {len(own) - most:,} more tables: see --as csv"
+        with console.capture() as output:
+            console.print(_table(node_tables[:limit]))
+        yield output.get().rstrip("\n")
+        if len(node_tables) > limit:
+            yield f"and {len(node_tables) - limit:,} more tables: see --as csv"
     if tables:
         yield "updates/h: the sum of UpdFlag over observed time, which is"
         yield from (f"  {bias}" for bias in UPDATE_RATE_BIASES)
-        yield "evicted, included again: a table is missing from a sweep, or there again (presence view)"
+        yield "evicted, included again: a table left the queue, or came back (presence view)"
         yield "replaced: another table at the same ordinal (slot view); never add the two views up"
 
 
@@ -160,8 +160,8 @@ def _node_text(node: NodeCounts) -> Iterator[str]:
         yield f"  without time {node.untimed:,} sweeps, which are not compared with others"
 
 
-def _range(least: int | None, most: int | None) -> str:
-    return "none" if least is None else f"{least:,} to {most:,}"
+def _range(shortest: int | None, longest: int | None) -> str:
+    return "none" if shortest is None else f"{shortest:,} to {longest:,}"
 
 
 def _table(tables: list[TableActivity]) -> Table:
@@ -170,17 +170,17 @@ def _table(tables: list[TableActivity]) -> Table:
 
     from publisher.console import printable
 
-    shown = Table(Column("table", overflow="fold"))
+    grid = Table(Column("table", overflow="fold"))
     for name in ("present", "mean ordinal", "dirty", "updates/h"):
-        shown.add_column(name, justify="right")
+        grid.add_column(name, justify="right")
     for name in ("evicted", "included again", "after s", "replaced"):
-        shown.add_column(name, justify="right")
+        grid.add_column(name, justify="right")
     optional = [(name, read) for name, read in _OPTIONAL if any(map(read, tables))]
     for name, _ in optional:
-        shown.add_column(name, justify="right")
+        grid.add_column(name, justify="right")
     for table in tables:
         name = f"{table.schema if table.schema is not None else table.owner}.{table.table}"
-        shown.add_row(
+        grid.add_row(
             Text(printable(name)),  # no markup in names
             _share(table.access_frequency),
             _number(table.access_intensity),
@@ -192,7 +192,7 @@ def _table(tables: list[TableActivity]) -> Table:
             f"{table.slots.replacements:,}",
             *(f"{read(table):,}" for _, read in optional),
         )
-    return shown
+    return grid
 
 
 _OPTIONAL: tuple[tuple[str, Callable[[TableActivity], int]], ...] = (

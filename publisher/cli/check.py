@@ -1,4 +1,4 @@
-"""``xds-publisher check``: checks the settings and the surroundings of a job."""
+"""``xds-publisher check``: checks the settings, the inputs and the sink of a job."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 

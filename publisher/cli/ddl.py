@@ -60,11 +60,11 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
 
     refs = Refs(tuple(_ref("--table", name) for name in tables), _ref("--log-table", log_table))
     try:
-        opened = Database(DatabaseOptions(url=url))
+        database = Database(DatabaseOptions(url=url))
     except SettingsError as error:
         problems = [replace(problem, option="--database") for problem in error.problems]
         raise SettingsError(problems) from None
-    with opened as database:
+    with database:
         statements = plan(database, refs, Style(style))
         for note in statements.notes:
             echo([f"note: {note}"], err=True)

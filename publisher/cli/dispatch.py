@@ -1,4 +1,4 @@
-"""``xds-publisher dispatch``: sends a planned run to a further sink."""
+"""``xds-publisher dispatch``: sends the documents of a planned run to another sink."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 
@@ -31,7 +31,7 @@ def dispatch(
     engine: EngineName | None,
     json_: bool,
 ) -> None:
-    """Send the documents of a planned run to a further sink.
+    """Send the documents of a planned run to another sink.
 
     Of a job file only [dispatch], [run] engine and [spark] are used.
     """

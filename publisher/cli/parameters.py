@@ -87,7 +87,7 @@ target = click.option(
 now = click.option(
     "--now",
     type=Moment(),
-    help="Time of the run, instead of the current time; later events are in the future.",
+    help="Time of the run, instead of the current time; later events count as future.",
 )
 again = click.option("--again", is_flag=True, help="Resend everything.")
 database = click.option(
@@ -114,7 +114,7 @@ lanes = click.option(
 engine = click.option(
     "--engine",
     type=click.Choice(["auto", "spark", "local"]),
-    help="Engine that runs the work; by default auto: without Spark if the input is small.",
+    help="Engine that runs the tasks; the default auto starts Spark only if the input is large.",
 )
 
 

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Plan only: show counts and the first documents, and keep nothing.",
+    help="Plan only: show counts and the first documents, and store nothing.",
 )
 @click.option(
     "--by-rows",
     is_flag=True,
-    help="Continue in another database if the rows of compared tables and change tables prove it a copy.",
+    help="Continue in another database if rows of compared tables and change tables prove that it is a copy.",
 )
 @parameters.now
 @parameters.database

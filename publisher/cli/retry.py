@@ -55,8 +55,8 @@ def retry(
     """Reset rows with status E or F to N.
 
     The next publish reads them again, so fix the cause first.  Without options all rows with E or F are
-    reset, otherwise the rows that match every option.  Reasons and tables are those in the
-    job's journals: give positions for rows of runs whose journals are deleted.
+    reset, otherwise only rows that match every option.  --reason and --table need the journal of the run:
+    use --position for rows of runs whose journals are deleted.
     """
     from publisher.acknowledge.retry import retry as reset_rows
     from publisher.config.job_file import Overrides, load
@@ -67,14 +67,16 @@ def retry(
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
-        done = reset_rows(source.database, source.table, source.event_log, selection, runs)
-        echo([f"{source.name}: rows of {source.table} reset to N: {done.rows:,}"])
-        if done.others:
-            note = f"{done.others:,} record id(s) now belong to other rows, which keep their status"
+        result = reset_rows(source.database, source.table, source.event_log, selection, runs)
+        echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
+        if result.others:
+            note = (
+                f"{result.others:,} record id(s) now belong to other rows, which keep their status"
+            )
             echo([f"note: {source.name}: {note}"], err=True)
-        unknown = sorted(selection.reasons - done.reasons)
+        unknown = sorted(selection.reasons - result.reasons)
         if unknown:
-            known = ", ".join(sorted(done.reasons)) or "none"
+            known = ", ".join(sorted(result.reasons)) or "none"
             reasons_text = ", ".join(unknown)
             echo([f"note: no record failed for {reasons_text}; known reasons: {known}"], err=True)
 

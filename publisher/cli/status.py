@@ -52,15 +52,15 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
 
 
 def _failure(problems: Sequence[StatusProblem]) -> PublisherError:
-    """Returns the error that ends the command; its exit code tells whether a later try may succeed."""
+    """Returns the error that ends the command: ``UnreachableError`` if a later try may succeed."""
     unreachable = [p.where for p in problems if p.exit_code == UnreachableError.exit_code]
     if unreachable:
         return UnreachableError(
             f"no answer from: {', '.join(unreachable)}; see above for what to do, then start status again"
         )
     return FatalError(
-        f"not known: the state of {', '.join(p.where for p in problems)}; see above for what to do, "
-        "then start status again"
+        f"unknown state of {', '.join(p.where for p in problems)}; see above for what to do, then "
+        "start status again"
     )
 
 
@@ -93,9 +93,13 @@ def age_text(seconds: float) -> str:
     """A duration in its two largest units: ``174 d 2 h``, ``4 min 10 s``, ``2.5 s``."""
     if seconds < 60:
         return f"{seconds:,.1f} s"
-    for size, unit, small, rest in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min")):
+    for size, unit, smaller_size, smaller_unit in (
+        (86_400, "d", 3_600, "h"),
+        (3_600, "h", 60, "min"),
+    ):
         if seconds >= size:
-            return f"{seconds // size:,.0f} {unit} {seconds % size // small:.0f} {rest}"
+            smaller = seconds % size // smaller_size
+            return f"{seconds // size:,.0f} {unit} {smaller:.0f} {smaller_unit}"
     return f"{seconds // 60:.0f} min {int(seconds % 60)} s"
 
 

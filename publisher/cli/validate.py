@@ -24,7 +24,7 @@ from publisher.errors import FindingsError, UsageError
 )
 @click.option("--json", "json_", is_flag=True, help="Print each finding as a line of JSON.")
 def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
-    """Check XDS documents, one in a file or one on each line."""
+    """Check files of XDS documents, with one document per file or per line."""
     from publisher.xds.validate import json_line, text_line, validate_files
 
     findings = 0

@@ -64,7 +64,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
 
 
 def load(path: Path, overrides: Overrides | None = None) -> Settings:
-    """The settings of a job file.
+    """Reads the settings of a job file.
 
     Raises:
         SettingsError: All problems of the file.
@@ -76,11 +76,11 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
 def load_to_publish(
     path: Path, overrides: Overrides | None = None, *, follows: bool = False
 ) -> Settings:
-    """The settings of a job file for ``publish``, with ``--follow`` or without.
+    """Reads the settings of a job file for ``publish``, with ``--follow`` or without.
 
-    Raises the errors of ``load``.  Settings that publishing lacks are among the problems.  If there are
-    any, the problems that a start would find next are added: missing inputs, settings that librdkafka
-    refuses.
+    Raises the errors of ``load``.  Missing settings that ``publish`` needs are problems, too.  If there
+    are problems, those that a start would find next are added: missing inputs, and settings that
+    librdkafka refuses.
     """
     return _job_reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
 
@@ -119,7 +119,7 @@ def defaults(overrides: Overrides | None = None) -> Settings:
 
 
 class _JobReader:
-    """Makes settings from the data of a job file."""
+    """Builds settings from the data of a job file."""
 
     def __init__(
         self,
@@ -218,7 +218,7 @@ class _JobReader:
         return Section((name,), self._data.get(name, {}), self._problems)
 
     def _whole(self, name: str, kind: type[T], **overrides: object) -> T:
-        """The options of a table that has only one part."""
+        """Reads a table of the job file that has a single options class."""
         section = self._section(name)
         section.override(**overrides)
         options = section.options(kind)
@@ -233,14 +233,14 @@ class _JobReader:
         return replace(options, path=self._path(options.path)) if options.path else options
 
     def _kafka(self, section: Section) -> KafkaOptions:
-        """The options with all values resolved: a task may run without the variables and files."""
+        """Resolves all values, because tasks may run without the environment variables and files."""
         place = (*section.place, "kafka")
-        own = Section(place, section.data.get("kafka", {}), self._problems)
-        section.data["kafka"] = settings = read_client_options(own, self._directory)
+        client = Section(place, section.data.get("kafka", {}), self._problems)
+        section.data["kafka"] = settings = read_client_options(client, self._directory)
         remember(secrets(settings))
         options = section.options(KafkaOptions)
         for name, problem in option_conflicts(replace(options, kafka=settings)):
-            own.problem(name, problem)
+            client.problem(name, problem)
         return options
 
     def _journal(self, options: JournalOptions) -> Path:

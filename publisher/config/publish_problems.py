@@ -17,13 +17,13 @@ class PublishProblem(NamedTuple):
     key: SettingKey
     text: str
     causes: tuple[SettingKey, ...]
-    """Settings that may cause this problem by being wrong; then it is not reported."""
+    """Settings that may cause this problem: if one of them is wrong, this problem is not reported."""
 
 
 def publish_problems(settings: Settings, *, follows: bool = False) -> Iterator[PublishProblem]:
-    """Settings that ``publish`` needs; with ``follows`` also those that repeat rows at each poll."""
+    """Yields missing settings; with ``follows`` also settings that repeat rows at each poll."""
     if not settings.sources:
-        problem = 'there is none; add one with snapshots = ["FILE"]'
+        problem = 'no source is defined; add one with snapshots = ["FILE"]'
         yield PublishProblem(("sources",), problem, (("sources",), ("source",)))
     for number, source in enumerate(settings.sources):
         yield from _source_problems(("sources", number), source)
@@ -37,7 +37,7 @@ def publish_problems(settings: Settings, *, follows: bool = False) -> Iterator[P
     writable = any(source.has_status for source in settings.sources)
     if follows and writable and not settings.acknowledge.write_status:
         problem = (
-            "each poll would publish again the rows that are still N; set it to true, or publish "
+            "each poll would publish rows that are still N again; set it to true, or publish "
             "without --follow"
         )
         yield PublishProblem(("acknowledge", "write_status"), problem, ())
@@ -55,7 +55,7 @@ def _sink_problems(settings: Settings) -> Iterator[PublishProblem]:
     if sink.to == "kafka" and not kafka.brokers:
         key = ("dispatch", "bootstrap")
         other = ("dispatch", "kafka", "bootstrap.servers")
-        yield PublishProblem(key, 'is required, the brokers as "HOST:PORT"', (key, other))
+        yield PublishProblem(key, 'is required; name the brokers as "HOST:PORT"', (key, other))
     if settings.follow.heartbeat_minutes and "{" in kafka.topic:
         problem = (
             "sends to one topic, but topic in [dispatch] has placeholders; name a topic without "

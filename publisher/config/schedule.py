@@ -1,4 +1,4 @@
-"""When a following publisher polls."""
+"""Times of the polls of ``publish --follow``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FollowOptions:
     polling_interval: Annotated[float, Ge(0), Le(604_800)] = 10.0
     """Seconds of inactivity between two polls; 0 polls again at once."""
     publication_times: tuple[str, ...] = ()
-    """Times of day at which to poll instead, as ``HH:MM`` or ``HH:MM:SS``."""
+    """Times of day at which to poll, instead of an interval, as ``HH:MM`` or ``HH:MM:SS``."""
     time_zone: str = "UTC"
     """IANA name of the time zone of these times. Each applies once a day: if the clocks are
     set back, a repeated time applies the first time; if they are set forward, a skipped 02:30

@@ -1,8 +1,8 @@
-"""All settings of a run as typed, frozen objects; the command line wins over the job file.
+"""All settings of a run as typed, frozen objects; the command line overrides the job file.
 
 Each part of the program declares its own options; this module combines them.  Paths in a job file are
 relative to its directory, paths of the command line to the working directory; here all are absolute,
-since executors work elsewhere.
+because executors run in other directories.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ class JobOptions:
     """Name of the job, which names its runs and journals; by default the name of the job file
     without its ending."""
     reject_budget: Annotated[int, Ge(0)] | Literal["unlimited"] | None = None
-    """Number of records that may be rejected before a run ends with exit code 4; the run is
-    complete all the same. By default 0 for ``publish`` and ``"unlimited"`` for ``replay``."""
+    """Maximum number of rejected records. A run with more is complete, but ends with exit code 4. By
+    default 0 for ``publish`` and ``"unlimited"`` for ``replay``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """``[[sources]]``: what every format has."""
+    """``[[sources]]``: options of every format."""
 
     name: Annotated[str, Len(1)] | None = None
-    """Name of the source in documents and decisions; by default the name of its format. A source
-    that is renamed starts again without its remembered state."""
+    """Name of the source in documents and decisions; by default the name of its format. A renamed
+    source starts again without the state of earlier runs."""
     format: Annotated[str, Choices(FORMATS)] = "event-log"
     """Format of the source's records."""
     snapshots: tuple[Annotated[str, Len(1)], ...] = ()
@@ -114,14 +114,14 @@ class RunOptions:
     lanes: Annotated[int, Ge(1), Le(10_000)] = 8
     """Number of lanes, the units of order and parallelism; each writes one part file."""
     engine: EngineName = "auto"
-    """Engine that runs the work: ``"spark"``; ``"local"``, the driver process without Spark; or
-    ``"auto"``, which takes ``local`` for runs whose input is known to be small unless a Spark master is
-    set or ``spark-submit`` started the program. Documents are the same on each."""
+    """Engine that runs the tasks: ``"spark"``; ``"local"``, the driver process without Spark; or
+    ``"auto"``, which chooses ``local`` if the input is known to be small, no Spark master is set and
+    ``spark-submit`` did not start the program. All engines give the same documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """One source: what it is and how it is read."""
+    """Settings of one source."""
 
     name: str
     format: str
@@ -133,7 +133,7 @@ class SourceSettings:
     reading: SnapshotOptions
     filters: FilterOptions
     polls: PollOptions | None
-    """``None`` for formats whose records carry whole rows: each is an operation by itself."""
+    """``None`` for formats without polls: each of their changes is an operation by itself."""
     copies: Literal["refuse", "publish"] = "refuse"
     """See ``SourceOptions``."""
     run_input: SourceInput | None = None
@@ -271,16 +271,16 @@ class Settings:
 
         Raises ``UsageError`` if the choice is ambiguous.
         """
-        fitting = [source for source in self.sources if format_ in (None, source.format)]
-        if len(fitting) == 1:
-            return replace(self, sources=tuple(fitting))
-        if not fitting:
+        candidates = [source for source in self.sources if format_ in (None, source.format)]
+        if len(candidates) == 1:
+            return replace(self, sources=tuple(candidates))
+        if not candidates:
             wanted = f" of format {format_}" if format_ else ""
             raise UsageError(f"the job file has no source{wanted}; add one, or leave -c out")
-        names = ", ".join(f"{source.name} ({source.format})" for source in fitting)
+        names = ", ".join(f"{source.name} ({source.format})" for source in candidates)
         raise UsageError(
-            f"the job file has several sources: {names}. One is read here: choose with --format, or "
-            "give a job file that has only this one"
+            f"the job file has several sources: {names}. This command reads one: choose it with "
+            "--format, or name a job file that has only this source"
         )
 
     def for_publish(self, *, follows: bool = False) -> Settings:
@@ -298,7 +298,7 @@ class Settings:
     def meaning(self) -> str:
         """All settings that change documents or decisions, as canonical JSON.
 
-        Without lanes, paths, Spark, budget, secrets, and what only changes speed.
+        Excludes lanes, paths, Spark, budget, secrets, and settings that only change the speed.
         """
         sources = [
             {"name": source.name, "format": source.format}
@@ -330,7 +330,7 @@ _SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
 
 
 def _meaning_of(*parts: object) -> dict[str, object]:
-    """The settings that differ from their defaults, so that a new setting renames no run."""
+    """Returns the settings that differ from their defaults, so that new settings rename no runs."""
     values: dict[str, object] = {}
     for part in parts:
         for option in fields(part):  # type: ignore[arg-type]
@@ -352,7 +352,7 @@ def _without_defaults(value: object) -> object:
 def _default_of(option: Field[object]) -> object:
     if option.default_factory is not MISSING:
         return option.default_factory()
-    return option.default  # MISSING, which equals no value, where the option has none
+    return option.default  # MISSING, which equals no value, if the option has no default
 
 
 def _json(value: object) -> object:

@@ -35,11 +35,11 @@ class Overrides:
 def source_parts(format_: str) -> tuple[type, ...]:
     """The classes of options for sources of one format."""
     descriptor = FORMATS[format_]
-    own: list[type] = [SourceOptions, descriptor.options]
+    parts: list[type] = [SourceOptions, descriptor.options]
     if descriptor.reads_snapshots:
-        own.append(SnapshotOptions)
-    own.append(FilterOptions if descriptor.names_users else SelectionOptions)
-    return (*own, PollOptions) if descriptor.in_polls else tuple(own)
+        parts.append(SnapshotOptions)
+    parts.append(FilterOptions if descriptor.names_users else SelectionOptions)
+    return (*parts, PollOptions) if descriptor.in_polls else tuple(parts)
 
 
 def _filters(section: Section, format_: str) -> FilterOptions:
@@ -74,7 +74,7 @@ def with_url(section: Section, options: DatabaseOptions, directory: Path) -> Dat
 
 
 class SourceSections:
-    """Makes the settings of the sources of a job file."""
+    """Builds the settings of the sources of a job file."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class SourceSections:
         """Path of each source in the file."""
 
     def sources(self) -> tuple[SourceSettings, ...]:
-        """All sources; adds their problems."""
+        """Builds the settings of all sources; adds their problems."""
         if "source" in self._data and "sources" in self._data:
             self._problems.add(("source",), "appears beside [[sources]]; keep one of the two")
         if isinstance(self._data.get("source"), list):
@@ -103,11 +103,11 @@ class SourceSections:
             section = Section(("source",), self._data.get("source", {}), self._problems)
             self.places.append(section.place)
             return (self._source(section),)
-        listed = self._data["sources"]
-        if not isinstance(listed, list):
+        entries = self._data["sources"]
+        if not isinstance(entries, list):
             self._problems.add(("sources",), "is one table; write [[sources]], or [source]")
             return ()
-        sections = [Section(("sources", i), e, self._problems) for i, e in enumerate(listed)]
+        sections = [Section(("sources", i), e, self._problems) for i, e in enumerate(entries)]
         self.places += [section.place for section in sections]
         sources = [self._source(section) for section in sections]
         names = [source.name for source in sources]
@@ -118,14 +118,14 @@ class SourceSections:
 
     def _source(self, section: Section) -> SourceSettings:
         section.override(schema=self._overrides.schema, status=self._overrides.status)
-        given = section.options(SourceOptions)
+        shared = section.options(SourceOptions)
         source = SourceSettings(
-            name=given.name or given.format,
-            format=given.format,
-            snapshots=tuple(path_in(self._directory, path) for path in given.snapshots),
-            table=given.table,
-            copies=given.copies,
-            database=self._own_database(section, given),
+            name=shared.name or shared.format,
+            format=shared.format,
+            snapshots=tuple(path_in(self._directory, path) for path in shared.snapshots),
+            table=shared.table,
+            copies=shared.copies,
+            database=self._database_of(section, shared),
             options=EventLogOptions(),
             reading=SnapshotOptions(),
             filters=FilterOptions(),
@@ -137,15 +137,15 @@ class SourceSections:
             )
             section.finish()
             return source
-        parts = source_parts(given.format)
-        options: FormatOptions | None = section.entry(FORMATS[given.format].options)
+        parts = source_parts(shared.format)
+        options: FormatOptions | None = section.entry(FORMATS[shared.format].options)
         source = replace(
             source,
-            options=options or source.options,  # a problem is noted
+            options=options or source.options,  # None: the problems were added
             reading=section.options(SnapshotOptions)
             if SnapshotOptions in parts
             else source.reading,
-            filters=_filters(section, given.format),
+            filters=_filters(section, shared.format),
             polls=section.options(PollOptions) if PollOptions in parts else None,
         )
         if options is not None:
@@ -155,7 +155,7 @@ class SourceSections:
         return source
 
     def _complete_options(self, section: Section, source: SourceSettings) -> SourceSettings:
-        """The source with the options as its format completes them."""
+        """Lets the format complete the options of a source; adds their problems."""
         format_ = source.descriptor
         problems = [*format_.find_problems(source.options, is_table=source.table is not None)]
         options = source.options
@@ -167,10 +167,11 @@ class SourceSections:
             section.problem(name, text)
         return replace(source, options=options)
 
-    def _own_database(self, section: Section, given: SourceOptions) -> DatabaseOptions | None:
-        if given.url is None and given.url_env is None:
+    def _database_of(self, section: Section, shared: SourceOptions) -> DatabaseOptions | None:
+        if shared.url is None and shared.url_env is None:
             return self._database
-        options = replace(self._database or DatabaseOptions(), url=given.url, url_env=given.url_env)
+        options = self._database or DatabaseOptions()
+        options = replace(options, url=shared.url, url_env=shared.url_env)
         return with_url(section, options, self._directory)
 
     def _check(self, section: Section, source: SourceSettings) -> None:

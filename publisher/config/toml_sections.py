@@ -22,7 +22,8 @@ _ENTRY = re.compile(
     r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[\w-]+))*)\s*="""
 )
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
-_SHOWN = 12
+_MAX_NAMES = 12
+"""Maximum number of known keys that a message lists."""
 
 
 class Problems:
@@ -56,13 +57,13 @@ class Problems:
         self._names[key] = name
 
     def concern(self, key: SettingKey) -> bool:
-        """Tells whether a problem is about ``key``, a part of it, or the table that contains it."""
+        """Returns whether a problem is about ``key``, a part of it, or the table that contains it."""
         return any(
             key[: len(other)] == other or other[: len(key)] == key for other in self._concerned
         )
 
     def suspect(self, key: SettingKey) -> None:
-        """Makes ``concern`` include a setting that a misspelt key was probably meant to be."""
+        """Makes ``concern`` include a setting that was probably meant by a misspelt key."""
         self._concerned.append(key)
 
     def in_order(self) -> list[SettingProblem]:
@@ -83,21 +84,21 @@ class Problems:
 def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
     """Adds the problem of an unknown key, with the nearest known one."""
     names = sorted(known)
-    near = get_close_matches(str(key[-1]), names, 1, 0.6)
-    hint = f"did you mean {near[0]}?" if near else _some(names)
+    matches = get_close_matches(str(key[-1]), names, 1, 0.6)
+    hint = f"did you mean {matches[0]}?" if matches else _known_keys(names)
     problems.add(key, f"unknown key, {hint}")
-    if near:
-        problems.suspect((*key[:-1], near[0]))
+    if matches:
+        problems.suspect((*key[:-1], matches[0]))
 
 
-def _some(names: list[str]) -> str:
-    if len(names) > _SHOWN:
+def _known_keys(names: list[str]) -> str:
+    if len(names) > _MAX_NAMES:
         return "the files in conf/ show all keys"
     return f"known are {', '.join(names)}"
 
 
 class Section:
-    """One table of the job file.  ``finish`` refuses the keys that nothing has taken."""
+    """One table of the job file.  ``finish`` refuses its unknown keys."""
 
     def __init__(self, place: SettingKey, data: object, problems: Problems) -> None:
         self.place = place
@@ -109,11 +110,11 @@ class Section:
         self.data: dict[str, Any] = dict(data)
 
     def options(self, kind: type[T]) -> T:
-        """The options of one part, with its defaults for wrong values, whose problems are added."""
+        """Reads the options of one class, with defaults in place of wrong values; adds their problems."""
         return self.entry(kind) or kind()
 
     def entry(self, kind: type[T]) -> T | None:
-        """The options of one part; ``None`` if a value without default is wrong or missing."""
+        """As ``options``, but ``None`` if an option without default is wrong or missing."""
         names = option_names(kind)
         self.know(names)
         given = {name: self.data[name] for name in names if name in self.data}
@@ -129,7 +130,7 @@ class Section:
         self._known.update(names)
 
     def override(self, **options: object) -> None:
-        """Replaces values of the file by those of the command line, but for ``None``."""
+        """Replaces values of the file by those of the command line that are not ``None``."""
         for key, value in options.items():
             if value is not None:
                 self.data[key] = value
@@ -137,7 +138,7 @@ class Section:
                 self._problems.from_option((*self.place, key), f"--{name}")
 
     def concerns(self, *names: str) -> bool:
-        """Tells whether a problem is about one of these keys or the whole table."""
+        """Returns whether a problem is about one of these keys or the whole table."""
         return any(self._problems.concern((*self.place, name)) for name in names)
 
     def problem(self, name: str, text: str) -> None:
@@ -151,7 +152,7 @@ class Section:
             self.problem(name, text)
 
     def finish(self) -> None:
-        """Refuses the keys that nothing has taken."""
+        """Adds a problem for each unknown key."""
         for name in self.data:
             if name not in self._known:
                 refuse_unknown((*self.place, name), self._known, self._problems)
@@ -160,7 +161,7 @@ class Section:
 def flatten(
     name: str, value: object, *, is_leaf: Callable[[Mapping[str, object]], bool] = lambda _: False
 ) -> Iterator[tuple[str, object]]:
-    """Dotted names and values: TOML reads ``spark.sql.x = "y"`` as tables in tables.
+    """Yields dotted names and values, because TOML reads ``spark.sql.x = "y"`` as nested tables.
 
     ``is_leaf`` recognizes tables that are values.
     """

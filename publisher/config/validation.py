@@ -57,14 +57,14 @@ _WORDS = {
 _SECRET = re.compile("url|pass|secret|token|jaas|sasl|key_file", re.IGNORECASE)
 
 _COMBINATIONS = 256
-"""Maximum number of values of wrong settings that are tried together; above it, own checks are
-skipped."""
+"""Maximum number of combinations of values that are tried in place of wrong settings; if there are
+more, the object's own check is skipped."""
 _ANY_TEXT = "?"
 """Replaces a missing text."""
 
 
 class Choices:
-    """Annotation of a text that must be one of ``names``; each validation reads the collection again."""
+    """Annotation of a text that must be one of ``names``, which may grow between validations."""
 
     def __init__(self, names: Collection[str]) -> None:
         self.names = names
@@ -88,7 +88,7 @@ class Validation(Generic[T]):
 
 
 def validate(kind: type[T], given: Mapping[str, object]) -> Validation[T]:
-    """Makes an object of the dataclass ``kind`` from given values."""
+    """Builds an object of the dataclass ``kind`` from given values."""
     optional = _optional_names(kind)
     given = {
         name: None if value is False and name in optional else value
@@ -123,21 +123,21 @@ class _Partial:
         self._kind = kind
         self._given = given
         self._place = place
-        self._inside: list[_Partial] = []
+        self._nested: list[_Partial] = []
         self._values: dict[str, Any] = {}
-        self._open: dict[str, list[Any]] = {}
+        self._replacements: dict[str, list[Any]] = {}
         hints = get_type_hints(kind, include_extras=True)
         defaults = option_defaults(kind)
         for name in option_names(kind):
             if name in given:
-                self._take(name, hints[name])
+                self._parse_option(name, hints[name])
             if name not in self._values and (name in given or name not in defaults):
                 candidates = list(_candidates(hints[name]))
                 if name in defaults:
                     candidates = [defaults[name], *(c for c in candidates if c != _ANY_TEXT)]
-                self._open[name] = candidates
+                self._replacements[name] = candidates
 
-    def _take(self, name: str, hint: Any) -> None:
+    def _parse_option(self, name: str, hint: Any) -> None:
         value = self._given[name]
         item = _item_kind(hint)
         try:
@@ -152,25 +152,24 @@ class _Partial:
                 yield _parse(item, value)
             except ValidationError:
                 if isinstance(value, Mapping):
-                    self._inside.append(_Partial(item, value, (*self._place, name, number)))
+                    self._nested.append(_Partial(item, value, (*self._place, name, number)))
 
     def problems(self) -> Iterator[SettingProblem]:
         """Yields the problems of the object's own check that occur with any values of the wrong options."""
-        for partial in self._inside:
+        for partial in self._nested:
             yield from partial.problems()
-        if prod(map(len, self._open.values())) > _COMBINATIONS:
+        if prod(map(len, self._replacements.values())) > _COMBINATIONS:
             return
-        refusals: list[ValueError] = []
-        for values in product(*self._open.values()):
+        results: list[list[SettingProblem]] = []
+        for values in product(*self._replacements.values()):
             try:
-                self._kind(**self._values, **dict(zip(self._open, values, strict=True)))
+                self._kind(**self._values, **dict(zip(self._replacements, values, strict=True)))
             except ValueError as error:
-                refusals.append(error)
+                results.append(list(_problems_of_check(self._place, error, self._given)))
             else:
                 return
-        found = [list(_problems_of_check(self._place, error, self._given)) for error in refusals]
-        for problem in found[0] if found else ():
-            if all(problem in others for others in found):
+        for problem in results[0] if results else ():
+            if all(problem in problems for problems in results):
                 yield problem
 
     def value(self) -> Any:
@@ -179,9 +178,9 @@ class _Partial:
         values = {name: value for name, value in self._values.items() if name not in defaults}
         accepted = self._try(values)
         for name, value in self._values.items():
-            larger = self._try({**values, name: value})
-            if larger is not None:
-                values, accepted = {**values, name: value}, larger
+            extended = self._try({**values, name: value})
+            if extended is not None:
+                values, accepted = {**values, name: value}, extended
         return accepted
 
     def _try(self, values: Mapping[str, Any]) -> Any:
@@ -241,7 +240,7 @@ def option_defaults(kind: type) -> dict[str, object]:
 
 
 def _optional_names(kind: type) -> frozenset[str]:
-    """Returns optional options with a default value; ``false`` unsets them, since TOML has no null."""
+    """Returns the options with a default that may be ``None``: ``false`` unsets them in TOML."""
     hints = get_type_hints(kind)
     return frozenset(
         name
@@ -291,8 +290,8 @@ def _problems_of_types(errors: list[ErrorDetails]) -> Iterator[SettingProblem]:
 
 
 def _words(error: ErrorDetails) -> str:
-    least = error.get("ctx", {}).get("min_length", 1)
-    if error["type"] in _WORDS and least == 1:
+    min_length = error.get("ctx", {}).get("min_length", 1)
+    if error["type"] in _WORDS and min_length == 1:
         return _WORDS[error["type"]]
     return error["msg"].removeprefix("Input ").removeprefix("String ")
 

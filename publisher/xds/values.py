@@ -68,9 +68,9 @@ class ValueOptions:
     Java's text."""
     time_range: TimeRange = "32-bit"
     """Range of seconds for ``time_syntax = 1``; other values reject the record. ``32-bit`` is 1901
-    to 2106 (one of the two readings fits), ``unsigned`` 1970 to 2106, ``signed`` 1901 to 2038."""
+    to 2106 (signed or unsigned), ``unsigned`` 1970 to 2106, ``signed`` 1901 to 2038."""
     time_zone: str = "UTC"
-    """IANA name of the time zone of dates and times that carry none."""
+    """IANA name of the time zone of dates and times without one."""
     trim_padding: bool = True
     """Remove the blanks with which the database pads columns of fixed width (CHAR)."""
 

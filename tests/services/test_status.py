@@ -133,7 +133,7 @@ def test_a_database_that_is_gone(tmp_path: Path) -> None:
     assert "source live: " in text
     assert "does not exist" in text
     assert "last run people-000001" in text
-    assert "not known: the state of source live" in message
+    assert "unknown state of source live" in message
     assert status(tmp_path)[1]["problems"][0]["exit_code"] == 1
 
 

@@ -54,15 +54,15 @@ class KafkaOptions:
     """Compacted topic of the progress tokens; created if it is missing."""
     dead_letter_topic: Annotated[str, Len(1)] | None = None
     """Topic for rejected records: the raw record as value, ``event-id``, ``source``, ``position``,
-    ``reason`` and ``detail`` as headers. Each is sent once, as documents are; of a record too large
-    for the topic only its length, as the header ``raw-bytes``."""
+    ``reason`` and ``detail`` as headers. The delivery guarantee is that of documents. A record too
+    large for the topic is sent without value, and the header ``raw-bytes`` gives its length."""
     partitioner: Partitioner = "murmur2_random"
     """Function from key to partition; the default is that of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60
     """Seconds that the brokers may take to answer."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The table ``[dispatch.kafka]``: settings of librdkafka by their own names. A value may be ``{
-    env = "NAME" }`` or ``{ file = "PATH" }``; none is ever printed."""
+    env = "NAME" }`` or ``{ file = "PATH" }``. Values are never printed."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for a wrong template."""

@@ -61,7 +61,7 @@ class ChangeTableOptions:
     binary_text: Literal["hex", "base64"] | None = None
     """Encoding of binary values in text. The target of the task decides it; there is no default."""
     time_zone: str = "UTC"
-    """IANA name of the time zone of header timestamps that carry none."""
+    """IANA name of the time zone of header timestamps without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
     join_rows: Annotated[int, Ge(1), Le(10_000_000)] = 100_000

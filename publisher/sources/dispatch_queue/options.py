@@ -123,13 +123,13 @@ class DispatchQueueOptions:
     """Meaning of LEN1 and LEN2 in an operation of several rows: the whole operation (``totals``) or
     the row's own part (``per-part``). ``auto`` decides once per file."""
     typ_dialect: Literal["a", "b"] = "a"
-    """List of TYP codes, of the two that the vendor's page prints. With ``b`` nothing can be
-    published, because its COMMIT and ROLLBACK share a code."""
+    """List of TYP codes: the vendor's page prints two. With ``b`` nothing can be published, because
+    its COMMIT and ROLLBACK share a code."""
     nodes: tuple[Name, ...] = ()
     """Databases (DBNODE) whose operations are published; all if empty."""
     destination: Name | None = None
-    """Destination server whose operations count; without it operations are
-    published once, after a check that the copies for all destinations are equal."""
+    """Destination server whose operations are published; without it each operation is published
+    once, after a check that the copies for all destinations are equal."""
     attributes: Path | None = None
     """Delimited export of DISPATCH_ATTRS, which describes the columns of the replicated tables."""
     tables: tuple[QueueTable, ...] = ()

@@ -20,18 +20,18 @@ class EventLogOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Custom column names, as ``NAME_IN_THE_LOG = "documented_name"``."""
     layout: Layout = "3.5"
-    """Order of columns without names: that of driver 3.5 and later (key second), or of 2.x (status
-    second)."""
+    """Order of columns in files without column names: that of driver 3.5 and later (key second), or
+    of 2.x (status second)."""
     status: Literal["N", "any"] = "N"
-    """Rows to read: new ones, or all, to replay a log that was processed. With ``any`` each
+    """Rows to read: new rows (``N``), or all (``any``), to replay a processed log. With ``any`` each
     ``publish`` of a live table publishes all rows again, and ``--follow`` is refused."""
     time_zone: str = "UTC"
-    """IANA name of the time zone of event times that carry none."""
+    """IANA name of the time zone of event times without one."""
     schema: str | None = None
     """Schema of tables that the log names without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of schema, table and column names in keys and documents. ``database`` takes it from the
-    database, ``[tables]`` or ``schema``, and keeps names that none of these knows as written."""
+    database, ``[tables]`` or ``schema``; a name that is in none of these stays as written."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for an unknown zone or a wrong mapping of columns."""

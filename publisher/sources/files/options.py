@@ -19,7 +19,7 @@ class SnapshotOptions:
 
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether CSV files begin with column names; ``auto`` checks whether the first record contains
-    an expected name. ``no`` makes Parquet columns count by position, too."""
+    an expected name. With ``no``, columns of Parquet files are identified by position, too."""
     delimiter: Annotated[str, Len(1, 16)] = ","
     """ASCII characters between the fields of a CSV record."""
     quote: Annotated[str, Len(0, 1)] = '"'

@@ -81,7 +81,7 @@ class LinkexpressOptions:
     tables: Annotated[tuple[ExtractedTable, ...], Len(1)]
     """Tables of the file: one, or those of a group whose differences are read."""
     difftype: Literal["OPEN", "JNL"] | None = None
-    """DIFFTYPE of a table's definition. A group has none here."""
+    """DIFFTYPE of a table's definition; leave it out for a group."""
     byte_order: Literal["auto", "big", "little"] = "auto"
     """Byte order of numbers and lengths; ``auto`` inspects each file and asks for the setting if
     the file is ambiguous."""

@@ -485,7 +485,7 @@ def test_leftovers_of_another_version_are_refused(
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:
     settings = load_settings(tmp_path, TABLE, "[acknowledge]\nwrite_status = false\n")
-    with pytest.raises(SettingsError, match="each poll would publish again"):
+    with pytest.raises(SettingsError, match="each poll would publish rows that are still N again"):
         follow.follow(settings, PollWatcher(lambda: None), InstantStop())
 
 
