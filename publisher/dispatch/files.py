@@ -38,7 +38,7 @@ class RunMark:
     """The run of a directory: published if it has a plan, otherwise begun."""
 
     identity: str
-    """See ``Manifest``."""
+    """``Manifest.identity`` of the run."""
     run: str
     plan: str | None = None
 
@@ -62,13 +62,14 @@ class FileDispatcher:
 
     ``lineage`` has the runs of the job; ``None`` for a replay, and for a journal that is sent to a
     further directory.  ``identity`` is the identity of the manifest, if it differs from the name of the
-    run.  ``own`` are names in the directory that belong to the program itself.
+    run.  ``ignored`` are names of the program's own entries in the
+    directory.
     """
 
     directory: Path
     lineage: Lineage | None = None
     identity: str | None = None
-    own: frozenset[str] = frozenset({"_journal"})
+    ignored: frozenset[str] = frozenset({"_journal"})
 
     @property
     def target(self) -> str:
@@ -78,17 +79,17 @@ class FileDispatcher:
     def check(self, run: str) -> None:
         """Refuses a directory that is neither empty nor begun by the same run.  Writes nothing.
 
-        A directory in which another run was begun and sent nothing counts as empty.
+        A directory in which another run began but sent nothing counts as empty.
 
         Raises:
-            UsageError: It holds other content, or is not a directory.
+            UsageError: The directory holds other content, or is not a directory.
             FatalError: It has a run with the same name that the job's journal does not know.
         """
         if not self.directory.exists():
             return
         if not self.directory.is_dir():
             raise UsageError(f"{self.directory} is not a directory: name a new one")
-        names = {path.name for path in self.directory.iterdir()} - self.own - {DOCUMENT_STAGING}
+        names = {path.name for path in self.directory.iterdir()} - self.ignored - {DOCUMENT_STAGING}
         mark = self._read_mark()
         self.refuse_unknown_run()
         if not names or (mark is not None and self._is_mark_of(mark, run)):
@@ -104,7 +105,7 @@ class FileDispatcher:
         """Refuses a directory with a run that the job's journal does not know.  Writes nothing.
 
         Raises:
-            FatalError: The run is of another journal, or newer, or was planned otherwise.
+            FatalError: The run is of another journal, is newer than the journal, or has another plan.
         """
         mark = self._read_mark()
         if mark is None or self.lineage is None:
@@ -136,8 +137,8 @@ class FileDispatcher:
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)
         return RunMark.read(self.directory / RUN) == planned
 
-    def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - whatever it is
-        """Returns no refusals: a directory takes every document."""
+    def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - no journal has any
+        """Returns no refusals: a directory accepts every document."""
         return ()
 
     def forget(self) -> None:
@@ -242,9 +243,9 @@ def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
     if not runs.is_dir():
         return
     numbers = [(lineage.journals.number_of(path.name), path) for path in runs.iterdir()]
-    known = [(number, path) for number, path in numbers if number is not None]
-    if known:
-        FileDispatcher(max(known)[1], lineage).refuse_unknown_run()
+    of_job = [(number, path) for number, path in numbers if number is not None]
+    if of_job:
+        FileDispatcher(max(of_job)[1], lineage).refuse_unknown_run()
 
 
 def run_json(manifest: Manifest, report: RunReport) -> str:

@@ -1,7 +1,7 @@
 """The dispatch record: documents of a run that a sink refuses permanently, written before sending.
 
-It is a file in the journal's folder for each sink.  Reports combine it with the decisions: records
-of a refused document are not published but rejected.
+The journal's folder has one such file for each sink.  Reports combine it with the decisions: the records
+of a refused document count as rejected, not as published.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class RefusalReason(StrEnum):
     TOO_LARGE = "too-large"
     """The document is larger than its topic permits."""
     TOPIC_NAME = "topic-name"
-    """The template of the topic gives no usable name for the document's table."""
+    """The topic template yields no usable name for the document's table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class DispatchRecord:
-    """The survey of a run for a sink.  ``plan`` identifies the plan of the run; ``topics`` are the
+    """The result of surveying a run for a sink.  ``plan`` identifies the plan of the run; ``topics`` are the
     topics of its documents."""
 
     run: str
@@ -60,9 +60,9 @@ class DispatchRecord:
     target: str
     topics: tuple[str, ...]
     batch_bytes: int
-    """Maximum bytes of a batch that every topic takes."""
+    """Maximum bytes of a batch that every topic accepts."""
     document_bytes: int
-    """Maximum bytes of a document that any topic takes."""
+    """Maximum bytes of a document that at least one topic accepts."""
     refusals: tuple[Refusal, ...]
 
     def of_lane(self, lane: int) -> frozenset[int]:
@@ -81,7 +81,7 @@ def record_path(root: Path, sink: str) -> Path:
 
 
 def read_record(root: Path, sink: str) -> DispatchRecord | None:
-    """Reads the record of one sink; ``None`` if there is none.
+    """Reads the record of one sink; ``None`` if the journal has none.
 
     Raises:
         FatalError: It is damaged, or another version of the program wrote it.
@@ -90,10 +90,10 @@ def read_record(root: Path, sink: str) -> DispatchRecord | None:
 
 
 def read_records(root: Path) -> Iterator[DispatchRecord]:
-    """Reads the records of all sinks that a journal was sent to, or is about to be.
+    """Reads the records of all sinks that a journal was sent to, or will be sent to.
 
     Raises:
-        FatalError: One is damaged, or another version of the program wrote it.
+        FatalError: A record is damaged, or another version of the program wrote it.
     """
     for path in sorted(root.glob(f"{_PREFIX}*.json")):
         record = _read(path)
@@ -107,12 +107,12 @@ def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
         return report
     published, rejected = Outcome.PUBLISHED.label, Outcome.REJECTED.label
     reasons = {outcome: dict(counts) for outcome, counts in report.reasons.items()}
-    moved = Counter[str]()
+    refused = Counter[str]()
     for refusal in refusals:
         count = refusal.records.count(",") + 1
-        moved[refusal.source] += count
-        of_rejected = reasons.setdefault(rejected, {})
-        of_rejected[refusal.reason] = of_rejected.get(refusal.reason, 0) + count
+        refused[refusal.source] += count
+        rejected_reasons = reasons.setdefault(rejected, {})
+        rejected_reasons[refusal.reason] = rejected_reasons.get(refusal.reason, 0) + count
 
     def move(outcomes: dict[str, int], records: int) -> dict[str, int]:
         return outcomes | {
@@ -122,10 +122,10 @@ def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
 
     return replace(
         report,
-        outcomes=move(report.outcomes, moved.total()),
+        outcomes=move(report.outcomes, refused.total()),
         reasons=reasons,
         sources=tuple(
-            replace(source, outcomes=move(source.outcomes, moved[source.name]))
+            replace(source, outcomes=move(source.outcomes, refused[source.name]))
             for source in report.sources
         ),
     )

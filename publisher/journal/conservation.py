@@ -14,9 +14,9 @@ from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.model.change import Outcome, Reason
 
 PLANNED = "planned"
-"""State of a rehearsal."""
+"""State of the report of a dry run."""
 NOTHING_NEW = "nothing new to read"
-"""State of the report of a run without a journal."""
+"""State of the report of a start without new records."""
 _WITHOUT_CHANGE = (Reason.UNCHANGED, Reason.REPORTED)
 
 
@@ -62,7 +62,7 @@ class RunReport:
     """``None`` if an earlier start planned the run."""
 
     @property
-    def is_kept(self) -> bool:
+    def has_journal(self) -> bool:
         """True if the run has a journal."""
         return bool(self.journal)
 
@@ -80,7 +80,9 @@ class RunReport:
         return self.outcomes[Outcome.REJECTED.label]
 
 
-def conserve(results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence[int]]) -> int:
+def check_conservation(
+    results: Sequence[LaneResult], splits_of_sources: Sequence[Sequence[int]]
+) -> int:
     """Checks that every record has exactly one outcome; returns the number of records.
 
     ``splits_of_sources`` has the numbers of the splits of each source.  Reading tasks count records,
@@ -186,13 +188,14 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
     yield from (f"{entry.name}: {note}" for note in entry.notes)
     empty = [file.path for file in entry.files if not file.bytes]
     if empty:
-        yield f"empty: {', '.join(empty[:3])}{' ...' if empty[3:] else ''}; check whether an export failed"
+        names = f"{', '.join(empty[:3])}{' ...' if empty[3:] else ''}"
+        yield f"empty files: {names}; check whether an export failed"
     refused = [file.path for file in entry.files if file.refused is not None]
     if refused:
         yield (
             f"all records were rejected of {', '.join(refused[:3])}{' ...' if refused[3:] else ''}: "
-            "not marked as published, and read again after a change of settings or content; see the "
-            "rejected records"
+            "these files are not marked as published, and a change of settings or content makes the job "
+            "read them again; see the rejected records"
         )
     if entry.again:
         yield f"read again: {entry.again:,} record(s) of {entry.name}, which an earlier run had held"
@@ -202,7 +205,7 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
             yield from (f"{entry.name}: {note}" for note in notes)
 
 
-def nothing_read(run: str) -> RunReport:
+def empty_report(run: str) -> RunReport:
     """Reports a start that found nothing new."""
     outcomes = outcome_counts(())
     return RunReport(run, NOTHING_NEW, "", "", 0, outcomes, {}, (), 0, {}, 0)

@@ -1,7 +1,7 @@
 """The decisions of a lane: its changes in the order of arrival, each with its outcome.
 
-Decisions come in another order (some wait for a look-up).  A window of arrivals gathers them, and advances
-when its oldest batch is complete.
+Decisions arrive in another order, since some wait for a look-up.  A window over the arrivals collects them,
+and advances when its oldest batch is complete.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from publisher.model.document_batches import Documents
 
 PositionText = Callable[[Position], str]
 
-_NOT_KEPT = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
-ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _NOT_KEPT]
-"""Columns that are copied from an arrival; its values are in the documents."""
+_OMITTED = {"lane", "old", "new", "outcome", "reason", "detail", "raw"}
+ARRIVAL_COLUMNS = [name for name in RECORD_SCHEMA.names if name not in _OMITTED]
+"""Columns of an arrival that the decisions file copies; the values of the change are in its document."""
 
 DECISION_SCHEMA = pa.schema(
     [
@@ -74,8 +74,8 @@ class DecisionLog:
         """Adds the next arrivals; returns the row number of the first."""
         first = self._base + len(self._window)
         self._batches.append(batch)
-        fresh = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
-        self._window = np.concatenate([self._window, fresh])
+        undecided = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
+        self._window = np.concatenate([self._window, undecided])
         return first
 
     def decide(self, decision: Decision) -> None:
@@ -108,7 +108,7 @@ class DecisionLog:
             self._write()
 
     def close(self) -> None:
-        """Writes the rest.
+        """Writes the remaining decisions and closes both files.
 
         Raises:
             InternalError: A change has no decision.
@@ -147,7 +147,7 @@ class DecisionLog:
 
     def _texts_of(self, count: int) -> tuple[pa.Array, pa.Array]:
         """Removes and returns details and raw records of the next ``count`` arrivals."""
-        if not self._texts or not count:  # a batch may hold only notes of the shuffle
+        if not self._texts or not count:  # a batch may hold no change
             return pa.nulls(count, pa.string()), pa.nulls(count, pa.string())
         rows = range(self._base, self._base + count)
         texts = [self._texts.pop(row, (None, None)) for row in rows]
@@ -177,15 +177,15 @@ class DecisionLog:
 
 def _refuse_repeats(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
     """Raises ``InternalError`` for a change that is decided already, or twice in ``at``."""
-    named = np.zeros(len(outcomes), np.bool_)
+    flags = np.zeros(len(outcomes), np.bool_)
     if len(at) and at.min() >= 0:
-        named[at] = True
-        if np.count_nonzero(named) == len(at) and not outcomes[at].any():
+        flags[at] = True
+        if np.count_nonzero(flags) == len(at) and not outcomes[at].any():
             return
     if len(at):
         places, counts = np.unique(at, return_counts=True)
-        again = (counts > 1) | (places < 0) | (outcomes[np.maximum(places, 0)] != 0)
-        raise _double_decision(int(places[again][0]) + base)
+        repeated = (counts > 1) | (places < 0) | (outcomes[np.maximum(places, 0)] != 0)
+        raise _double_decision(int(places[repeated][0]) + base)
 
 
 def _double_decision(row: int) -> InternalError:

@@ -80,7 +80,7 @@ class DocumentLog:
         return self._digest.hexdigest()
 
     def close(self) -> None:
-        """Writes the rest of the index and closes both files."""
+        """Writes the remaining entries of the index and closes both files."""
         self._write_index()
         self._writer.close()
         self._part.close()

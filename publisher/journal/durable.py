@@ -45,7 +45,7 @@ def read_versioned(
 ) -> T | None:
     """Reads a JSON file whose ``field`` holds its format version; ``None`` if there is no such file.
 
-    ``remedy`` is the way out if the file cannot be restored.
+    ``remedy`` says what to do if the file cannot be restored.
 
     Raises:
         FatalError: The file is damaged, or another version of the program wrote it.
@@ -72,7 +72,7 @@ def read_number(path: Path, remedy: str) -> int:
     """Reads a file that holds one number; 0 if there is no such file.
 
     Raises:
-        FatalError: It holds something else; ``remedy`` says what to do.
+        FatalError: The file holds something else; ``remedy`` says what to do.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()

@@ -49,7 +49,7 @@ class Epoch:
         return self.identity is not None and read_identity(self.path.parent) != self.identity
 
 
-def next_epoch(root: Path, identity: str | None = None) -> Epoch:
+def begin_epoch(root: Path, identity: str | None = None) -> Epoch:
     """Begins the next epoch in a job's directory; creates the directory if necessary."""
     path = root / _EPOCH
     with lock_directory(root, wait=True):

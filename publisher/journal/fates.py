@@ -26,7 +26,7 @@ class SplitFates:
     """Published, superseded or held."""
     ignored: int = 0
     markers: int = 0
-    """Ends of transactions, which do not tell whether a file has an effect."""
+    """Ends of transactions; they do not count as an effect of a file."""
 
     @property
     def total(self) -> int:
@@ -68,11 +68,11 @@ def _with_fetched_records(
     )
     corrected = {}
     for split, fate in by_split.items():
-        lacking = framed.get(split, 0) - fate.total
-        if lacking > 0 and is_used:
-            corrected[split] = replace(fate, used=fate.used + lacking)
-        elif lacking > 0:
-            corrected[split] = replace(fate, rejected=fate.rejected + lacking)
+        missing = framed.get(split, 0) - fate.total
+        if missing > 0 and is_used:
+            corrected[split] = replace(fate, used=fate.used + missing)
+        elif missing > 0:
+            corrected[split] = replace(fate, rejected=fate.rejected + missing)
     return corrected
 
 

@@ -57,7 +57,7 @@ class FileEntry:
         return _digest(now) == self.digest
 
 
-@lru_cache(maxsize=1024)  # each poll of a following publisher asks again
+@lru_cache(maxsize=1024)  # each poll of ``publish --follow`` compares the same files
 def _digest(entry: FileEntry) -> str:
     with Path(entry.path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -27,10 +27,10 @@ _NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
 
 
 def open_identity(root: Path) -> str:
-    """Reads the identity of a job's journal directory; creates both if they are missing.
+    """Reads the identity of a job's journal directory; creates directory and identity if missing.
 
     Raises:
-        FatalError: The directory is of another version of the program, or damaged.
+        FatalError: Another version of the program wrote the directory, or it is damaged.
     """
     with lock_directory(root, wait=True):
         identity = read_identity(root)
@@ -47,7 +47,7 @@ def read_identity(root: Path) -> str | None:
     """Reads the identity of a job's journal directory; ``None`` if no job has used it yet.
 
     Raises:
-        FatalError: The directory is of another version of the program, or damaged.
+        FatalError: Another version of the program wrote the directory, or it is damaged.
     """
     path = root / IDENTITY
     if not path.exists():

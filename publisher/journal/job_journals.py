@@ -50,7 +50,7 @@ class Journals:
         """The journal of a run."""
         return Journal(self.root / run)
 
-    def next_run(self) -> str:
+    def create_run(self) -> str:
         """Creates the next run; its id is the job and a number that no other kept run ever has."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
@@ -59,7 +59,7 @@ class Journals:
         return self._id(number)
 
     def last_number(self) -> int:
-        """The number of the last run, which is kept after the run's journal is deleted."""
+        """The number of the last run; it is kept when the run's journal is deleted."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
         numbers = self._numbers() if self.root.exists() else []
@@ -79,8 +79,8 @@ class Journals:
         match = self._pattern.fullmatch(run)
         return int(match[1]) if match else None
 
-    def lanes(self, wanted: int) -> int:
-        """The greatest number of lanes that the job ever used; updates it if ``wanted`` is greater."""
+    def raise_lanes(self, wanted: int) -> int:
+        """Returns the greatest number of lanes that the job ever used; stores ``wanted`` if it is greater."""
         path = self.root / _LANES
         used = read_number(path, _LANES_REMEDY)
         if wanted > used:
@@ -88,7 +88,7 @@ class Journals:
         return max(wanted, used)
 
     def discard_incomplete(self, check_lease: Callable[[], None] | None = None) -> list[str]:
-        """Removes the runs that are not planned completely: nothing of them was sent.
+        """Removes the runs that are not planned completely: no document of them was sent.
 
         ``check_lease`` raises if a newer instance of the job has begun.  It is called after the runs are
         listed and before they are removed, so that no run of a newer instance is among them.
@@ -152,7 +152,7 @@ class Journals:
                     yield state
 
     def states_of(self, sources: Iterable[str]) -> dict[str, Path]:
-        """The newest states by source, without sources that have none."""
+        """The newest states by source, omitting sources without a state."""
         states = {source: self.state_of(source) for source in sources}
         return {source: state for source, state in states.items() if state is not None}
 
@@ -160,18 +160,18 @@ class Journals:
         """The greatest record id that was read from each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
 
-    def note_greatest_ids(self, found: Mapping[str, int]) -> None:
-        """Stores record ids that are greater than before."""
-        known = self.greatest_ids()
-        more = {name: number for name, number in found.items() if number > known.get(name, 0)}
-        if more:
-            write_greatest(self.root / _GREATEST, known | more)
+    def note_greatest_ids(self, ids: Mapping[str, int]) -> None:
+        """Stores record ids that are greater than the stored ones."""
+        stored = self.greatest_ids()
+        greater = {name: number for name, number in ids.items() if number > stored.get(name, 0)}
+        if greater:
+            write_greatest(self.root / _GREATEST, stored | greater)
 
-    def expire(self, *, days: float, most: int | None) -> list[str]:
-        """Removes finished runs older than ``days``, and the oldest ones if there are more than ``most``."""
+    def expire(self, *, days: float, runs: int | None) -> list[str]:
+        """Removes finished runs older than ``days``, and the oldest ones if there are more than ``runs``."""
         finished = [journal for journal in self._journals() if journal.is_sent]
         oldest = time.time() - days * _SECONDS_A_DAY
-        excess = 0 if most is None else max(0, len(finished) - most)
+        excess = 0 if runs is None else max(0, len(finished) - runs)
         expired = [
             (journal, manifest)
             for number, journal in enumerate(finished)
@@ -193,19 +193,19 @@ class Journals:
             [(journal, manifest) for journal, manifest in journals if manifest is not None]
         )
 
-    def _remove(self, gone: Sequence[tuple[Journal, Manifest]]) -> list[str]:
-        if any(source.files for _, manifest in gone for source in manifest.sources):
+    def _remove(self, runs: Sequence[tuple[Journal, Manifest]]) -> list[str]:
+        if any(source.files for _, manifest in runs for source in manifest.sources):
             published = PublishedFiles.read(self.root / _FILES)
-            published.with_runs([manifest for _, manifest in gone]).write(self.root / _FILES)
-        self._keep_states(gone)
-        for journal, _ in gone:
-            journal.forget()  # first: the next start removes the rest after a crash
+            published.with_runs([manifest for _, manifest in runs]).write(self.root / _FILES)
+        self._archive_states(runs)
+        for journal, _ in runs:
+            journal.forget()  # first: after a crash the next start removes the other files
             shutil.rmtree(journal.root)
-        return [manifest.run for _, manifest in gone]
+        return [manifest.run for _, manifest in runs]
 
-    def _keep_states(self, gone: Sequence[tuple[Journal, Manifest]]) -> None:
+    def _archive_states(self, runs: Sequence[tuple[Journal, Manifest]]) -> None:
         """Archives the newest states of sources before their journals are removed."""
-        for journal, manifest in gone:
+        for journal, manifest in runs:
             for source in manifest.states:
                 state = journal.state(source)
                 if state is not None and state == self.state_of(source):
@@ -238,17 +238,17 @@ def find_journal(directory: Path) -> Journal:
     for root in (directory, directory / JOURNAL):
         if (root / MANIFEST).exists():
             return Journal(root)
-    named = _journal_named_in(directory / RUN)
-    if named is None:
+    journal = _journal_named_in(directory / RUN)
+    if journal is None:
         raise UsageError(
-            f"{directory} is not a journal: name one, or a directory that this program wrote"
+            f"{directory} is not a journal: give a journal, or a directory that this program wrote"
         )
-    if not (named / MANIFEST).exists():
+    if not (journal / MANIFEST).exists():
         raise UsageError(
-            f"{directory} was published from the journal {named}, which does not exist: name the place "
-            "that it was moved to"
+            f"{directory} was published from the journal {journal}, which does not exist: give the place "
+            "to which it was moved"
         )
-    return Journal(named)
+    return Journal(journal)
 
 
 def _journal_named_in(run: Path) -> Path | None:

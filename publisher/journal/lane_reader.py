@@ -82,7 +82,7 @@ class LaneReader:
         self.lane = lane
 
     def by_position(self, source: int, position: Position) -> list[DecidedRecord]:
-        """Finds the records at a position: several if a record is repeated or gives two changes."""
+        """Finds the records at a position: several if a record is repeated or became two changes."""
         return self._at(source, position, position.high)
 
     def by_low(self, source: int, position: Position) -> list[DecidedRecord]:
@@ -90,7 +90,7 @@ class LaneReader:
         return self._at(source, position, None)
 
     def _at(self, source: int, position: Position, high: int | None) -> list[DecidedRecord]:
-        found: list[DecidedRecord] = []
+        records: list[DecidedRecord] = []
         for first, table in self._groups(high):
             mask = pc.and_(
                 pc.equal(table["source"], source),
@@ -101,19 +101,19 @@ class LaneReader:
             )
             if high is not None:
                 mask = pc.and_(mask, pc.equal(table["high"], high))
-            found += self._rows(table, first, mask)
-        return found
+            records += self._rows(table, first, mask)
+        return records
 
     def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[DecidedRecord]:
         """Finds the records of objects with one of these key texts, of all tables or one."""
-        found: list[DecidedRecord] = []
+        records: list[DecidedRecord] = []
         wanted = pa.array(sorted(keys), pa.string())
         for first, table in self._groups(None):
             mask = pc.is_in(table["key"], value_set=wanted)
             if table_name is not None:
                 mask = pc.and_(mask, pc.equal(table["table"], table_name))
-            found += self._rows(table, first, pc.fill_null(mask, False))
-        return found
+            records += self._rows(table, first, pc.fill_null(mask, False))
+        return records
 
     def row(self, number: int) -> DecidedRecord:
         """Reads the record with this number in the lane."""

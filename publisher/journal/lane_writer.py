@@ -31,7 +31,7 @@ LOOKUP_SCHEMA = pa.schema(
         ("text", pa.string()),
     ]
 )
-"""One row for each look-up of an object, in their order."""
+"""One row for each look-up of an object, in the order of the look-ups."""
 
 _LOOKUPS_TO_WRITE = 5_000
 
@@ -104,7 +104,7 @@ class LaneNames:
 
     @property
     def lookups(self) -> str:
-        """Answers of look-ups (``LOOKUP_SCHEMA``)."""
+        """Answers to look-ups (``LOOKUP_SCHEMA``)."""
         return f"lane-{self.lane:05d}.lookups.parquet"
 
     @property
@@ -128,7 +128,7 @@ class LaneFiles:
         attempt: str,
         position_texts: Sequence[PositionText],
     ) -> None:
-        """``staging`` and ``documents`` are the directories of the journal's and the sink's files.
+        """The journal's files go to ``staging``, the sink's files to ``documents``.
 
         ``attempt`` distinguishes the attempts of one task; ``position_texts`` format the positions of each
         source."""
@@ -208,13 +208,13 @@ class LaneFiles:
         )
 
     def abandon(self) -> None:
-        """Closes the files of a failed attempt; they stay staged until a run starts again."""
+        """Closes the files of a failed attempt; the next start removes them from the staging folders."""
         for close in (
             self._decisions.abandon,
             self._documents.abandon,
             self._lookup_writer.close,
         ):
-            with suppress(OSError):  # of a full disk, for example: the first error is reported
+            with suppress(OSError):  # a full disk, for example: the first error is reported
                 close()
 
     def _write_lookups(self) -> None:

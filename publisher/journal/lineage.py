@@ -10,7 +10,7 @@ from publisher.journal.job_journals import Journals
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """The history of a journal directory: all runs of the job that it ever planned."""
+    """The history of a journal directory: its identity, and all runs that were planned in it."""
 
     identity: str
     journals: Journals
@@ -20,7 +20,7 @@ class Lineage:
         """Reads the identity of a journal directory; creates nothing.
 
         Raises:
-            FatalError: The directory is of another version of the program, or damaged.
+            FatalError: Another version of the program wrote the directory, or it is damaged.
         """
         return cls(read_identity(journals.root) or "", journals)
 

@@ -28,10 +28,10 @@ JOURNAL_FORMAT = 4
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
+"""File that marks a journal whose run is sent and acknowledged completely."""
 SENT_FORMAT = 1
-"""Mark of a journal whose run is sent and acknowledged completely."""
 DOCUMENT_STAGING = ".staging"
-"""Folder beside the documents for uncommitted documents."""
+"""Folder of uncommitted documents, inside the folder of the documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class SourceEntry:
     again: int = 0
     """Number of records that an earlier run had held and that were read again."""
     notes: tuple[str, ...] = ()
-    """Notes of its survey for operators."""
+    """Notes of the survey for operators."""
     identity: str | None = None
     """Identity of the table (``database.identity``), if its rows are acknowledged later."""
     database: str | None = None
@@ -63,7 +63,8 @@ class SourceEntry:
 class Manifest:
     """The plan of a run.
 
-    ``documents`` is the folder of the part files, relative to the journal if it is inside or beside it."""
+    ``documents`` is the folder of the part files, relative to the journal if it lies
+    inside or beside the journal."""
 
     run: str
     job: str
@@ -85,7 +86,7 @@ class Manifest:
 
     @property
     def identity(self) -> str:
-        """Distinguishes runs with equal names: the job's identity, or the run digest of a replay."""
+        """Distinguishes runs with equal names: identity of the job, or run digest of a replay."""
         return self.job_identity or self.run
 
     @property
@@ -226,13 +227,13 @@ class Journal:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
             if staged.exists():
-                if final.is_dir():  # left by a replay that is repeated
+                if final.is_dir():  # left by an earlier attempt of the same replay
                     shutil.rmtree(final)
                 staged.replace(final)
             elif not final.exists():
                 raise FatalError(
-                    f"{final} of run {manifest.run} is missing, and so is {staged}: the journal was "
-                    "damaged from outside; remove it and publish again"
+                    f"{final} of run {manifest.run} is missing, and so is {staged}: another program "
+                    "changed the journal; remove it and publish again"
                 )
         states = [self.root / STATE] if manifest.states else []
         for folder in (*states, self.root, documents):

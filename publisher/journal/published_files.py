@@ -46,7 +46,7 @@ class PublishedFiles:
         def decode(content: dict[str, Any]) -> PublishedFiles:
             return cls(dict(_entries(content["files"])))
 
-        remedy = "remove it, which publishes all files again that are still there"
+        remedy = "remove it; the job then publishes all files again that still exist"
         return read_versioned(path, FORMAT, decode, remedy) or cls()
 
     def with_runs(self, manifests: Iterable[Manifest]) -> PublishedFiles:
@@ -69,7 +69,7 @@ class PublishedFiles:
     def new_of(
         self, source: str, paths: Sequence[Path], rules: FileRules | None = None
     ) -> list[Path]:
-        """Selects the files of a source that were not published, or that were empty then.
+        """Selects the files of a source that are not published yet, or were empty when they were published.
 
         A file whose records were all rejected is new after a change of the file or of the settings.
 
@@ -90,10 +90,10 @@ class PublishedFiles:
         published = self.entries.get((source, now.path))
         if published is None or (now.bytes and not published.bytes):
             return True
-        same = published.has_content_of(now)
+        is_same = published.has_content_of(now)
         if published.refused is not None:
-            return not same or published.refused != rules.settings
-        if same:
+            return not is_same or published.refused != rules.settings
+        if is_same:
             return False
         difference = (
             f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"
@@ -113,8 +113,10 @@ class PublishedFiles:
         for path, now in new.items():
             others = by_size.get(now.bytes, [])
             for other in (entry for entry in others if entry.path != now.path):
-                known = (source, other.path) in self.entries
-                if _digest_of(now) == _digest_of(other) and (known or not rules.is_bare(path)):
+                is_published = (source, other.path) in self.entries
+                if _digest_of(now) == _digest_of(other) and (
+                    is_published or not rules.is_bare(path)
+                ):
                     raise _copy_error(path, other)
             if now.bytes:
                 by_size.setdefault(now.bytes, []).append(now)

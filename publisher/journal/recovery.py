@@ -1,7 +1,8 @@
 """The documents of a recovery run that the sink may have already.
 
 After the loss of a journal, a recovery run plans all waiting records again.  If the sink has a waiting
-record of an object, all its documents are sent again with a mark; other objects are sent exactly once.
+record of an object, all documents of the object are sent again with a mark; the documents of other objects
+are sent exactly once.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class RecoveredDocuments:
     """The documents of a run that the sink may have already, by lane."""
 
     plan: str
-    """See ``Manifest``."""
+    """Digest of the plan (``Manifest.plan``)."""
     lanes: Mapping[int, frozenset[int]]
 
     def of_lane(self, lane: int) -> frozenset[int]:
@@ -37,7 +38,7 @@ class RecoveredDocuments:
         return self.lanes.get(lane, frozenset())
 
     def count(self) -> int:
-        """The number of these documents."""
+        """The number of documents in all lanes."""
         return sum(map(len, self.lanes.values()))
 
     def write(self, root: Path) -> None:
@@ -96,8 +97,9 @@ def find_recovered_documents(
     waiting: WaitingIds,
     folder: Path,
 ) -> RecoveredDocuments:
-    """Finds the documents of objects that the sink may have: it has one of their records, or their
-    records have no lasting ids.
+    """Finds the documents that the sink may have already.
+
+    These are the documents of objects with a record that the sink has, or whose ids differ between runs.
 
     ``folder`` is for temporary files."""
     lanes = {}

@@ -30,7 +30,9 @@ def folder_of(source: str) -> str:
     if name.startswith("."):
         name = f"%2E{name[1:]}"
     if len(name) > _LONGEST:
-        return f"%{hashlib.sha256(source.encode()).hexdigest()}"  # no quoted name looks like that
+        return (
+            f"%{hashlib.sha256(source.encode()).hexdigest()}"  # a quoted name never has this form
+        )
     return name
 
 
@@ -53,11 +55,11 @@ class StateArchive:
     root: Path
 
     def newest(self, source: str) -> Path | None:
-        """The newest archived state of a source; ``None`` if there is none."""
+        """The newest archived state of a source; ``None`` if no state is archived."""
         return max(self._states(source), key=number_of, default=None)
 
     def add(self, source: str, run: str, state: Path) -> None:
-        """Copies the state of a run and removes older ones.  May be repeated after a crash."""
+        """Copies the state of a run and removes older states.  May be repeated after a crash."""
         folder = self.root / STATE / folder_of(source)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         archived = folder / run

@@ -1,6 +1,6 @@
-"""The waiting records of a recovery, and the ones that the sink has: sorted digests on disk.
+"""The ids of the waiting records of a recovery, as sorted digests on disk, marked if the sink has them.
 
-A digest has 63 bits.  Two ids with equal digests both count as found; at worst an object is marked as
+A digest has 63 bits.  If two ids have equal digests, both are marked; at worst an object is marked as
 recovered although the sink does not have it.
 """
 
@@ -29,12 +29,12 @@ _NAMELESS = 0
 
 
 class WaitingIds:
-    """The ids of waiting records, and the ones that were found in the sink."""
+    """The ids of waiting records, marked if the sink has them."""
 
     def __init__(self, ids: Ids) -> None:
         """``ids`` are sorted digests."""
         self._ids = ids
-        self._found = np.zeros(len(ids), bool)
+        self._marked = np.zeros(len(ids), bool)
 
     @classmethod
     def gather(
@@ -53,16 +53,16 @@ class WaitingIds:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def note(self, record_ids: Iterable[str]) -> None:
-        """Notes ids of records that the sink has, in the form of ``last_segment``."""
+    def mark(self, record_ids: Iterable[str]) -> None:
+        """Marks the ids of records that the sink has; they are in the form of ``last_segment``."""
         places = find_ids(self._ids, _digests(record_ids))
-        self._found[places[places >= 0]] = True
+        self._marked[places[places >= 0]] = True
 
     def find(self, digests: Ids) -> npt.NDArray[np.bool_]:
-        """Flags the digests of waiting ids that were found in the sink."""
+        """Flags the digests of marked ids."""
         places = find_ids(self._ids, digests)
         flags = places >= 0
-        flags[flags] = self._found[places[flags]]
+        flags[flags] = self._marked[places[flags]]
         return flags
 
 
@@ -73,7 +73,7 @@ def find_documents(
     waiting: WaitingIds,
     folder: Path,
 ) -> frozenset[int]:
-    """Finds the documents of objects with a record that the sink has or that has no lasting id."""
+    """Finds the documents of objects with a record that is marked, or whose id differs between runs."""
     gatherer = IdGatherer(folder, f"objects-{lane}")
     for batch in _batches(journal, lane, texts):
         is_possible = (batch.records == _NAMELESS) | waiting.find(batch.records)
@@ -89,7 +89,7 @@ def find_documents(
 
 
 def last_segment(record_id: str) -> str:
-    """The part of an id after its last comma: lists of ids are split at commas, also inside file names."""
+    """The part of an id after its last comma: lists of ids are split at commas, also in file names."""
     return record_id.rpartition(",")[2]
 
 
@@ -97,11 +97,11 @@ class _Batch(NamedTuple):
     """Records of a lane that belong to objects."""
 
     objects: Ids
-    """Digests."""
+    """Digests of the objects."""
     records: Ids
-    """Digests of their ids, or ``_NAMELESS``."""
+    """Digests of the record ids, or ``_NAMELESS``."""
     documents: Ids
-    """Numbers of their documents, -1 without a document."""
+    """Numbers of the documents, -1 for a record without a document."""
 
 
 def _batches(journal: Path, lane: int, texts: Sequence[PositionText | None]) -> Iterator[_Batch]:

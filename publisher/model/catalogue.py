@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol
 
 LONGEST_NAME = 1_000
-"""Characters of a table or column name at most; databases allow 128 for each part of it."""
+"""Maximum length of a table or column name in characters; databases allow 128 for each part of a name."""
 
 
 class ColumnKind(StrEnum):
@@ -45,11 +45,11 @@ class Table:
     """Columns of fixed width (CHAR), whose values the database pads with blanks."""
 
     def column(self, name: str) -> str | None:
-        """Finds the column of this name, else the only column whose name differs in case."""
+        """Finds a column by its exact name, else the only column whose name differs only in case."""
         if name in self.columns:
             return name
-        alike = [column for column in self.columns if column.lower() == name.lower()]
-        return alike[0] if len(alike) == 1 else None
+        matches = [column for column in self.columns if column.lower() == name.lower()]
+        return matches[0] if len(matches) == 1 else None
 
 
 class Catalogue(Protocol):
@@ -57,7 +57,7 @@ class Catalogue(Protocol):
 
     @property
     def closed(self) -> bool:
-        """True if a table that is not found does not exist, since a database was queried."""
+        """True if an unknown table does not exist, because the catalogue queries a database."""
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """Describes a table; ``None`` if it is unknown."""
@@ -72,20 +72,20 @@ class JobCatalogue:
         self._tables = tuple(tables)
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """Finds a table by its exact name, else the only one whose name differs in case.
+        """Finds a table by its exact name, else the only table whose name differs only in case.
 
         Schemas are compared only if both sides have one."""
-        for same in (str.__eq__, _same_but_case):
-            found = [
+        for equal in (str.__eq__, _equal_in_any_case):
+            tables = [
                 table
                 for table in self._tables
-                if same(table.name, name)
-                and (schema is None or table.schema is None or same(table.schema, schema))
+                if equal(table.name, name)
+                and (schema is None or table.schema is None or equal(table.schema, schema))
             ]
             if schema is not None:
-                found = [table for table in found if table.schema is not None] or found
-            if found:
-                return found[0] if len(found) == 1 else None
+                tables = [table for table in tables if table.schema is not None] or tables
+            if tables:
+                return tables[0] if len(tables) == 1 else None
         return None
 
 
@@ -119,7 +119,7 @@ def _combine(first: Table, second: Table) -> Table:
     for column in dict.fromkeys((*first.columns, *sorted(first.padded))):
         name = column if column in second.columns else spelling.get(column.casefold(), column)
         if name not in second.columns and second.complete:
-            continue  # the database decides on the columns that exist; check reports this one
+            continue  # the database determines which columns exist; `check` reports the others
         if column in first.columns:
             kinds[name] = first.columns[column]
         if column in first.padded:
@@ -134,5 +134,5 @@ def _combine(first: Table, second: Table) -> Table:
     )
 
 
-def _same_but_case(one: str, other: str) -> bool:
-    return one.casefold() == other.casefold()
+def _equal_in_any_case(name: str, other: str) -> bool:
+    return name.casefold() == other.casefold()

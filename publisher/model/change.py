@@ -75,7 +75,7 @@ STATUS_OF = {
     Outcome.HELD: Status.NEW,
     Outcome.REJECTED: Status.ERROR,
 }
-"""Status of a record by its outcome; a superseded one has the status of its superseder."""
+"""Status of a record by its outcome; a superseded record gets the status of the change that superseded it."""
 
 LOG_COLUMNS = (
     "record_id",
@@ -178,10 +178,10 @@ class Object(NamedTuple):
 class Change(NamedTuple):
     """One normalised change.
 
-    ``row`` numbers the changes of a lane in the order of their arrival and names the change in
-    decisions.  ``rank`` orders an event log for its polls: the place of its record id among those of the
-    source, or its place by event time with future events; tasks that read splits set the record id.
-    ``event_time`` is in microseconds since 1970-01-01 UTC.
+    ``row`` numbers the changes of a lane in the order of their arrival and identifies the change in
+    decisions.  ``rank`` is the place of the change in its event log, from which polls are cut: by record
+    id, or by event time with future events.  Tasks that read splits set it to the record id; the rank
+    replaces the record id before planning.  ``event_time`` is in microseconds since 1970-01-01 UTC.
     """
 
     row: int
@@ -261,7 +261,7 @@ RECORD_SCHEMA = pa.schema(
         # origin: number of the split, number of the record in its file (from 1)
         ("split", pa.int32()),
         ("row", pa.int64()),
-        # number of source records that it represents (counted for conservation)
+        # number of source records that the row represents (counted for conservation)
         ("records", pa.int32()),
         # the change; null in records without one
         ("schema", pa.string()),

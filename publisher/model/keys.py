@@ -143,9 +143,9 @@ def _end(match: re.Match[str] | None) -> int:
     return match.end()
 
 
-def _raise_unexpected(text: str, at: int, what: str) -> NoReturn:
-    found = f"{text[at]!r} found, " if at < len(text) else ""
-    raise KeyProblem(found + what, at)
+def _raise_unexpected(text: str, at: int, instruction: str) -> NoReturn:
+    character = f"{text[at]!r} found, " if at < len(text) else ""
+    raise KeyProblem(character + instruction, at)
 
 
 def _raise_broken_quotes(text: str, start: int) -> NoReturn:
@@ -171,16 +171,16 @@ def format_key(pairs: Iterable[tuple[str, str]]) -> str:
 
     Raises ``KeyProblem`` without any column, and for an empty or repeated column name.
     """
-    seen: set[str] = set()
-    written: list[str] = []
+    columns: set[str] = set()
+    parts: list[str] = []
     for column, value in pairs:
-        if not column or column in seen:
+        if not column or column in columns:
             raise KeyProblem(f"column {column!r} is empty or appears twice: name each column once")
-        seen.add(column)
-        written.append(f"{quote(column)}={quote(value)}")
-    if not written:
+        columns.add(column)
+        parts.append(f"{quote(column)}={quote(value)}")
+    if not parts:
         raise KeyProblem("the key has no column: give the key columns of the table")
-    return "+".join(written)
+    return "+".join(parts)
 
 
 def integer_text(text: str) -> str | None:
@@ -275,17 +275,17 @@ class KeyForm:
         return format_key(sorted(values.items()))
 
     def column(self, written: str) -> tuple[str, str | None]:
-        """The canonical name of a column, and its kind if that is a kind of number."""
-        known = self._remembered.get(written)
-        if known is not None:
-            return known
+        """The canonical name of a column, and its kind if the kind is numeric."""
+        remembered = self._remembered.get(written)
+        if remembered is not None:
+            return remembered
         database_name = written if written in self._names else self._folded.get(written.casefold())
         name = self._case.apply(written, database_name)
         kind = self._kinds.get(database_name) if database_name is not None else None
-        found = name, (kind if kind in _NUMBERS else None)
+        column = name, (kind if kind in _NUMBERS else None)
         if len(self._remembered) < _REMEMBERED_COLUMNS:
-            self._remembered[written] = found
-        return found
+            self._remembered[written] = column
+        return column
 
 
 _NUMBERS = MappingProxyType({"int": integer_text, "decimal": decimal_text})
@@ -308,5 +308,5 @@ def canonical(
     case: IdentifierCase = IdentifierCase.AS_WRITTEN,
     names: Iterable[str] = (),
 ) -> str:
-    """Writes one key as canonical text.  For many keys of a table make one ``KeyForm``."""
+    """Writes one key as canonical text.  For many keys of a table, create one ``KeyForm``."""
     return KeyForm(kinds, case, names).canonical(parts)

@@ -8,30 +8,30 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 _SIZE = 8
-"""Bytes of the size before compression, which precede the data."""
+"""Length in bytes of the prefix that states the size of the data before compression."""
 
 
 @dataclass(slots=True)
 class BatchGatherer:
-    """Gathers batches until they have enough bytes or rows together."""
+    """Joins small batches until they reach a number of bytes or rows."""
 
     size: int
-    """Bytes that are enough."""
+    """Minimum number of bytes of a joined batch."""
     rows: int | None = None
-    """Rows that are enough; ``None``: any number is too few."""
+    """Number of rows that suffices with fewer bytes; ``None``: only bytes count."""
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
     _rows: int = 0
     _size: int = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Adds a batch; yields all waiting batches as one if that is enough."""
+        """Adds a batch; yields the waiting batches as one if they reach a limit."""
         self._waiting.append(batch)
         self._rows += batch.num_rows
         self._size += batch.nbytes
         if self._size >= self.size or (self.rows is not None and self._rows >= self.rows):
-            yield from self.rest()
+            yield from self.flush()
 
-    def rest(self) -> Iterator[pa.RecordBatch]:
+    def flush(self) -> Iterator[pa.RecordBatch]:
         """Yields the waiting batches as one, if they have rows."""
         waiting, rows = self._waiting, self._rows
         self._waiting, self._rows, self._size = [], 0, 0
@@ -42,11 +42,11 @@ class BatchGatherer:
 def gather(
     batches: Iterable[pa.RecordBatch], size: int, rows: int | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Joins batches until they have ``size`` bytes or ``rows`` rows."""
+    """Joins small batches to batches of at least ``size`` bytes or ``rows`` rows."""
     gatherer = BatchGatherer(size, rows)
     for batch in batches:
         yield from gatherer.add(batch)
-    yield from gatherer.rest()
+    yield from gatherer.flush()
 
 
 def pack_batch(batch: pa.RecordBatch) -> bytes:
@@ -76,5 +76,5 @@ def decompress(data: pa.Buffer) -> pa.Buffer:
 
 
 def concat(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Joins batches; a single one without a copy."""
+    """Joins batches; returns a single batch without copying it."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,4 +1,4 @@
-"""Restores objects from the plain values that JSON keeps of them: lists, text and numbers."""
+"""Restores typed objects from the plain values of JSON: mappings, lists, text and numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SIMPLE = (str, int, float, bool, object)
 
 
 def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) -> T:
-    """Restores a dataclass from what ``asdict`` and JSON made of it, by the types of its fields.
+    """Restores a dataclass from the JSON form of its ``asdict``, by the types of its fields.
 
-    Fields that are missing have their defaults, unless the values must be ``complete``.  Values are not
-    checked otherwise.  Raises ``TypeError``, ``KeyError``, ``ValueError`` or ``AttributeError`` if they do
-    not fit.
+    Missing fields get their defaults; with ``complete`` a missing field raises ``KeyError``.  A value
+    that does not fit its field may raise ``TypeError``, ``KeyError``, ``ValueError`` or
+    ``AttributeError``; values are not checked further.
     """
     if complete and (missing := get_type_hints(kind).keys() - plain.keys()):
         raise KeyError(f"{kind.__name__} has no {min(missing)}")
@@ -29,7 +29,7 @@ def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) 
 
 
 def _restore(hint: Any, value: Any) -> Any:
-    """Restores one value of a type; values of other types stay as they are."""
+    """Restores one value by its type hint; a value whose type needs no conversion is returned unchanged."""
     origin, arguments = get_origin(hint), get_args(hint)
     if value is None:
         return None
@@ -52,7 +52,7 @@ def _restore_class(kind: Any, value: Any) -> Any:
         return kind(**value) if isinstance(value, Mapping) else kind(*value)
     if issubclass(kind, Enum | PurePath):
         return kind(value)
-    if kind is int and isinstance(value, str):  # JSON has only text as names
+    if kind is int and isinstance(value, str):  # the keys of JSON objects are text
         return int(value)
     return _restore_dataclass(kind, value) if is_dataclass(kind) else value
 

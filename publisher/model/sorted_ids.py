@@ -1,4 +1,4 @@
-"""Sorted, distinct record ids on disk: gathered in any order and merged in flat memory."""
+"""Sorted, distinct record ids on disk: collected in any order and merged in bounded memory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class IdFile(NamedTuple):
 class IdGatherer:
     """Gathers the ids of one split.
 
-    Ids in ascending order are written to one file; others to sorted runs, which are merged at the end."""
+    Ids that arrive in ascending order go to one file, other ids to sorted runs, which ``close`` merges."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        """``name`` is unique among the attempts of all tasks."""
+        """``name`` must be unique among the attempts of all tasks."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / name
         self._waiting: list[Ids] = []
@@ -53,7 +53,7 @@ class IdGatherer:
             self._write()
 
     def close(self) -> IdFile | None:
-        """Completes the file; returns ``None`` without ids."""
+        """Completes the file; returns ``None`` if no ids were added."""
         self._write()
         if not self._runs:
             return None
@@ -95,29 +95,31 @@ def open_ids(path: Path) -> Ids:
 
 
 def find_ids(ids: Ids, wanted: Ids) -> npt.NDArray[np.int64]:
-    """The index of each wanted id among sorted ids, -1 for missing ones."""
+    """Finds the index of each wanted id among sorted ids; -1 for ids that are missing."""
     places = np.full(len(wanted), -1, np.int64)
     if len(ids):
         near = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
-        there = ids[near] == wanted
-        places[there] = near[there]
+        matches = ids[near] == wanted
+        places[matches] = near[matches]
     return places
 
 
 def merge(paths: Sequence[Path], target: Path) -> None:
     """Merges files of ids into one, which appears when it is complete."""
     unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
-    level, between = list(paths), list[Path]()
+    level, intermediate = list(paths), list[Path]()
     while len(level) > FILES_AT_ONCE:
         starts = range(0, len(level), FILES_AT_ONCE)
-        merged = [unfinished.with_name(f"{unfinished.name}-{len(between) + at}") for at in starts]
+        merged = [
+            unfinished.with_name(f"{unfinished.name}-{len(intermediate) + at}") for at in starts
+        ]
         for start, path in zip(starts, merged, strict=True):
             _write_all(_merge(level[start : start + FILES_AT_ONCE]), path)
-        between += merged
+        intermediate += merged
         level = merged
     _write_all(_merge(level), unfinished)
     unfinished.replace(target)
-    for path in between:
+    for path in intermediate:
         path.unlink()
 
 

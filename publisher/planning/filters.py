@@ -1,6 +1,6 @@
-"""Filters: changes of excluded tables and columns, of the driver's own user, and of the future.
+"""Filters out changes of excluded tables and columns, of the driver's own user, and of the future.
 
-Removed before precedence: filtered changes supersede nothing and never act as barriers.
+Filters apply before precedence: a filtered change supersedes nothing and is never a barrier.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ SYSTEM_SCHEMAS = (
     "pg_toast*",
     "sys",
 )
-"""Schemas with the own tables of PostgreSQL, MySQL, MariaDB and SQL Server, in lower case."""
+"""Schemas of the system tables of PostgreSQL, MySQL, MariaDB and SQL Server, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionOptions:
     """The tables and columns to publish, by shell globs.
 
-    An empty ``include`` includes everything.  Patterns that include compare the exact case, patterns that
-    exclude ignore it."""
+    An empty ``include`` includes everything.  ``include`` patterns are case-sensitive, ``exclude``
+    patterns ignore case."""
 
     include: tuple[str, ...] = ()
     """Tables to publish, as patterns of ``table`` or ``schema.table`` in their exact case; all if
@@ -106,33 +106,33 @@ class Filter:
         """Returns whether a column of a table is published."""
         if not self._selects_columns:
             return True
-        known = self._columns.get((table, column))
-        if known is None:
+        published = self._columns.get((table, column))
+        if published is None:
             options = self._options
             names = (column, f"{table}.{column}")
             included = not options.include_columns or _matches(names, options.include_columns)
             lower = [name.lower() for name in names]
-            known = included and not _matches(lower, self._excluded_columns)
-            self._columns[table, column] = known
-        return known
+            published = included and not _matches(lower, self._excluded_columns)
+            self._columns[table, column] = published
+        return published
 
     def _publishes_any_column(self, change: Change) -> bool:
         return any(self.publishes_column(change.object.table, name) for name in change.columns)
 
     def publishes_table(self, obj: Object) -> bool:
         """Returns whether the table of an object is published."""
-        known = self._tables.get(obj[:2])
-        if known is None:
+        published = self._tables.get(obj[:2])
+        if published is None:
             names = (obj.table, f"{obj.schema}.{obj.table}") if obj.schema else (obj.table,)
             included = not self._options.include or _matches(names, self._options.include)
-            known = included and not self.excludes(*obj[:2])
-            self._tables[obj[:2]] = known
-        return known
+            published = included and not self.excludes(*obj[:2])
+            self._tables[obj[:2]] = published
+        return published
 
     def excludes(self, schema: str | None, table: str) -> bool:
-        """Returns whether ``exclude`` or the system schemas name a table, in any case.
+        """Returns whether ``exclude`` or the system schemas match a table, in any case.
 
-        Needs no catalogue, so that logged names are filtered before the database is queried.
+        Works without a catalogue, so that logged names are filtered before the database is queried.
         """
         schema, table = schema.lower() if schema else None, table.lower()
         if self._hides_system and schema and _matches([schema], SYSTEM_SCHEMAS):
@@ -147,7 +147,7 @@ def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The positions that a run publishes, both ends included.  Applied after polls are cut."""
+    """The positions that a run publishes, both ends included.  The window applies after polls are cut."""
 
     first: Position | None = None
     last: Position | None = None

@@ -19,9 +19,9 @@ from publisher.planning.torn_transactions import RejectedTransactions
 
 
 class LanePlanner:
-    """Plans batches of changes in position order; holds the last poll, as the next batch may continue it.
+    """Plans batches of changes in position order; holds back the last poll, which may continue.
 
-    Rows are numbers of changes in the lane.
+    ``rows`` are the row numbers of changes in the lane.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LanePlanner:
         """Rows and changes of the last poll."""
 
     def add(self, rows: Numbers, batch: pa.RecordBatch) -> Iterator[PlanResult]:
-        """Takes the next changes; yields the results that are ready."""
+        """Adds the next changes; yields the results that are ready."""
         if self._columnar is None:
             yield self._plan_singly(rows, batch)
             return
@@ -73,9 +73,11 @@ class LanePlanner:
         """Plans complete polls; ``after`` are rank and high of the next change, if there is one."""
         assert self._columnar is not None
         open_objects = self._planner.advance(batch["rank"][0].as_py())
-        columnar = self._columnar.plan(batch, rows, after=after, going_on=open_objects)
-        self._planner.take(columnar.documents, columnar.read.singles)
-        yield PlanResult(decisions=columnar.read.decisions, lookups=columnar.read.lookups)
+        columnar = self._columnar.plan(batch, rows, after=after, open_objects=open_objects)
+        self._planner.add_documents(columnar.documents, columnar.query_backs.singles)
+        yield PlanResult(
+            decisions=columnar.query_backs.decisions, lookups=columnar.query_backs.lookups
+        )
         remaining = batch.filter(pa.array(columnar.remaining))
         yield self._plan_singly(rows[columnar.remaining], remaining)
 

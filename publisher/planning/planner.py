@@ -89,8 +89,8 @@ class Planner:
         self._repeats: list[Change] = []
         """Without polls: the changes of one position, which are repetitions of one record."""
         self._held_before = (0, 0)
-        """Number and bytes of the documents that waited before the first of ``_waiting``: an open poll
-        holds these back, so that a look-up does not release them."""
+        """Number and bytes of the documents that waited already when the first of ``_waiting`` was added.
+        An open poll holds these documents back, so a look-up would not release them."""
 
     def add(self, changes: Iterable[Change]) -> PlanResult:
         """Adds the next changes; returns the finished part of the plan."""
@@ -115,7 +115,9 @@ class Planner:
             self.close_poll(poll)
         return self._polls.open_objects()
 
-    def take(self, documents: Iterable[Documents], singles: Iterable[tuple[int, Document]]) -> None:
+    def add_documents(
+        self, documents: Iterable[Documents], singles: Iterable[tuple[int, Document]]
+    ) -> None:
         """Adds documents of the columnar planner (see ``Outbox``)."""
         for batch in documents:
             self._outbox.add_batch(batch)
@@ -125,7 +127,7 @@ class Planner:
             self._look_up()
 
     def finish(self) -> PlanResult:
-        """Closes all polls at the end of the lane; returns the rest of the plan."""
+        """Closes all polls at the end of the lane; returns the remaining plan."""
         if self._polls is not None:
             for poll in self._polls.close_all():
                 self.close_poll(poll)
@@ -153,7 +155,7 @@ class Planner:
                 self._result.decisions.append(decision)
 
     def close_poll(self, poll: ObjectPoll) -> None:
-        """Settles the changes of one object in one poll."""
+        """Plans the changes of one object in one poll; query-backs wait for a look-up of several polls."""
         changes = self._drop_out_of_range(self._drop_repeats(poll.changes))
         prepared = self._renderer.prepare(changes)
         if prepared.problems:
@@ -183,18 +185,18 @@ class Planner:
             return changes
         first: dict[Position, Change] = {}
         for change in sorted(changes, key=_by_content):
-            known = first.setdefault(change.position, change)
-            if known is change:
+            original = first.setdefault(change.position, change)
+            if original is change:
                 continue
-            if _content(known) == _content(change):
-                decision = Decision(change.row, Outcome.IGNORED, Reason.DUPLICATE, by=known.row)
+            if _content(original) == _content(change):
+                decision = Decision(change.row, Outcome.IGNORED, Reason.DUPLICATE, by=original.row)
             else:
                 decision = self._renderer.reject(
                     change,
                     Reason.DOUBLE_RECORD,
                     f"record {self._renderer.position_text(change)} appears twice for this object, "
                     "with different content: keep the correct one",
-                )._replace(by=known.row)
+                )._replace(by=original.row)
             self._result.decisions.append(decision)
         return sorted(first.values(), key=_by_rank)
 
@@ -246,7 +248,7 @@ class Planner:
         )
 
     def _look_up(self) -> None:
-        """Looks up the rows of all waiting polls and renders these."""
+        """Looks up the rows of all waiting polls and renders the polls."""
         waiting, self._waiting, self._bytes_waiting = self._waiting, [], 0
         if not waiting:
             return
@@ -283,6 +285,6 @@ def _by_rank(change: Change) -> tuple[int, Position]:
 
 
 def _by_content(change: Change) -> tuple[Position, str]:
-    # A total order of content decides which of two records at one position counts: ranks by event time
-    # depend on how files were cut.
+    # Of several records at one position, the first by content counts.  The first by rank would depend on
+    # the splits: ranks by event time do.
     return change.position, repr(_content(change))

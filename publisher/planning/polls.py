@@ -1,8 +1,8 @@
-"""Polls: the unit of meaning of an event log, as one polling cycle is in the driver.
+"""Polls: the unit of precedence and grouping of an event log, like a polling cycle of the driver.
 
-Precedence and grouping never cross a poll.  Polls are counted in events: the rank of an event is its
+Polls are counted in events: the rank of an event is its
 place among the distinct usable record ids of the wanted status (``event_ranks``), or by event time.
-Each lane applies the rest of the rule by itself: ranks are cut in blocks of ``poll_size``; an event
+Each lane applies the other rules by itself: ranks are cut in blocks of ``poll_size``; an event
 within ``poll_slack`` ranks of the previous event of the same object stays in that object's poll; a poll
 holds at most ``poll_size`` events of one object.
 """
@@ -20,7 +20,7 @@ from publisher.model.change import Change, Object
 
 @dataclass(frozen=True, slots=True)
 class PollOptions:
-    """Options that cut an event log into polls."""
+    """Options for cutting an event log into polls."""
 
     poll_size: Annotated[int, Ge(1)] = 10_000
     """Number of events in one poll; the driver's query limit has the same default."""
@@ -39,7 +39,7 @@ class ObjectPoll:
     object: Object
     changes: list[Change] = field(default_factory=list)
     repeats: int = 0
-    """Number of changes that repeat a record; they do not count for the size of the poll."""
+    """Number of changes that repeat a record; they do not count towards the size of the poll."""
 
     @property
     def first(self) -> Change:
@@ -111,8 +111,8 @@ class Polls:
         return max((poll.number + 1) * self._size + 1, last_rank + self._slack + 1)
 
     def _close_oldest(self, rank: int) -> list[ObjectPoll]:
-        # Oldest first, up to the first poll that continues: documents leave in the order of positions, so
-        # the documents of later polls would wait for it anyway.
+        # Oldest first, up to the first poll that continues: documents are released in the order of
+        # positions, so the documents of later polls would wait for this poll anyway.
         closed: list[ObjectPoll] = []
         for poll in self._open.values():
             self._next_end = self._end(poll, poll.changes[-1].rank)

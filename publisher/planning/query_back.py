@@ -14,9 +14,9 @@ from publisher.model.change import Object, Reason
 class CurrentRow(NamedTuple):
     """The current row of an object.
 
-    ``columns`` are all columns of the table in its order, named as the database names them, the key
-    included; ``values`` are in the text form of the event log (event log columns, old_value and
-    new_value), ``None`` for NULL.
+    ``columns`` are the names of all columns, the key included, in the order of the table and the
+    spelling of the database; ``values`` are in the text form of the event log (event log columns,
+    old_value and new_value), ``None`` for NULL.
     """
 
     columns: tuple[str, ...]
@@ -26,7 +26,7 @@ class CurrentRow(NamedTuple):
 class RefusedLookup(NamedTuple):
     """An answer for an object whose row cannot be read.
 
-    ``detail`` describes the problem and ends with what to do.
+    ``detail`` describes the problem and ends with an instruction.
     """
 
     reason: Reason
@@ -57,12 +57,12 @@ class NoDatabase:
 
     def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
         """Returns a refusal for each of the objects."""
-        refused = RefusedLookup(
+        refusal = RefusedLookup(
             Reason.NO_DATABASE,
             "the event reads the current row and no database is set: "
             "give --database URL or [database] url",
         )
-        return dict.fromkeys(objects, refused)
+        return dict.fromkeys(objects, refusal)
 
 
 NO_DATABASE = NoDatabase()

@@ -76,7 +76,7 @@ class RenderedColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceNaming:
-    """Names of a source: its own, the text of its positions, the case of identifiers."""
+    """The name of a source, the notation of its positions, and the case of its identifiers."""
 
     source: str
     position_text: Callable[[Position], str] = Position.text
@@ -146,7 +146,7 @@ class Renderer:
         decisions: list[Decision] = []
         pieces: list[OperationPiece] = []
         for change in remaining:
-            piece = prepared.pieces.get(change.row) or self._piece(change, answer)
+            piece = prepared.pieces.get(change.row) or self._render_piece(change, answer)
             if isinstance(piece, Decision):
                 decisions.append(piece)
             elif piece.kind == "modify" and not piece.attributes:
@@ -168,7 +168,7 @@ class Renderer:
     def is_in_row(self, change: Change) -> bool:
         """Returns whether a query-back of the row publishes the columns of a per-field event.
 
-        Columns of the key and of child tables are not published by it."""
+        A query-back of the row publishes no columns of the key and of child tables."""
         obj = change.object
         table = self._catalogue.table(obj.schema, obj.table)
         key = {part.column.casefold() for part in parse(obj.key)}
@@ -194,7 +194,7 @@ class Renderer:
         """The decision that rejects a change."""
         return reject(change, self.position_text(change), reason, detail)
 
-    def _piece(self, change: Change, answer: Answer) -> OperationPiece | Decision:
+    def _render_piece(self, change: Change, answer: Answer) -> OperationPiece | Decision:
         """Renders a delete or a query-back."""
         if change.event_type not in QUERY_BACK:
             return OperationPiece(change, "delete", ())
@@ -253,12 +253,12 @@ class Renderer:
         per_field = event_type in PER_FIELD
         names = named if per_field else tuple([part[0] for part in parse(obj.key)])
         key = (obj.schema, obj.table, per_field, names, columns)
-        known = self._read.get(key)
-        if known is None:
+        read = self._read.get(key)
+        if read is None:
             if len(self._read) >= _READS_REMEMBERED:
                 self._read.clear()
-            known = self._read[key] = self._find_read_columns(obj, per_field, names, columns)
-        return known
+            read = self._read[key] = self._find_read_columns(obj, per_field, names, columns)
+        return read
 
     def _find_read_columns(
         self, obj: Object, per_field: bool, names: Sequence[str], columns: tuple[str, ...]
@@ -299,11 +299,11 @@ class Renderer:
         )
 
     def _known_table(self, obj: Object) -> Table | None:
-        """Describes the object's table.  Raises ``ValueProblem`` if the database refuses to."""
+        """Describes the object's table.  Raises ``ValueProblem`` if the database refuses access to it."""
         try:
             return self._catalogue.table(obj.schema, obj.table)
-        except TableRefusedError as refused:
-            raise ValueProblem(Reason.DATABASE_REFUSED, refused.message) from None
+        except TableRefusedError as error:
+            raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
 
     def _association(self, obj: Object) -> str:
         """The association of an object.  Raises ``ValueProblem`` if XML forbids a name in it."""
@@ -375,7 +375,7 @@ def _check_names(change: Change) -> None:
 
 
 def _group(pieces: list[OperationPiece]) -> list[list[OperationPiece]]:
-    """Groups the pieces of each operation."""
+    """Groups pieces by operation."""
     groups: list[list[OperationPiece]] = []
     kind, joinable = "", False
     for piece in pieces:

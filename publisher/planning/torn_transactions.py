@@ -1,7 +1,7 @@
 """Transactions that are rejected as a whole because planning rejects one of their records.
 
-In sources without transactions the change of a key is the unit: one record that gives a delete and an
-add.
+In sources without transactions the change of a key is the unit: one record that becomes a delete and
+an add.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RejectedTransactions:
-    """The transactions of one source that an earlier pass of the same run found torn."""
+    """The transactions of one source in which an earlier pass of the run found a rejected record."""
 
     columns: tuple[str, ...]
     """Columns of ``RECORD_SCHEMA`` that together identify a transaction."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from publisher.config.settings import SourceSettings
 from publisher.engine.tasks import AnySplit, Work
 from publisher.errors import FatalError
-from publisher.journal.conservation import conserve
+from publisher.journal.conservation import check_conservation
 from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneResult
@@ -60,7 +60,7 @@ def build_manifest(
         sources=entries,
         results=tuple(results),
         documents=_relative(request.directory, request.journal.root),
-        records_read=conserve(results, splits),
+        records_read=check_conservation(results, splits),
         behind=dict(request.behind),
         job_identity=request.job_identity,
         states=tuple(

@@ -125,7 +125,7 @@ class Follower:
         self._schedule()
         if report is None:
             return self._pause()
-        if not report.is_kept:
+        if not report.has_journal:
             self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
             return max(_PAUSE_WITHOUT_EFFECT, self._pause())

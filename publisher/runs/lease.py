@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from publisher.config.settings import Settings
 from publisher.errors import PublisherError
-from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.epoch import Epoch, begin_epoch
 from publisher.journal.identity import open_identity
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
@@ -37,7 +37,7 @@ class Lease:
         lineage = Lineage(open_identity(journals.root), journals)
         if not recovers:
             refuse_foreign_progress(settings, lineage)
-        return cls(journals, lineage, next_epoch(journals.root, lineage.identity))
+        return cls(journals, lineage, begin_epoch(journals.root, lineage.identity))
 
     @contextmanager
     def guard(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from publisher.console import Progress
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
-from publisher.journal.conservation import RunReport, nothing_read
+from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
@@ -53,7 +53,7 @@ class PublisherInstance:
         self._progress = progress
         self._lease = Lease.take(self._settings, recovers=recovers)
         self._journals = self._lease.journals
-        lanes = self._journals.lanes(settings.run.lanes)
+        lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
         self.sink = JobSink(self._settings, lineage, engine, check_lease, lanes, recovers)
         self._pending = PendingWork(self._settings, self._journals)
@@ -165,7 +165,7 @@ class PublisherInstance:
             for run in idle:  # before its journal: after a crash nothing else leads to this folder
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
-        self._journals.expire(days=retention.retention_days, most=retention.retention_runs)
+        self._journals.expire(days=retention.retention_days, runs=retention.retention_runs)
 
     def _request(
         self,
@@ -182,7 +182,7 @@ class PublisherInstance:
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
         left = read_leftovers(self._journals.root)
         live = self._acknowledgement.live_sources
-        run = self._journals.next_run()
+        run = self._journals.create_run()
         journal = self._journals.journal(run)
         return RunRequest(
             run,
@@ -209,7 +209,7 @@ class PublisherInstance:
         except (OSError, PublisherError):
             check_inputs(request.settings.sources)  # a missing input may come back: it is retried
             raise
-        if not report.is_kept:
+        if not report.has_journal:
             dispatcher.discard()  # first: the sink must never have a run that the journal does not know
             self._journals.discard(request.run)
             return replace(report, run=self._settings.name)
@@ -246,7 +246,7 @@ def publish(
                 observer.on_start(settings.name, job.sink.target, notes)
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
-            report = job.run_once(now, by_rows=by_rows) or nothing_read(settings.name)
+            report = job.run_once(now, by_rows=by_rows) or empty_report(settings.name)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))
             job.expire()

@@ -10,7 +10,7 @@ from publisher.config.settings import Settings
 from publisher.console import Progress
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
-from publisher.journal.conservation import RunReport, nothing_read
+from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.recovery import (
@@ -54,11 +54,11 @@ def recover(
             _forget_plans(journals)
             done = job.finish()
             report = done[-1] if done else job.run_once(now)
-            if report is None or not report.is_kept:
+            if report is None or not report.has_journal:
                 job.sink.claim_tokens()
             end_recovery(journals.root)
             job.expire()
-    report = report or nothing_read(settings.name)
+    report = report or empty_report(settings.name)
     return with_notes(report, [*notes_of(done), *_notes(journals, report.run)])
 
 

@@ -20,7 +20,7 @@ from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
-from publisher.journal.conservation import PLANNED, RunReport, nothing_read
+from publisher.journal.conservation import PLANNED, RunReport, empty_report
 from publisher.journal.identity import read_identity
 from publisher.journal.job_journals import (
     DOCUMENTS,
@@ -157,7 +157,7 @@ def rehearse(
     read_identity(journals.root)  # refuses journals of another version
     sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
     if not any(source.reads for source in sources):
-        return replace(nothing_read(settings.name), notes=(REHEARSAL_NOTE,))
+        return replace(empty_report(settings.name), notes=(REHEARSAL_NOTE,))
     settings = replace(settings, sources=sources)
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,

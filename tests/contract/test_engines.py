@@ -18,7 +18,7 @@ from publisher.engine.spark.options import SparkOptions
 from publisher.engine.survey import EngineTasks, SurveyWork
 from publisher.engine.tasks import Rules, SourceWork, Work
 from publisher.errors import FatalError
-from publisher.journal.conservation import conserve
+from publisher.journal.conservation import check_conservation
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.keys import IdentifierCase
@@ -114,7 +114,7 @@ def test_every_format_gives_the_same_bytes(engine: Engine, tmp_path: Path) -> No
             [n for n, of in enumerate(numbers) if of == source]
             for source in range(len(work.sources))
         ]
-        assert conserve(results, splits) > sum(result.documents for result in results) > 0
+        assert check_conservation(results, splits) > sum(result.documents for result in results) > 0
         found.append((without_names(results), files_of(results, place)))
     assert found[0] == found[1]
 

@@ -32,9 +32,9 @@ ON_THEIR_WAY = 5_000
 class KilledDocuments(LaneDocuments):
     """Documents whose task ends without a word, once, when it asks for those behind ``ON_THEIR_WAY``."""
 
-    def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
+    def batches(self, start: int, size: int, refused: Collection[int] = ()) -> Iterator[Batch]:
         ended = self.root / f"ended-{self.lane}"
-        for batch in super().batches(start, most, left_out):
+        for batch in super().batches(start, size, refused):
             if batch.end > ON_THEIR_WAY and not ended.exists():
                 ended.touch()
                 time.sleep(0.5)  # lets the client send what it was handed

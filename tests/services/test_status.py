@@ -16,7 +16,7 @@ from publisher.config.job_file import load
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import DispatchRecord, Refusal
-from publisher.journal.epoch import next_epoch
+from publisher.journal.epoch import begin_epoch
 from publisher.reports.check import check
 from publisher.reports.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
@@ -86,8 +86,8 @@ def test_runs_done_and_not_done(tmp_path: Path) -> None:
     first.mark_sent()
     commit_run(root / "people-000002", [documents(5)], run="people-000002")
     (root / "people-000003").mkdir()
-    next_epoch(root)
-    next_epoch(root)
+    begin_epoch(root)
+    begin_epoch(root)
     before = everything(tmp_path)
     code, found = status(tmp_path)
     assert code == 0

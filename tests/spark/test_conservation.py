@@ -61,7 +61,7 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
         from publisher.model.document_batches import Documents
         from publisher.planning.planner import Planner  # in the task
 
-        close, take = Planner.close_poll, Planner.take
+        close, take = Planner.close_poll, Planner.add_documents
 
         def forgetful(self: Any, poll: Any) -> None:
             if poll.first.position.high != 17:
@@ -75,11 +75,11 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
             take(self, kept, singles)
 
         # whichever of the two plans it: change by change, or by the column
-        Planner.close_poll, Planner.take = forgetful, forgetting  # type: ignore[method-assign]
+        Planner.close_poll, Planner.add_documents = forgetful, forgetting  # type: ignore[method-assign]
         try:
             return plan_lane(*arguments, **named)
         finally:
-            Planner.close_poll, Planner.take = close, take  # type: ignore[method-assign]
+            Planner.close_poll, Planner.add_documents = close, take  # type: ignore[method-assign]
 
     return plan_changed
 

@@ -1,4 +1,4 @@
-"""Clients of librdkafka, made from the options, and its errors as the program's own, without secrets."""
+"""Creates librdkafka clients from the options; converts their errors to our own, without secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from publisher.errors import (
 )
 
 _LOG = logging.getLogger("publisher.kafka")
-_LOG.addHandler(logging.NullHandler())  # else Python prints the clients' warnings
+_LOG.addHandler(logging.NullHandler())  # otherwise Python prints the clients' warnings
 
 _SHARED_SETTINGS = re.compile(
     r"(bootstrap|metadata\.broker|client\.id|client\.dns|client\.rack|security|sasl|ssl|https?|oauth"
@@ -51,7 +51,7 @@ _PERMANENT = {
     KafkaError.INVALID_PARTITIONS: "set partitions in [dispatch] to a number that the brokers allow",
     KafkaError.UNSUPPORTED_VERSION: "use brokers with transactions, version 2.5 or newer",
 }
-"""Permanent errors, and what to do."""
+"""Permanent errors, each with advice."""
 LEADERLESS = frozenset(
     {
         KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -79,11 +79,10 @@ _UNKNOWN = re.compile(r"No such configuration property")
 _NAMED = re.compile(r'property:? "([^"]*)"')
 """The name of a setting in messages of librdkafka."""
 _FIRST_CONTACT = 5
-"""Seconds for a first answer; later, reports of failed connections count."""
+"""Seconds to wait for an answer before failed connections end the wait."""
 _QUICK = {"reconnect.backoff.ms": 20}
-"""Clients live for one request or one lane.  librdkafka waits half of this time between its first
-connection and the connection to a broker, a large part of a short life; the default is 100.  Further
-attempts wait longer each time."""
+"""Settings for clients that live for one request or one lane.  librdkafka waits half of this time (default:
+100) between its first connection and the connection to a broker; each further attempt waits longer."""
 
 
 def initialise_transactions(producer: Producer, topic: str, timeout: float) -> None:
@@ -116,8 +115,8 @@ class KafkaClients:
         self._brokers_down = False
         """True if all brokers count as down, although connections may exist."""
 
-    def producer(self, own: Mapping[str, Any]) -> Producer:
-        """Creates a producer; ``own`` are settings that override the options."""
+    def producer(self, overrides: Mapping[str, Any]) -> Producer:
+        """Creates a producer; ``overrides`` are settings that override the options."""
         options = self.options
         # batches may fill until a flush
         defaults: dict[str, Any] = {"queue.buffering.max.kbytes": 65_536, "linger.ms": 100}
@@ -128,15 +127,15 @@ class KafkaClients:
             "delivery.report.only.error": True,
         }
         settings = {k: v for k, v in options.kafka.items() if k != "request.required.acks"}
-        producer: Producer = self._create(Producer, {**defaults, **settings, **fixed, **own})
+        producer: Producer = self._create(Producer, {**defaults, **settings, **fixed, **overrides})
         return producer
 
-    def deliver(self, doing: str, topic: str, messages: Iterable[KafkaMessage]) -> None:
+    def deliver(self, action: str, topic: str, messages: Iterable[KafkaMessage]) -> None:
         """Sends a few records that may be repeated, and waits until the brokers have them.
 
         Raises:
             UnreachableError: The brokers do not answer.
-            FatalError: They refuse one.
+            FatalError: The brokers refuse a record.
         """
         failed: list[KafkaError] = []
         # idempotence needs a producer number, which may cost half a second
@@ -145,7 +144,7 @@ class KafkaClients:
             "on_delivery": lambda error, _: failed.append(error),
         }
         producer = self.producer(settings)
-        with self.errors(doing):
+        with self.errors(action):
             # a request makes the client connect at once; otherwise it waits for half a second
             producer.list_topics(topic, self.options.timeout)
             for value, key, partition, headers in messages:
@@ -157,7 +156,7 @@ class KafkaClients:
 
     def consumer(self) -> Consumer:
         """Creates a consumer without a group that reads committed transactions only."""
-        own = {
+        fixed = {
             "group.id": "xds-publisher",  # required by the client; no group is joined
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -166,7 +165,7 @@ class KafkaClients:
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 5,  # delays the report of a partition's end
         }
-        consumer: Consumer = self._create(Consumer, self._shared_settings() | own)
+        consumer: Consumer = self._create(Consumer, self._shared_settings() | fixed)
         return consumer
 
     def admin(self) -> AdminClient:
@@ -225,8 +224,8 @@ class KafkaClients:
     def _refusal(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
         try:
             # without init_transactions, which would write to the cluster
-            own = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
-            Producer({**settings, **own, "enable.idempotence": True, "logger": _LOG}).close()
+            fixed = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
+            Producer({**settings, **fixed, "enable.idempotence": True, "logger": _LOG}).close()
         except KafkaException as error:
             text = error.args[0].str()
             name = next((match[1] for match in _NAMED.finditer(text) if match[1] in settings), None)
@@ -248,21 +247,21 @@ class KafkaClients:
             raise SettingsError([problem]) from None
 
     def _on_error(self, error: KafkaError) -> None:
-        """Remembers an asynchronous error of a client, as a failed connection."""
+        """Remembers an asynchronous error of a client, for example a failed connection."""
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             self._brokers_down = True
         else:
             self._last_error = error
 
     @contextmanager
-    def errors(self, doing: str) -> Iterator[None]:
+    def errors(self, action: str) -> Iterator[None]:
         """Raises librdkafka's errors as the program's own."""
         try:
             yield
         except KafkaException as error:
-            raise self.error(doing, error.args[0]) from None
+            raise self.error(action, error.args[0]) from None
 
-    def error(self, doing: str, error: KafkaError) -> PublisherError:
+    def error(self, action: str, error: KafkaError) -> PublisherError:
         """Converts an error to the program's own, with advice for operators."""
         last = self._last_error
         if last is not None and last.code() in _PERMANENT:
@@ -270,7 +269,7 @@ class KafkaClients:
         text = self.options.without_secrets(error.str() or error.name())
         advice = _PERMANENT.get(error.code())
         if advice is not None:
-            return FatalError(f"{self.name}: {doing}: {text}: {advice}")
+            return FatalError(f"{self.name}: {action}: {text}: {advice}")
         if error.code() < 0 or error.retriable() or error.code() in _MOMENTARY:
             hint = " (a program listens there, but does not answer)" if self._brokers_down else ""
             # as text: comparing a KafkaError with another type raises
@@ -278,11 +277,11 @@ class KafkaClients:
                 hint = f" ({self.options.without_secrets(last.str())})"
             protocol = self.options.kafka.get("security.protocol", "plaintext")
             return UnreachableError(
-                f"{self.name}: {doing}: {text}{hint}: try again later; if this lasts, "
+                f"{self.name}: {action}: {text}{hint}: try again later; if this lasts, "
                 f"check the address and security.protocol in [dispatch.kafka] (now {protocol})"
             )
-        return FatalError(f"{self.name}: {doing}: {text}: fix it, then start again")
+        return FatalError(f"{self.name}: {action}: {text}: fix it, then start again")
 
-    def is_lasting(self, error: KafkaError) -> bool:
+    def is_permanent(self, error: KafkaError) -> bool:
         """Returns whether a retry cannot help."""
         return error.code() in _PERMANENT

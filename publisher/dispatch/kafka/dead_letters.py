@@ -1,7 +1,7 @@
 """Rejected records as Kafka records of a separate topic.
 
 The value is the raw record of the source, as JSON text if it has columns; the headers hold the reason.
-They are sent with a progress token, like documents of a lane.
+Like the documents of a lane, these records are sent with a progress token.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from publisher.dispatch.kafka.records import RECOVERED, Batch, DeadLetter, Heade
 LANE = "rejects"
 """Replaces the lane's number in tokens and transactional ids."""
 HEADERS = ("event-id", "source", "position", "reason", "detail")
-"""Headers of a record, all UTF-8; ``raw-bytes`` is added if the record is too large for the topic and its
-value is empty."""
+"""Headers of a record, all UTF-8; a record that is too large for the topic has an empty value and the
+additional header ``raw-bytes``."""
 _OVERHEAD = 1_000
 """Upper limit of a record's bytes besides value and headers."""
 
@@ -36,18 +36,18 @@ class DeadLetters:
     limit: int
     lane: str = LANE
     recovered: bool = False
-    """True if the topic may have them already."""
+    """True if the topic may have the rejects already."""
 
     def count(self) -> int:
         """Counts the rejects."""
         with self.rejects.open("rb") as file:
             return sum(1 for _ in file)
 
-    def batches(self, start: int, most: int, _left_out: Collection[int] = ()) -> Iterator[Batch]:
-        """Reads the rejects from number ``start`` on in batches of at most ``most``."""
+    def batches(self, start: int, size: int, _refused: Collection[int] = ()) -> Iterator[Batch]:
+        """Reads the rejects from number ``start`` on in batches of at most ``size``."""
         with self.rejects.open(encoding="utf-8", newline="\n") as file:
             lines = islice(file, start, None)
-            while records := [self._record(json.loads(line)) for line in islice(lines, most)]:
+            while records := [self._record(json.loads(line)) for line in islice(lines, size)]:
                 start += len(records)
                 yield Batch(start, (self.topic,), records)
 
@@ -60,8 +60,8 @@ class DeadLetters:
         if self.recovered:
             headers.append(RECOVERED)
         raw = (entry["raw"] or "").encode()
-        size = len(raw) + sum(len(name) + len(value or b"") for name, value in headers)
-        if size + _OVERHEAD > self.limit:
+        length = len(raw) + sum(len(name) + len(value or b"") for name, value in headers)
+        if length + _OVERHEAD > self.limit:
             headers.append(("raw-bytes", str(len(raw)).encode()))
             raw = b""
         return None, raw, headers

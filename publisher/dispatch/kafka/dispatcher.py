@@ -47,7 +47,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.recovery import RECOVERY, read_recovery
 
 RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
-"""Sends each lane in its own task; returns when all are sent, raises if one cannot be sent."""
+"""Sends each lane in its own task; returns when all lanes are sent, raises if a lane cannot be sent."""
 
 _FENCED_AT_ONCE = 16
 _SURVEYED_AT_ONCE = 4
@@ -64,7 +64,7 @@ def send_in_process(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
 class KafkaDispatcher:
     """Publishes to topics of a Kafka cluster.
 
-    ``job`` names the topic of the tokens.  ``owner`` owns the progress: the job of a
+    ``job`` determines the topic of the tokens.  ``owner`` owns the progress: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
     greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
     with the tokens; with ``recovery`` this journal replaces a lost one.
@@ -99,20 +99,20 @@ class KafkaDispatcher:
         """Checks like ``check``, and describes brokers and topics."""
         topics = self._open_topics()
         tokens = self._place.topic
-        known = self._known_topics()
-        missing = topics.missing([*known, tokens])
-        existing = ", ".join(name for name in [*known, tokens] if name not in missing)
+        names = self._known_topics()
+        missing = topics.missing([*names, tokens])
+        existing = ", ".join(name for name in [*names, tokens] if name not in missing)
         return "; ".join(
             [
                 f"{topics.brokers} broker(s) answer",
                 *([f"topics {existing}"] if existing else []),
                 *([f"to be created: {', '.join(missing)}"] if missing else []),
-                *([] if known else [f"the topics of {self.options.topic} depend on the documents"]),
+                *([] if names else [f"the topics of {self.options.topic} depend on the documents"]),
             ]
         )
 
     def prepare(self, run: str) -> None:  # noqa: ARG002 - as in check
-        """See ``take_over``."""
+        """Takes over the topics (``take_over``)."""
         self.take_over()
 
     def take_over(self) -> None:
@@ -128,7 +128,7 @@ class KafkaDispatcher:
         topics.require(self._known_topics())
         topics.require_tokens(self._place.topic, self.lanes)
         lanes = self.lanes
-        if self.recovery is not None:  # the journal that knew their number was lost
+        if self.recovery is not None:  # their number was lost with the journal
             lanes = max(lanes, topics.partitions[self._place.topic])
         if self.options.exactly_once:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
@@ -138,7 +138,7 @@ class KafkaDispatcher:
             refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
 
     def has_run(self, manifest: Manifest) -> bool:
-        """Returns whether the tokens say that the sink has the complete run."""
+        """Returns whether the tokens show that the sink has the complete run."""
         return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), manifest)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
@@ -182,7 +182,7 @@ class KafkaDispatcher:
         write_durably(journal.root / RUN, run_json(manifest, apply_refusals(report, refusals)))
 
     def claim_tokens(self, begin: Token) -> None:
-        """Replaces the tokens that a lost journal has left, except those of the run of ``begin``.
+        """Replaces the tokens of a lost journal with ``begin``; tokens of the run of ``begin`` remain.
 
         Raises:
             ReplacedError: A newer instance of the job works.
@@ -190,7 +190,7 @@ class KafkaDispatcher:
         """
         place, topics = self._place, KafkaTopics.of(self._clients)
         tokens = self._tokens(topics, range(topics.partitions.get(place.topic, 0)))
-        # tokens of lanes are replaced, not removed: they must reveal the loss of this journal, too
+        # tokens of lanes are replaced, not removed, so that they also reveal a loss of this journal
         claimed = {
             (place.partition_of(key), key): None if key == place.key(WHOLE) else begin
             for key, token in tokens.items()
@@ -219,8 +219,8 @@ class KafkaDispatcher:
         else:
             topics.require(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
-        sendings = [self._sending(lane, totals[lane.lane], record, identity) for lane in lanes]
-        self.run_lanes([s for s in sendings if s.is_pending(tokens.get(place.key(s.lane)))])
+        tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
+        self.run_lanes([t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))])
         _write_rejects(journal, manifest, record.refusals)
         self._send_rejects(topics, journal, record, identity)
         if self.check_lease is not None:
@@ -241,18 +241,18 @@ class KafkaDispatcher:
         letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
         count = letters.count()
         if count:
-            self._sending(letters, count, record, identity).send()
+            self._send_task(letters, count, record, identity).send()
 
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
     ) -> DispatchRecord:
-        named = topics_of(lanes)
+        all_names = topics_of(lanes)
         unusable = {}
         if TopicTemplate(self.options.topic).fields:
             letters = self.options.dead_letter_topic
-            own = [self._place.topic, *([letters] if letters else [])]
-            unusable = unusable_topics(named, topics.partitions, own)
-        names = named - unusable.keys()
+            reserved = [self._place.topic, *([letters] if letters else [])]
+            unusable = unusable_topics(all_names, topics.partitions, reserved)
+        names = all_names - unusable.keys()
         topics.require(names)
         limits = limits_of(topics, names)
         if any(lane.recovered for lane in lanes):
@@ -285,7 +285,7 @@ class KafkaDispatcher:
             if result.documents
         ]
 
-    def _sending(
+    def _send_task(
         self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord, identity: str
     ) -> LaneSendTask:
         return LaneSendTask(
@@ -358,7 +358,7 @@ class KafkaDispatcher:
 
 
 def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
-    """Settings of the producer: batches that every topic takes, and room for the largest document."""
+    """Settings of the producer: batches that every topic accepts, and room for the largest document."""
     batch_size = int(options.kafka.get("batch.size", _BATCH_BYTES))
     # librdkafka counts a message's headers more generously than brokers do
     greatest = min(record.document_bytes + 1_024, GREATEST_MESSAGE)

@@ -18,7 +18,7 @@ def send_heartbeat(options: KafkaOptions, job: str, document: str) -> None:
 
     Raises:
         UnreachableError: The brokers do not answer.
-        FatalError: They refuse the record.
+        FatalError: The brokers refuse the record.
     """
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     headers = (

@@ -35,7 +35,7 @@ _BACKOFF = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LaneSendReport:
-    """The report of a sent lane: documents of this call, transactions and retries."""
+    """The report of a sent lane: documents sent by this call, transactions and retries."""
 
     lane: int | str
     documents: int
@@ -47,8 +47,8 @@ class LaneSendReport:
 class LaneSendTask:
     """The work of a task that sends a lane; can be pickled.
 
-    ``total`` is the number of documents of the lane, ``refused`` are the documents that the sink does
-    not take.  ``limits`` are settings of the producer that depend on the topics.  ``check_lease`` is
+    ``total`` is the number of documents of the lane, ``refused`` are the documents that the sink
+    refuses.  ``limits`` are settings of the producer that depend on the topics.  ``check_lease`` is
     called before each transaction and raises when a newer instance of the job exists.
     """
 
@@ -107,7 +107,7 @@ def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
 
 
 class _RetryError(Exception):
-    """An error that a new producer and the token can resolve; ``error`` is raised if they do not."""
+    """An error after which a new producer may continue from the token; the last attempt raises ``error``."""
 
     def __init__(self, error: PublisherError) -> None:
         super().__init__(error.message)
@@ -125,31 +125,33 @@ class _Sender:
         self._transactions = 0
         self._retries = 0
         size = work.options.transaction_size
-        self._most = -(-size // -(-size // BATCH))  # so that a transaction holds complete batches
+        self._batch_size = -(
+            -size // -(-size // BATCH)
+        )  # so that a transaction holds complete batches
 
     def send(self) -> LaneSendReport:
-        attempts, reached = 0, 0
+        attempts, transactions = 0, 0
         while True:
             try:
-                self._send_rest()
+                self._send_remaining()
                 return LaneSendReport(
                     self._work.lane, self._sent, self._transactions, self._retries
                 )
             except _RetryError as retry:
-                attempts = attempts + 1 if self._transactions == reached else 1
-                reached = self._transactions
+                attempts = attempts + 1 if self._transactions == transactions else 1
+                transactions = self._transactions
                 if attempts >= RETRIES:
                     raise retry.error from None
             self._retries += 1
             time.sleep(_BACKOFF * 2**attempts)
 
-    def _send_rest(self) -> None:
+    def _send_remaining(self) -> None:
         raise NotImplementedError
 
     @contextmanager
-    def _producer(self, own: dict[str, str]) -> Iterator[Producer]:
+    def _producer(self, overrides: dict[str, str]) -> Iterator[Producer]:
         self._failed.clear()
-        settings = {**dict(self._work.limits), "on_delivery": self._on_delivery, **own}
+        settings = {**dict(self._work.limits), "on_delivery": self._on_delivery, **overrides}
         producer = self._clients.producer(settings)
         try:
             yield producer
@@ -176,10 +178,10 @@ class _Sender:
         return work.start(tokens.get(work.place.key(work.lane)))
 
     def _batches(self, start: int) -> Iterator[Batch]:
-        return self._work.documents.batches(start, self._most, self._work.refused)
+        return self._work.documents.batches(start, self._batch_size, self._work.refused)
 
     def produce(self, producer: Producer, batch: Batch) -> None:
-        """Gives documents to the producer; waits while its queue is full."""
+        """Passes documents to the producer; waits while its queue is full."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
         for topic, (key, value, headers) in zip(topics, batch.records, strict=True):
@@ -220,17 +222,17 @@ class _Sender:
 class ExactlyOnceSender(_Sender):
     """Sends a lane in transactions, each with its progress token."""
 
-    def _send_rest(self) -> None:
+    def _send_remaining(self) -> None:
         work = self._work
-        self._check_lease()  # the new producer fences all others of its name
+        self._check_lease()  # the new producer fences all others with its transactional id
         name = work.place.transactional_id(work.lane)
         with self._producer({"transactional.id": name}) as producer:
-            with self._aborting_on_error(producer):
+            with self._abort_on_error(producer):
                 self._initialise(producer)
             start = self._read_start()
             if start < work.total:
-                with self._aborting_on_error(producer):
-                    self._in_transactions(producer, start)
+                with self._abort_on_error(producer):
+                    self._send_in_transactions(producer, start)
 
     def _initialise(self, producer: Producer) -> None:
         try:
@@ -240,24 +242,24 @@ class ExactlyOnceSender(_Sender):
                 raise
             raise self._clients.error(self._activity(), error.args[0]) from None
 
-    def _in_transactions(self, producer: Producer, start: int) -> None:
+    def _send_in_transactions(self, producer: Producer, start: int) -> None:
         options = self._work.options
-        committed, due, is_open = start, 0.0, False
+        committed, deadline, is_open = start, 0.0, False
         for batch in self._batches(start):
             if not is_open:
                 self._check_lease()
                 producer.begin_transaction()
-                due, is_open = time.monotonic() + options.transaction_ms / 1_000, True
+                deadline, is_open = time.monotonic() + options.transaction_ms / 1_000, True
             self.produce(producer, batch)
-            is_full = batch.end - committed + self._most > options.transaction_size
-            if is_full or batch.end == self._work.total or time.monotonic() >= due:
+            is_full = batch.end - committed + self._batch_size > options.transaction_size
+            if is_full or batch.end == self._work.total or time.monotonic() >= deadline:
                 self._produce_token(producer, batch.end)
                 commit(producer, options.timeout)
                 self._transactions += 1
                 committed, is_open = batch.end, False
 
     @contextmanager
-    def _aborting_on_error(self, producer: Producer) -> Iterator[None]:
+    def _abort_on_error(self, producer: Producer) -> Iterator[None]:
         """Aborts a failed transaction, and decides whether a new producer may continue from the token."""
         try:
             yield
@@ -280,7 +282,7 @@ class ExactlyOnceSender(_Sender):
             _abort(producer, self._work.options.timeout)
         failure = (self._failed or [error])[0]
         translated = self._clients.error(self._activity(), failure)
-        return translated if self._clients.is_lasting(failure) else _RetryError(translated)
+        return translated if self._clients.is_permanent(failure) else _RetryError(translated)
 
 
 def commit(producer: Producer, timeout: float) -> None:
@@ -289,18 +291,20 @@ def commit(producer: Producer, timeout: float) -> None:
 
 
 def _abort(producer: Producer, timeout: float) -> None:
-    with suppress(KafkaException):  # the next producer of this name aborts it
+    with suppress(KafkaException):  # the next producer with this transactional id aborts it
         producer.abort_transaction(timeout)
 
 
 class _AtLeastOnce(_Sender):
-    def _send_rest(self) -> None:
+    def _send_remaining(self) -> None:
         with self._producer({}) as producer, self._clients.errors(self._activity()):
             self._check_lease()
             committed = start = self._read_start()
             for batch in self._batches(start):
                 self.produce(producer, batch)
-                is_full = batch.end - committed + self._most > self._work.options.transaction_size
+                is_full = (
+                    batch.end - committed + self._batch_size > self._work.options.transaction_size
+                )
                 if is_full or batch.end == self._work.total:
                     self._flush(producer)
                     self._produce_token(producer, batch.end)

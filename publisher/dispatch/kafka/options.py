@@ -29,7 +29,7 @@ Partitioner = Literal[
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """The Kafka sink: topics, promise, and librdkafka's own settings."""
+    """The Kafka sink: topics, delivery guarantee, and librdkafka's own settings."""
 
     bootstrap: Annotated[str, Len(1)] | None = None
     """Brokers to connect to first, as ``HOST:PORT[,HOST:PORT]``."""
@@ -42,7 +42,7 @@ class KafkaOptions:
     transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 10_000
     """Maximum number of documents in one transaction."""
     transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
-    """Milliseconds after which a transaction is committed with the documents that it has."""
+    """Milliseconds after which a transaction is committed with the documents sent so far."""
     create_topics: bool = False
     """Create missing topics; otherwise a missing topic is an error before anything is sent."""
     partitions: Annotated[int, Ge(1), Le(100_000)] | None = None
@@ -57,7 +57,7 @@ class KafkaOptions:
     ``reason`` and ``detail`` as headers. The delivery guarantee is that of documents. A record too
     large for the topic is sent without value, and the header ``raw-bytes`` gives its length."""
     partitioner: Partitioner = "murmur2_random"
-    """Function from key to partition; the default is that of Java clients."""
+    """Function that maps keys to partitions; the default is the function of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60
     """Seconds that the brokers may take to answer."""
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -102,7 +102,7 @@ class KafkaOptions:
         return redact(text, secrets(self.kafka))
 
 
-_OWN = {
+_RESERVED = {
     "transactional.id": "the program names its transactions by job, topic and lane",
     "partitioner": "set partitioner in [dispatch]",
     "delivery.report.only.error": "the program sets it",
@@ -114,7 +114,7 @@ _OWN = {
     "enable.auto.offset.store": "the program reads its progress without a consumer group",
     "enable.partition.eof": "the program sets it",
 }
-_NEEDED = {
+_REQUIRED = {
     "enable.idempotence": ({"true"}, "without it a retry doubles or reorders documents"),
     "acks": ({"all", "-1"}, "documents could be lost with a broker"),
     "request.required.acks": ({"all", "-1"}, "documents could be lost with a broker"),
@@ -128,10 +128,10 @@ _SECRET = re.compile(
 def conflicts(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yields settings of librdkafka that would break guarantees of the program, with the reason."""
     for name, value in settings.items():
-        if name in _OWN:
-            yield name, f"cannot be set here: {_OWN[name]}"
-        elif name in _NEEDED:
-            allowed, reason = _NEEDED[name]
+        if name in _RESERVED:
+            yield name, f"cannot be set here: {_RESERVED[name]}"
+        elif name in _REQUIRED:
+            allowed, reason = _REQUIRED[name]
             if value.lower() not in allowed:
                 yield name, f"must be {min(allowed, key=len)}: {reason}"
 

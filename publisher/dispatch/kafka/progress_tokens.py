@@ -18,8 +18,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from publisher.dispatch.kafka.client import LEADERLESS, KafkaClients, KafkaMessage
 from publisher.errors import UnreachableError
 
-_NOT_YET = LEADERLESS | {KafkaError._UNKNOWN_PARTITION}
-"""Errors for a moment after a topic is created or moved."""
+_TRANSIENT = LEADERLESS | {KafkaError._UNKNOWN_PARTITION}
+"""Errors that occur for a moment after a topic is created or moved."""
 
 WHOLE = "whole"
 """Replaces the lane in the token of a run whose lanes are all sent."""
@@ -47,8 +47,8 @@ class Token:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Token:
-        """Decodes the value of a record; other versions and other content result in a token with only a
-        format."""
+        """Decodes the value of a record; a record of another version or with other content becomes a
+        token with only a format."""
         try:
             loaded = json.loads(data)
             version = loaded.get("format", 1)
@@ -73,11 +73,11 @@ class Token:
         if problem is not None:
             return problem
         if self.identity != identity:
-            return f"it has run {self.run} of another journal"
+            return f"the topic has run {self.run} of another journal"
         if self.run == run and self.plan != plan:
-            return f"run {run} was planned again, and it has a part of the first plan"
+            return f"run {run} was planned again, and the topic has a part of the first plan"
         if _number_of(self.run) > _number_of(run):
-            return f"it has run {self.run}, which is newer than run {run}"
+            return f"the topic has run {self.run}, which is newer than run {run}"
         return None
 
     def find_version_problem(self) -> str | None:
@@ -85,7 +85,7 @@ class Token:
         if self.format == TOKEN_FORMAT:
             return None
         if self.format is None:
-            return "it has a record that is not a token of this program"
+            return "the topic has a record that is not a token of this program"
         return f"its tokens have format {self.format}, this program reads format {TOKEN_FORMAT}"
 
 
@@ -130,8 +130,8 @@ def read_tokens(
 ) -> dict[bytes, Token]:
     """Reads the committed tokens of a sink in some partitions, by key.
 
-    Waits for open transactions, which hide the records after them; without ``wait`` reads up to the first
-    one.
+    Waits for open transactions, which hide the records after them; without ``wait``, reads up to the first
+    open transaction.
 
     Raises:
         UnreachableError: The broker does not answer, or a transaction stays open.
@@ -166,7 +166,7 @@ def _assign(
             consumer.get_watermark_offsets(first, timeout=timeout)
             break
         except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+            if error.args[0].code() not in _TRANSIENT or time.monotonic() > deadline:
                 raise
             consumer.poll(0.1)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ordered])
@@ -210,9 +210,9 @@ def write_tokens(
 
     Raises:
         UnreachableError: The broker does not answer.
-        FatalError: The broker refuses them.
+        FatalError: The broker refuses a token.
     """
-    # a repeated token has the same meaning
+    # writing a token twice does no harm
     messages = (
         KafkaMessage(None if token is None else token.to_bytes(), key, partition)
         for (partition, key), token in tokens.items()

@@ -34,7 +34,7 @@ def read_progress(options: KafkaOptions, job: str) -> KafkaProgress:
 
     Raises:
         UnreachableError: The brokers do not answer.
-        FatalError: They refuse the login.
+        FatalError: The brokers refuse the login.
     """
     quick = replace(options, timeout=min(options.timeout, _PATIENCE))
     return by_lane(options.tokens_of(job), read_all_tokens(quick, job, wait=True))

@@ -59,7 +59,7 @@ class Batch:
 
     end: int
     topics: Sequence[str]
-    """One topic for all documents, or one for each."""
+    """One topic for all documents, or a topic for each document."""
     records: Sequence[Record | DeadLetter]
 
 
@@ -77,9 +77,10 @@ class LaneDocuments:
     recovered: frozenset[int] = frozenset()
     """Documents that the topic may have already; they get the header ``RECOVERED``."""
 
-    def batches(self, start: int, most: int, left_out: Collection[int] = ()) -> Iterator[Batch]:
-        """Reads the documents from number ``start`` on in batches of at most ``most``, without ``left_out``;
-        the last batch ends after the last document.
+    def batches(self, start: int, size: int, refused: Collection[int] = ()) -> Iterator[Batch]:
+        """Reads the documents from number ``start`` on, except ``refused``, in batches of at most ``size``.
+
+        The last batch ends after the last document, even if that is refused.
 
         Raises:
             FatalError: The journal's files are missing or damaged.
@@ -88,9 +89,9 @@ class LaneDocuments:
         try:
             with path.open("rb") as part:
                 for first, rows in self.rows(_COLUMNS, start):
-                    for low, high in _cut(rows.column("length").to_numpy(), most):
+                    for low, high in _cut(rows.column("length").to_numpy(), size):
                         piece = rows.slice(low, high - low)
-                        yield self._batch(part.fileno(), first + low, piece, left_out)
+                        yield self._batch(part.fileno(), first + low, piece, refused)
         except OSError as error:
             raise FatalError(f"{path}: {error.strerror}: restore it, or publish again") from error
 
@@ -104,30 +105,30 @@ class LaneDocuments:
             raise FatalError(f"{path} cannot be read ({error}): publish again") from error
 
     def _batch(
-        self, part: int, first: int, rows: pa.RecordBatch, left_out: Collection[int]
+        self, part: int, first: int, rows: pa.RecordBatch, refused: Collection[int]
     ) -> Batch:
         end = first + rows.num_rows
-        chosen = [n - first for n in range(first, end) if n not in left_out] if left_out else None
-        if chosen is not None and len(chosen) < rows.num_rows:
-            values = [_lines(part, rows.slice(place, 1))[0] for place in chosen]
-            rows = rows.take(pa.array(chosen, pa.int64()))
+        accepted = [n - first for n in range(first, end) if n not in refused] if refused else None
+        if accepted is not None and len(accepted) < rows.num_rows:
+            values = [_lines(part, rows.slice(place, 1))[0] for place in accepted]
+            rows = rows.take(pa.array(accepted, pa.int64()))
         else:
             values = _lines(part, rows)
         keys, headers = _bytes(rows, "association"), list(self._headers(rows))
         if self.recovered:
-            numbers = range(len(headers)) if chosen is None else chosen
+            numbers = range(len(headers)) if accepted is None else accepted
             for place, header in zip(numbers, headers, strict=True):
                 if first + place in self.recovered:
                     header.append(RECOVERED)
         return Batch(end, self.topics(rows), list(zip(keys, values, headers, strict=True)))
 
     def topics(self, rows: pa.RecordBatch) -> Sequence[str]:
-        """The topics of documents: one if all share it, otherwise one for each."""
+        """The topics of documents: a single one if all share it, otherwise a topic for each document."""
         if not self.template.fields:
             return (self.template.text,)
-        listed = self.tables(rows)
-        topics = {table: self.template.topic(*table) for table in set(listed)}
-        return tuple(topics.values()) if len(topics) == 1 else [topics[table] for table in listed]
+        tables = self.tables(rows)
+        topics = {table: self.template.topic(*table) for table in set(tables)}
+        return tuple(topics.values()) if len(topics) == 1 else [topics[table] for table in tables]
 
     def tables(self, rows: pa.RecordBatch) -> list[DocumentTable]:
         """Lists the table of each document."""
@@ -188,14 +189,14 @@ def _rows(
         first += rows.num_rows
 
 
-def _cut(lengths: npt.NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """Cuts rows by number and by bytes; a single document may exceed the bytes."""
-    behind = np.cumsum(lengths)
+def _cut(lengths: npt.NDArray[np.int64], size: int) -> Iterator[tuple[int, int]]:
+    """Cuts rows into pieces of limited number and bytes; a single document may exceed the bytes."""
+    ends = np.cumsum(lengths)
     low = 0
     while low < len(lengths):
-        taken = behind[low] - lengths[low]
-        high = int(np.searchsorted(behind, taken + _READ_AT_ONCE, "right"))
-        high = min(max(high, low + 1), low + most)
+        start = ends[low] - lengths[low]
+        high = int(np.searchsorted(ends, start + _READ_AT_ONCE, "right"))
+        high = min(max(high, low + 1), low + size)
         yield low, min(high, len(lengths))
         low = high
 

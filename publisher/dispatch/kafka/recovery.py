@@ -24,16 +24,17 @@ _RECORD_IDS = "record-ids"
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The sources of a job to recover: functions that write positions as record ids, by source.
+    """The sources of a job to recover.
 
-    The function is ``None`` if record ids differ between runs."""
+    ``texts`` has for each source the function that formats a position as a record id; ``None`` if record
+    ids differ between runs."""
 
     texts: Mapping[str, PositionText | None]
 
     def mark(
         self, topics: KafkaTopics, names: Collection[str], journal: Journal, manifest: Manifest
     ) -> None:
-        """Finds the documents whose objects the topics may have, and writes them to the journal, unless an
+        """Finds the documents that the topics may have already and records them in the journal, unless an
         earlier start has done so.
 
         Raises:
@@ -57,15 +58,15 @@ def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
     Raises:
         FatalError: Records have expired, or the topic is compacted.
     """
-    there = sorted(set(names) & topics.partitions.keys())
-    for name, config in topics.configs(there).items():
+    existing = sorted(set(names) & topics.partitions.keys())
+    for name, config in topics.configs(existing).items():
         if "compact" in config.get("cleanup.policy", ""):
             raise FatalError(
                 f"topic {name} is compacted and does not show all published records: {_REMEDY}"
             )
     consumer = topics.clients.consumer()
     try:
-        for name in there:
+        for name in existing:
             for number in range(topics.partitions[name]):
                 low, _ = _watermarks(topics, consumer, TopicPartition(name, number))
                 if low > 0:
@@ -79,27 +80,27 @@ def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
 
 _REMEDY = (
     "restore the journal directory; or set another name in [job], which sends all waiting records: "
-    "documents that the topic has already are then duplicated"
+    "documents that the topic already has are then duplicated"
 )
 
 
 def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingIds) -> None:
-    """Notes the waiting ids in the header ``record-ids`` of committed records of any source.
+    """Marks the waiting ids that occur in the header ``record-ids`` of committed records.
 
     Raises:
         FatalError: A topic has lost records.
         UnreachableError: The brokers do not answer, or a transaction stays open.
     """
     refuse_incomplete(topics, names)
-    there = sorted(set(names) & topics.partitions.keys())
-    places = [TopicPartition(t, n, 0) for t in there for n in range(topics.partitions[t])]
+    existing = sorted(set(names) & topics.partitions.keys())
+    places = [TopicPartition(t, n, 0) for t in existing for n in range(topics.partitions[t])]
     consumer = topics.clients.consumer()
     try:
         ends = {(p.topic, p.partition): _watermarks(topics, consumer, p)[1] for p in places}
-        todo = {place: end for place, end in ends.items() if end}
-        consumer.assign([TopicPartition(topic, number, 0) for topic, number in todo])
-        with topics.clients.errors("reading what the topic has"):
-            _read(topics, consumer, todo, waiting)
+        remaining = {place: end for place, end in ends.items() if end}
+        consumer.assign([TopicPartition(topic, number, 0) for topic, number in remaining])
+        with topics.clients.errors("reading the published records"):
+            _read(topics, consumer, remaining, waiting)
     finally:
         consumer.close()
 
@@ -107,25 +108,25 @@ def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingId
 def _read(
     topics: KafkaTopics,
     consumer: Consumer,
-    todo: dict[tuple[str, int], int],
+    remaining: dict[tuple[str, int], int],
     waiting: WaitingIds,
 ) -> None:
     patience = topics.clients.options.timeout
     deadline = time.monotonic() + patience
-    while todo:
-        found: list[str] = []
+    while remaining:
+        ids: list[str] = []
         for message in consumer.consume(_AT_ONCE, 0.2):
             place, offset = _place(message)
             if message.error() is None:
                 deadline = time.monotonic() + patience
                 offset += 1
-                found += _ids(message)
-            if place in todo and offset >= todo[place]:
-                del todo[place]
-        waiting.note(found)
-        if todo and time.monotonic() > deadline:
+                ids += _ids(message)
+            if place in remaining and offset >= remaining[place]:
+                del remaining[place]
+        waiting.mark(ids)
+        if remaining and time.monotonic() > deadline:
             raise UnreachableError(
-                f"{topics.clients.name}: {min(todo)[0]} cannot be read to its end within "
+                f"{topics.clients.name}: {min(remaining)[0]} cannot be read to its end within "
                 f"{patience} s: a transaction of another program is open: try again later"
             )
 

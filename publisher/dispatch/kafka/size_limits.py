@@ -1,4 +1,4 @@
-"""The survey of a run before sending: its topics, and documents that these refuse."""
+"""Surveys a run before sending: its topics, and the documents that its topics would refuse."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ def topics_of(lanes: Sequence[LaneDocuments]) -> set[str]:
 
 
 def unusable_topics(
-    names: Iterable[str], known: Iterable[str], own: Iterable[str]
+    names: Iterable[str], existing: Iterable[str], reserved: Iterable[str]
 ) -> dict[str, str]:
     """Finds the topics among ``names`` that must not get documents, with the reason.
 
-    ``known`` are the topics of the cluster, ``own`` the topics of progress and rejected records.
-    Brokers refuse a new topic whose name differs from another one only in dots and underscores.
+    ``existing`` are the topics of the cluster, ``reserved`` the topics of progress and rejected records.
+    Brokers refuse a new topic whose name differs from another name only in dots and underscores.
     """
-    reserved = set(own)
-    by_plain_name = {name.replace(".", "_"): name for name in sorted(known)}
-    existing = set(known)
+    existing, reserved = set(existing), set(reserved)
+    by_plain_name = {name.replace(".", "_"): name for name in sorted(existing)}
     unusable: dict[str, str] = {}
     for name in sorted(names):
         other = by_plain_name.setdefault(name.replace(".", "_"), name)
@@ -56,14 +55,14 @@ def unusable_topics(
 
 
 def limits_of(topics: KafkaTopics, names: set[str]) -> dict[str, int]:
-    """Maximum bytes of a record batch by topic: the topic's own limit, or a lower one of the job file.
+    """Maximum bytes of a record batch by topic: the topic's own limit, or a lower limit of the job file.
 
     Raises:
-        FatalError: The user must not read the settings of a topic.
+        FatalError: The user may not read the settings of a topic.
     """
-    own = int(topics.clients.options.kafka.get(_PRODUCERS, GREATEST_MESSAGE))
+    job_limit = int(topics.clients.options.kafka.get(_PRODUCERS, GREATEST_MESSAGE))
     configs = topics.configs(names)
-    return {name: min(own, int(config[_TOPICS])) for name, config in configs.items()}
+    return {name: min(job_limit, int(config[_TOPICS])) for name, config in configs.items()}
 
 
 def refusals(
@@ -94,7 +93,7 @@ def _without_topic(
     lane: LaneDocuments, rows: pa.RecordBatch, unusable: Mapping[str, str]
 ) -> dict[int, ReasonAndDetail]:
     tables = lane.tables(rows)
-    wrong = {
+    problems = {
         table: (
             RefusalReason.TOPIC_NAME,
             f"{problem}: exclude table {table.table}, or change topic in [dispatch]",
@@ -102,7 +101,7 @@ def _without_topic(
         for table in set(tables)
         if (problem := _topic_problem(lane.template, table, unusable)) is not None
     }
-    return {place: wrong[table] for place, table in enumerate(tables) if table in wrong}
+    return {place: problems[table] for place, table in enumerate(tables) if table in problems}
 
 
 def _topic_problem(
@@ -119,15 +118,15 @@ def _too_large(
     lane: LaneDocuments,
     rows: pa.RecordBatch,
     limits: Mapping[str, int],
-    left_out: Collection[int],
+    nameless: Collection[int],
 ) -> dict[int, ReasonAndDetail]:
     if not limits:
         return {}
-    bytes_of = sizes(rows, lane.sources)
+    record_bytes = sizes(rows, lane.sources)
     large: dict[int, ReasonAndDetail] = {}
-    for place in np.flatnonzero(bytes_of > min(limits.values())).tolist():
-        if place not in left_out:
-            topic, size = lane.topics(rows.slice(place, 1))[0], int(bytes_of[place])
+    for place in np.flatnonzero(record_bytes > min(limits.values())).tolist():
+        if place not in nameless:
+            topic, size = lane.topics(rows.slice(place, 1))[0], int(record_bytes[place])
             if size > limits[topic]:
                 large[place] = (RefusalReason.TOO_LARGE, _detail(size, topic, limits[topic]))
     return large
@@ -135,6 +134,6 @@ def _too_large(
 
 def _detail(size: int, topic: str, limit: int) -> str:
     return (
-        f"{size:,} bytes as a record, and topic {topic} takes {limit:,}: raise its {_TOPICS} "
+        f"the record has {size:,} bytes, topic {topic} accepts {limit:,}: raise its {_TOPICS} "
         f"({_PRODUCERS} in [dispatch.kafka], if set), then retry the records"
     )

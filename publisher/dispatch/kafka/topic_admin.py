@@ -42,10 +42,10 @@ class KafkaTopics:
         admin = clients.admin()
         with clients.errors("asking for its topics"):
             cluster = clients.cluster(admin)
-        known = {
+        partitions = {
             name: len(topic.partitions) for name, topic in cluster.topics.items() if not topic.error
         }
-        return cls(clients, admin, known, len(cluster.brokers))
+        return cls(clients, admin, partitions, len(cluster.brokers))
 
     def missing(self, topics: Iterable[str]) -> list[str]:
         """Selects the topics that do not exist."""
@@ -70,7 +70,7 @@ class KafkaTopics:
         """Ensures that the topic of the tokens exists, with a partition for each lane.
 
         Raises:
-            FatalError: It cannot be created, or is not compacted.
+            FatalError: The topic cannot be created, or is not compacted.
         """
         count = self.partitions.get(topic)
         if count is None:
@@ -93,14 +93,14 @@ class KafkaTopics:
         if policy != "compact":
             raise FatalError(
                 f"topic {topic} has cleanup.policy {policy}, which loses progress: "
-                "set it to compact, or name another token_topic in [dispatch]"
+                "set it to compact, or set another token_topic in [dispatch]"
             )
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """The settings of topics by name.
 
         Raises:
-            FatalError: The user must not read them.
+            FatalError: The user may not read them.
         """
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
         if not resources:
@@ -115,7 +115,7 @@ class KafkaTopics:
         }
 
     def refuse_replication(self) -> None:
-        """Raises ``UsageError`` for more copies than brokers."""
+        """Raises ``UsageError`` if the job file asks for more copies of topics than there are brokers."""
         wanted = self.clients.options.replication
         if wanted is not None and wanted > self.brokers:
             raise UsageError(
@@ -143,8 +143,8 @@ class KafkaTopics:
         with self.clients.errors(f"creating topic {names}"):
             _await_results(futures, KafkaError.TOPIC_ALREADY_EXISTS)  # another program was faster
         with self.clients.errors("asking for its topics"):
-            known = self.admin.list_topics(timeout=timeout).topics
-        self.partitions.update({name: len(topic.partitions) for name, topic in known.items()})
+            existing = self.admin.list_topics(timeout=timeout).topics
+        self.partitions.update({name: len(topic.partitions) for name, topic in existing.items()})
 
 
 def _await_results(futures: Mapping[str, Any], allowed: int) -> None:

@@ -11,7 +11,7 @@ SCHEME = "kafka://"
 PLACEHOLDERS = frozenset({"schema", "table", "source"})
 
 _GREATEST_NAME = 249
-_KAFKAS_OWN = frozenset(
+_INTERNAL_TOPICS = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
 )
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -23,16 +23,16 @@ def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS)
     """Describes the problem of a template of topic names; ``None`` if it is valid."""
     for name in _FIELD.findall(template):
         if name not in placeholders:
-            known = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
-            return f"{{{name}}} is not a placeholder here; known are {known}"
-    rest = _FIELD.sub("", template)
-    if wrong := _NOT_ALLOWED.search(rest):
+            names = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
+            return f"{{{name}}} is not a placeholder here; known are {names}"
+    literal = _FIELD.sub("", template)
+    if wrong := _NOT_ALLOWED.search(literal):
         return (
             f"{wrong[0]!r} cannot be in the name of a topic; allowed are letters a-z, digits, . _ -"
         )
     if not template:
         return "a topic needs a name"
-    return _name_problem(template) if rest == template else None
+    return _name_problem(template) if literal == template else None
 
 
 def _name_problem(name: str) -> str | None:
@@ -82,7 +82,7 @@ class TopicTemplate:
 
     @property
     def fields(self) -> frozenset[str]:
-        """The placeholders in it."""
+        """The placeholders of the template."""
         return frozenset(_FIELD.findall(self.text))
 
     def topic(self, source: str, schema: str | None, table: str) -> str:
@@ -90,10 +90,10 @@ class TopicTemplate:
         return fill_template(self.text, source=source, schema=schema, table=table)
 
     def problem(self, source: str, schema: str | None, table: str) -> str | None:
-        """Explains why documents of a table have no topic; ``None`` if they have one."""
+        """Explains why the topic of a table is not usable; ``None`` if it is."""
         name = _fill(self.text, {"source": source, "schema": schema, "table": table})
-        if name in _KAFKAS_OWN:
-            return f"topic {name} is Kafka's own"
+        if name in _INTERNAL_TOPICS:
+            return f"topic {name} is internal to Kafka"
         return _name_problem(name)
 
 

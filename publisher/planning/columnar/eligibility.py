@@ -1,4 +1,4 @@
-"""Finds the rows of a batch that columnar planning cannot take, without looking at values.
+"""Finds the rows of a batch that columnar planning cannot plan, without looking at values.
 
 A row that is ineligible makes all rows of its object ineligible (``ChangeColumns.spread``).
 """
@@ -25,7 +25,7 @@ _ROW_TYPES = (DELETE, *sorted(ROW_QUERY_BACK))
 def is_ineligible_batch(batch: pa.RecordBatch) -> bool:
     """Returns whether all rows are ineligible: XML forbids a name, or positions are not just record ids."""
     simple = {"part": "", "ordinal": 0}
-    if any(pc.unique(batch.column(name)).to_pylist() != [only] for name, only in simple.items()):
+    if any(pc.unique(batch.column(name)).to_pylist() != [value] for name, value in simple.items()):
         return True
     names = [pc.unique(batch.column(name)).to_pylist() for name in ("table", "schema")]
     return bool(FORBIDDEN.search("".join([text for part in names for text in part if text])))
@@ -63,7 +63,7 @@ def ineligible_neighbours(rows: ChangeColumns, polls: PollOptions, end: int | No
     starts = np.flatnonzero(np.concatenate(([True], ~same | (poll[1:] != poll[:-1]))))
     lengths = np.diff(np.append(starts, len(order)))
     flags[starts[lengths > size]] = True
-    # precedence applies to query-backs that are not alone
+    # precedence applies to query-backs that share a poll with another change
     flags |= np.repeat(lengths > 1, lengths) & row_query_backs(rows)[order]
     if end is not None:
         flags |= end - rank <= slack
@@ -76,29 +76,29 @@ def ineligible_repeats(rows: ChangeColumns, next_high: int | None) -> Flags:
     """Rows of equal ranks, and records that may be repeated here or at the start of the next batch."""
     flags: Flags = rows.high == next_high
     step = np.diff(rows.high)
-    twice = np.flatnonzero((np.diff(rows.rank) == 0) | (step == 0))
-    flags[twice] = flags[twice + 1] = True
-    if np.any(step < 0):  # ranks by event time: repetitions need not be neighbours
+    repeats = np.flatnonzero((np.diff(rows.rank) == 0) | (step == 0))
+    flags[repeats] = flags[repeats + 1] = True
+    if np.any(step < 0):  # ranks by event time: repetitions may lie apart
         order = np.lexsort((rows.high, rows.object))
         obj, high = rows.object[order], rows.high[order]
         flags[order[1:][(obj[1:] == obj[:-1]) & (high[1:] == high[:-1])]] = True
     return flags
 
 
-def continued_polls(rows: ChangeColumns, going_on: Collection[Object]) -> Flags:
+def continued_polls(rows: ChangeColumns, open_objects: Collection[Object]) -> Flags:
     """Rows of objects whose polls began in an earlier batch."""
-    if not going_on:
+    if not open_objects:
         return np.zeros(len(rows.rank), np.bool_)
-    keys = pa.array([obj.key for obj in going_on], pa.string())
+    keys = pa.array([obj.key for obj in open_objects], pa.string())
     return flags_of(pc.is_in(rows.batch.column("key"), keys))
 
 
 def excluded_tables(rows: ChangeColumns, filter_: Filter) -> Flags:
     """Rows of tables that are not published."""
     tables, firsts, places = np.unique(rows.table, return_index=True, return_inverse=True)
-    unwanted = np.zeros(len(tables), np.bool_)
+    excluded = np.zeros(len(tables), np.bool_)
     for number, row in enumerate(firsts.tolist()):
         obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
-        unwanted[number] = not filter_.publishes_table(obj)
-    flags: Flags = unwanted[places]
+        excluded[number] = not filter_.publishes_table(obj)
+    flags: Flags = excluded[places]
     return flags

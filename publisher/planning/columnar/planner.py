@@ -23,13 +23,13 @@ from publisher.planning.renderer import Renderer
 
 
 class ColumnarPlan(NamedTuple):
-    """The plan of the simple objects of a batch; ``remaining`` are the rows to be planned singly."""
+    """The plan of the simple objects of a batch; ``remaining`` are the rows to be planned one by one."""
 
     remaining: Flags
     documents: list[Documents]
     """In rank order, without equal ranks."""
-    read: QueryBackResult
-    """Results of query-backs, besides documents by the column."""
+    query_backs: QueryBackResult
+    """Results of query-backs other than ``documents``, which are included above."""
 
 
 class ColumnarPlanner:
@@ -55,12 +55,12 @@ class ColumnarPlanner:
         lane_rows: Numbers,
         *,
         after: tuple[int, int] | None,
-        going_on: Collection[Object],
+        open_objects: Collection[Object],
     ) -> ColumnarPlan:
         """Plans the simple objects of ``batch``, which holds changes only, in rank order.
 
-        ``lane_rows`` are their row numbers in the lane.  ``after`` are rank and high of the next
-        change, which is in a later poll, ``None`` if there is none; ``going_on`` are the
+        ``lane_rows`` are the row numbers of the changes in the lane.  ``after`` has rank and high of the
+        next change, which is in a later poll; ``None`` if no change follows.  ``open_objects`` are the
         objects whose polls began earlier.
         """
         if not batch.num_rows or eligibility.is_ineligible_batch(batch):
@@ -71,7 +71,7 @@ class ColumnarPlanner:
             eligibility.ineligible_rows(rows, self._filter)
             | eligibility.ineligible_neighbours(rows, self._polls, end)
             | eligibility.ineligible_repeats(rows, next_high)
-            | eligibility.continued_polls(rows, going_on)
+            | eligibility.continued_polls(rows, open_objects)
             | eligibility.excluded_tables(rows, self._filter)
         )
         remaining = rows.spread(ineligible)
@@ -84,12 +84,13 @@ class ColumnarPlanner:
         writer = DocumentWriter(fields, templates, (old, new))
         logged = [writer.documents(part) for part in groups.parts(rows)]
         reader = QueryBackPlanner(rows, lane_rows, self._polls, self._renderer, self._lookup)
-        read = reader.read(reads & ~remaining)
-        return ColumnarPlan(remaining, _in_order([*logged, *read.documents]), read)
+        query_backs = reader.read(reads & ~remaining)
+        documents = _sort_by_rank([*logged, *query_backs.documents])
+        return ColumnarPlan(remaining, documents, query_backs)
 
 
-def _in_order(documents: list[Documents]) -> list[Documents]:
-    """Sorts documents of different ranks by rank."""
+def _sort_by_rank(documents: list[Documents]) -> list[Documents]:
+    """Sorts batches of documents by rank; no two documents have equal ranks."""
     last = -1
     for batch in documents:
         if batch.ranks[0] < last:

@@ -103,11 +103,11 @@ class QueryBackPlanner:
             ObjectLookup(read.object, poll, read.answer)
             for read, poll in zip(reads, polls, strict=True)
         ]
-        for kind, alike in self._group_by_template(reads):
-            if kind is None:
-                self._render_singly(alike)
+        for template, group in self._group_by_template(reads):
+            if template is None:
+                self._render_singly(group)
             else:
-                self._render_together(kind, alike)
+                self._render_together(template, group)
 
     def _group_by_template(
         self, reads: list[RowRead]
@@ -116,13 +116,19 @@ class QueryBackPlanner:
         groups: dict[object, list[RowRead]] = {}
         for read in reads:
             answer, obj = read.answer, read.object
-            alike: object = None
+            signature: object = None
             if isinstance(answer, CurrentRow):
                 names = tuple([part[0] for part in parse(obj.key)])
-                alike = (obj.schema, obj.table, names, self._rows.type[read.row], answer.columns)
-            groups.setdefault(alike, []).append(read)
-        for alike, group in groups.items():
-            yield (None if alike is None else self._template(group[0])), group
+                signature = (
+                    obj.schema,
+                    obj.table,
+                    names,
+                    self._rows.type[read.row],
+                    answer.columns,
+                )
+            groups.setdefault(signature, []).append(read)
+        for signature, group in groups.items():
+            yield (None if signature is None else self._template(group[0])), group
 
     def _template(self, read: RowRead) -> _QueryBackTemplate | None:
         assert isinstance(read.answer, CurrentRow)
@@ -138,7 +144,7 @@ class QueryBackPlanner:
             if value is None or null is None:
                 return None
             columns.append(_Column(place, value, null))
-        if document is None or not columns:  # an empty modify is decided, not written
+        if document is None or not columns:  # an empty modify gets a decision, not a document
             return None
         return _QueryBackTemplate(document, columns)
 
@@ -155,12 +161,12 @@ class QueryBackPlanner:
             self._result.singles += rendered.documents
             self._result.decisions += rendered.decisions
 
-    def _render_together(self, kind: _QueryBackTemplate, reads: list[RowRead]) -> None:
+    def _render_together(self, template: _QueryBackTemplate, reads: list[RowRead]) -> None:
         bad = np.zeros(len(reads), np.bool_)
         values = [read.answer.values for read in reads if isinstance(read.answer, CurrentRow)]
         columns = list(zip(*values, strict=True))
         pieces: list[pa.StringArray] = []
-        for place, value, null in kind.columns:
+        for place, value, null in template.columns:
             texts = pa.array(columns[place], pa.string())
             assert value.new is not None
             contents = convert_column(texts, value.new, bad)
@@ -177,11 +183,13 @@ class QueryBackPlanner:
             )
             pieces = [piece.take(pa.array(good)) for piece in pieces]
         if len(good):
-            self._write(kind, np.array([reads[place].row for place in good.tolist()]), pieces)
+            self._write(template, np.array([reads[place].row for place in good.tolist()]), pieces)
 
-    def _write(self, kind: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]) -> None:
+    def _write(
+        self, template: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]
+    ) -> None:
         keys = self._fields.keys(rows)
-        document, count = kind.document, len(rows)
+        document, count = template.document, len(rows)
         texts = pc.binary_join_element_wise(
             document.head, escape_keys(keys), document.middle, *pieces, document.tail, ""
         )

@@ -19,9 +19,9 @@ class ChangeColumns:
 
     batch: pa.RecordBatch
     object: Numbers
-    """A number for each object."""
+    """Number of the object of each row."""
     table: Numbers
-    """A number for each schema and table."""
+    """Number of the schema and table of each row."""
     column: Numbers
     """Index in ``names``; -1 if a change names no column or several."""
     names: list[str]
@@ -32,7 +32,7 @@ class ChangeColumns:
     """The old value; null if it is NULL or absent, or if there are several."""
     new: pa.StringArray
     order: Numbers
-    """The rows of each object together, in rank order."""
+    """Indexes of the rows, sorted by object and rank."""
 
     @classmethod
     def of(cls, batch: pa.RecordBatch) -> ChangeColumns:
@@ -91,7 +91,7 @@ def flags_of(column: pa.Array) -> Flags:
 
 
 def _codes(column: pa.Array) -> Numbers:
-    """A number for each distinct value, null included."""
+    """Numbers the distinct values of a column, null included."""
     return numbers_of(pc.dictionary_encode(column, null_encoding="encode").indices)
 
 
@@ -99,9 +99,9 @@ def _column_codes(column: pa.ListArray) -> tuple[Numbers, list[str]]:
     lengths = _lengths(column)
     encoded = pc.dictionary_encode(column.flatten())
     codes = np.full(len(column), -1, np.int64)
-    one = lengths == 1
-    if one.any():
-        codes[one] = numbers_of(encoded.indices)[np.cumsum(lengths)[one] - 1]
+    single = lengths == 1
+    if single.any():
+        codes[single] = numbers_of(encoded.indices)[np.cumsum(lengths)[single] - 1]
     return codes, encoded.dictionary.to_pylist()
 
 

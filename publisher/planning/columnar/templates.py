@@ -1,7 +1,8 @@
-"""Templates: the text around key and values, shared by changes that differ only in these.
+"""Templates: the text around key and values, shared by changes that differ only in key and values.
 
-Changes share a template if event type, table and column agree, and which of their values are NULL.
-The renderer's own parts render marks, and templates are cut at these, so that no rule is repeated here.
+Changes share a template if they have the same event type, table and column, and if the same of their
+values are NULL.  The renderer renders marks in place of key and values, and the result is cut at the
+marks; so no rendering rule is repeated here.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _KEY, _ATTRIBUTES = "\ue002", "\ue003"
 class AttributeTemplate(NamedTuple):
     """An attribute, cut at its tags and its values.
 
-    A converter is ``None`` if the value is not written.  Attributes of one operation with equal tags
-    share them."""
+    A converter is ``None`` if the value is not written.  Consecutive attributes of one operation with
+    equal tags share the tags."""
 
     opening: str
     before: str
@@ -49,7 +50,7 @@ class DocumentTemplate(NamedTuple):
 
     operation: str
     suffix: str
-    """The association after the key, as plain text; ``middle`` starts with it in XML."""
+    """The association after the key, as plain text; ``middle`` starts with its XML form."""
     head: str
     middle: str
     tail: str
@@ -74,12 +75,12 @@ class ChangeTemplates:
 
 
 def change_templates(rows: ChangeColumns, wanted: Flags, renderer: Renderer) -> ChangeTemplates:
-    """Makes the templates of the wanted rows; ineligible rows get none."""
+    """Creates the templates of the wanted rows; ineligible rows get none."""
     nulls = flags_of(rows.old.is_null()), flags_of(rows.new.is_null())
-    alike = (rows.table * (len(rows.names) + 1) + rows.column + 1) * 9 + rows.type
-    alike = alike * 4 + nulls[0] * 2 + nulls[1]
+    signature = (rows.table * (len(rows.names) + 1) + rows.column + 1) * 9 + rows.type
+    signature = signature * 4 + nulls[0] * 2 + nulls[1]
     places = np.flatnonzero(wanted)
-    _, firsts, kinds = np.unique(alike[places], return_index=True, return_inverse=True)
+    _, firsts, kinds = np.unique(signature[places], return_index=True, return_inverse=True)
     templates: list[ChangeTemplate] = []
     numbers = np.full(len(firsts), -1, np.int64)
     for kind, row in enumerate(places[firsts].tolist()):
@@ -89,7 +90,7 @@ def change_templates(rows: ChangeColumns, wanted: Flags, renderer: Renderer) -> 
         if document is not None and attribute is not None:
             numbers[kind] = len(templates)
             templates.append(ChangeTemplate(document, attribute))
-    of_row = np.full(len(alike), -1, np.int64)
+    of_row = np.full(len(signature), -1, np.int64)
     of_row[places] = numbers[kinds]
     return ChangeTemplates(
         templates, of_row, _number(template.attribute.opening for template in templates)
@@ -103,23 +104,23 @@ def _number(texts: Iterable[str]) -> Numbers:
 
 
 def document_template(renderer: Renderer, obj: Object, event_type: int) -> DocumentTemplate | None:
-    """Makes the template of documents of one event type and table; ``None`` if XML forbids a name."""
-    rest = suffix(obj.table, obj.schema)
+    """Creates the template of documents of one event type and table; ``None`` if XML forbids a name."""
+    after_key = suffix(obj.table, obj.schema)
     try:
-        text = renderer.uniform_document(event_type, obj.table, _KEY + rest, _ATTRIBUTES)
+        text = renderer.uniform_document(event_type, obj.table, _KEY + after_key, _ATTRIBUTES)
     except ValueProblem:
         return None
     if text.count(_KEY) != 1 or text.count(_ATTRIBUTES) != 1:
         return None
     head, _, after = text.partition(_KEY)
     middle, _, tail = after.partition(_ATTRIBUTES)
-    return DocumentTemplate(renderer.meanings[event_type].operation, rest, head, middle, tail)
+    return DocumentTemplate(renderer.meanings[event_type].operation, after_key, head, middle, tail)
 
 
 def _attribute(
     rows: ChangeColumns, row: int, absent: tuple[bool, bool], obj: Object, renderer: Renderer
 ) -> AttributeTemplate | None:
-    """Makes the attribute template of a row; ``None`` if the row is ineligible."""
+    """Creates the attribute template of a row; ``None`` if the row is ineligible."""
     event_type = int(rows.type[row])
     if event_type == DELETE:
         return _NOTHING
@@ -128,7 +129,9 @@ def _attribute(
     except ValueProblem:
         return None
     attribute = attribute_template(column, renderer.meanings[event_type].part, *absent)
-    if attribute == _NOTHING and event_type != 1:  # no empty modify is published, an empty add is
+    if (
+        attribute == _NOTHING and event_type != 1
+    ):  # an empty modify is not published, an empty add is
         return None
     return attribute if column.is_published else None
 
@@ -136,7 +139,7 @@ def _attribute(
 def attribute_template(
     column: RenderedColumn, part: Part, no_old: bool, no_new: bool
 ) -> AttributeTemplate | None:
-    """Makes the template of a column's attribute; ``None`` if the column's name has a mark."""
+    """Creates the template of a column's attribute; ``None`` if the column's name has a mark."""
     if _OLD in column.name or _NEW in column.name:
         return None
     around = column.convert.around
@@ -144,13 +147,13 @@ def attribute_template(
     if not text:
         return _NOTHING
     opening, inside, closing = cut_attribute(text)
-    before, old, rest = _cut(inside, _OLD)
-    between, new, after = _cut(rest, _NEW)
+    before, old, remainder = _cut(inside, _OLD)
+    between, new, after = _cut(remainder, _NEW)
     converters = column.convert if old else None, column.convert if new else None
     return AttributeTemplate(opening, before, between, after, closing, *converters)
 
 
 def _cut(text: str, mark: str) -> tuple[str, bool, str]:
-    """Splits text at a mark, and returns whether it was there; without it all text is after it."""
-    before, found, after = text.partition(mark)
-    return (before, True, after) if found else ("", False, text)
+    """Splits text at a mark: the text before it, whether it occurs, the text after it (or all text)."""
+    before, separator, after = text.partition(mark)
+    return (before, True, after) if separator else ("", False, text)

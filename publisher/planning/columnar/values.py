@@ -1,7 +1,7 @@
 """The values of changes as contents of ``<value>`` elements.
 
 Most texts are their own content: one regular expression finds them in a whole column.  Only the
-others are convert_column one by one.
+others are converted one by one.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def _convert_all(
     single = ~unwritten
     for pattern in {converter.verbatim for converter in converters if converter is not None}:
         if pattern is not None:
-            here = [one is not None and one.verbatim == pattern for one in converters]
+            applies = [item is not None and item.verbatim == pattern for item in converters]
             verbatim = flags_of(pc.match_substring_regex(texts, pattern=pattern))
-            single &= ~(verbatim & np.array([*here, False])[templates.of_row])
+            single &= ~(verbatim & np.array([*applies, False])[templates.of_row])
     contents = dict(
         _convert_singly(texts, single, lambda row: converters[templates.of_row[row]], bad)
     )
@@ -95,7 +95,7 @@ def _convert_all(
 def _convert_singly(
     texts: pa.StringArray, which: Flags, converter_of: Callable[[int], Converter | None], bad: Flags
 ) -> Iterator[tuple[int, str]]:
-    """Converts some texts one by one; flags wrong values in ``bad`` and leaves them out."""
+    """Converts some texts one by one; flags wrong values in ``bad`` and omits them."""
     for row in np.flatnonzero(which).tolist():
         converter = converter_of(row)
         assert converter is not None  # rows without a converter are not written

@@ -38,9 +38,9 @@ class DocumentGroups(NamedTuple):
     starts: Numbers
 
     @classmethod
-    def of(cls, rows: ChangeColumns, remaining: Flags, poll_size: int) -> DocumentGroups:
-        """Groups the rows that do not remain by operation; each operation is a document."""
-        order = rows.order[~remaining[rows.order]]
+    def of(cls, rows: ChangeColumns, excluded: Flags, poll_size: int) -> DocumentGroups:
+        """Groups the rows that are not excluded by operation; each operation is a document."""
+        order = rows.order[~excluded[rows.order]]
         obj, rank, kind = rows.object[order], rows.rank[order], _KIND[rows.type[order]]
         poll = (rank - 1) // poll_size
         begins = np.ones(len(order), np.bool_)
@@ -144,10 +144,10 @@ class DocumentWriter:
         return texts.take(pa.array(self._templates.of_row[rows]))
 
     def _texts(self, groups: DocumentGroups, keys: pa.StringArray) -> pa.StringArray:
-        """Composes texts row by row.
+        """Composes the texts of documents row by row.
 
-        The texts of one document are adjacent in memory, so that only the offsets between documents are
-        kept.
+        The texts of the rows of one document are adjacent in memory, so that only the offsets between
+        documents remain.
         """
         count = len(groups.rows)
         first, last = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -176,13 +176,16 @@ class DocumentWriter:
         return pa.StringArray.from_buffers(len(groups.starts), pa.py_buffer(starts), data)
 
     def _by_attribute(self, rows: Numbers, document: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Sorts the rows of each document so that rows of one attribute are neighbours, in the order of
-        the first; returns the rows, and whether each is the first and the last of its attribute.
+        """Sorts the rows of each document so that the rows of one attribute are neighbours.
 
-        ``document`` is the number of each row's document.  Rows without an attribute have no tags."""
+        Attributes stay in the order of their first rows.  Returns the rows, then 1 for each row that is
+        the first of its attribute (else 0), then 1 for each row that is the last.  ``document`` is the
+        number of each row's document."""
         attribute = self._templates.attributes[self._templates.of_row[rows]]
         code = document * (int(attribute.max(initial=0)) + 1) + attribute
-        if np.all(np.diff(np.sort(code, kind="stable"))):  # fast: most are sorted already
+        if np.all(
+            np.diff(np.sort(code, kind="stable"))
+        ):  # fast: usually each attribute has one row
             ones = np.ones(len(code), np.int64)
             return rows, ones, ones
         _, first_place, inverse = np.unique(code, return_index=True, return_inverse=True)
@@ -197,11 +200,11 @@ class DocumentWriter:
         state: Numbers | None,
         texts: Sequence[Callable[[ChangeTemplate], str]],
     ) -> pa.StringArray:
-        """A text of each row's template: the one of ``texts`` at the index ``state``."""
+        """Selects one text of each row's template: the element of ``texts`` at the index ``state``."""
         templates = self._templates.templates
-        every = pa.array([text(template) for text in texts for template in templates])
+        alternatives = pa.array([text(template) for text in texts for template in templates])
         index = of_row if state is None else of_row + state * len(templates)
-        return every.take(pa.array(index))
+        return alternatives.take(pa.array(index))
 
 
 def _nothing(_template: ChangeTemplate) -> str:

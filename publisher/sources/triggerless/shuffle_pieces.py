@@ -79,7 +79,7 @@ class PiecePacker:
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yields the pieces of the remaining rows."""
-        yield from map(self._cut, self._waiting.rest())
+        yield from map(self._cut, self._waiting.flush())
 
     def rejects(self, faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
         """The piece of unreadable rows, which goes to one of the table's buckets."""

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from publisher.cli.main import cli
 from publisher.cli.print_report import show
 from publisher.errors import FatalError
-from publisher.journal.conservation import nothing_read
-from publisher.journal.epoch import last_epoch, next_epoch
+from publisher.journal.conservation import empty_report
+from publisher.journal.epoch import begin_epoch, last_epoch
 from publisher.journal.job_journals import Journals
 
 HEADER = (
@@ -85,7 +85,7 @@ def test_inspect_escapes_values_and_names_as_json_does(here: Path) -> None:
 def test_notes_escape_file_names() -> None:
     @click.command()
     def command() -> None:
-        show(replace(nothing_read(HOSTILE), notes=(HOSTILE,)), False, None)
+        show(replace(empty_report(HOSTILE), notes=(HOSTILE,)), False, None)
 
     result = CliRunner().invoke(command)
     assert_tame(result.output)
@@ -136,17 +136,17 @@ def test_a_damaged_number_of_a_journal_says_what_to_do(tmp_path: Path, content: 
     for name in ("epoch", "last-run", "lanes"):
         (tmp_path / name).write_text(content)
     with pytest.raises(FatalError, match=r"epoch is damaged, .* not a number: stop all instances"):
-        next_epoch(tmp_path)
+        begin_epoch(tmp_path)
     with pytest.raises(FatalError, match=r"epoch is damaged"):
         last_epoch(tmp_path)
     with pytest.raises(
         FatalError, match=r"last-run is damaged, .*: write the number of the last run"
     ):
-        journals.next_run()
+        journals.create_run()
     with pytest.raises(
         FatalError, match=r"lanes is damaged, .*: write the greatest number into it"
     ):
-        journals.lanes(3)
+        journals.raise_lanes(3)
 
 
 def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:

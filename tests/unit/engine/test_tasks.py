@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.engine.tasks import Work
-from publisher.journal.conservation import conserve, outcome_counts
+from publisher.journal.conservation import check_conservation, outcome_counts
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.model.change import Outcome
 from tests.support.event_log_files import Row, event, write
@@ -64,7 +64,7 @@ def plan_texts(results: Sequence[LaneResult], folder: Path) -> tuple[DocumentTex
 
 def run(work: Work, folder: Path, chance: random.Random) -> list[LaneResult]:
     results = plan_all(work, read_all(work, chance), folder)
-    read = conserve(results, [range(len(work.splits()))])
+    read = check_conservation(results, [range(len(work.splits()))])
     assert sum(outcome_counts(results).values()) == read
     return results
 

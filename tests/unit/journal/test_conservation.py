@@ -14,7 +14,7 @@ from publisher.engine import tasks
 from publisher.engine.shuffle_pieces import PIECE_SCHEMA, pack
 from publisher.engine.tasks import Work, read_split
 from publisher.errors import InternalError
-from publisher.journal.conservation import conserve, outcome_counts, reason_counts
+from publisher.journal.conservation import check_conservation, outcome_counts, reason_counts
 from publisher.journal.lane_writer import Count, LaneResult
 from publisher.model.change import TALLY, Change, Outcome
 from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
@@ -46,7 +46,7 @@ SPLITS = [[0, 1]]
 
 def test_every_record_of_an_undisturbed_run_is_counted_once(work: Work, tmp_path: Path) -> None:
     results = plan_all(work, read_all(work), tmp_path)
-    assert conserve(results, SPLITS) == 25
+    assert check_conservation(results, SPLITS) == 25
     assert outcome_counts(results) == {
         "published": 20,
         "superseded": 0,
@@ -78,7 +78,7 @@ def test_a_record_that_reading_drops_after_it_was_framed_fails_the_run(
     pieces = [*pack(read_split(work, 0)), *pack(without_first_change(read_split(work, 1)))]
     results = plan_all(work, pa.Table.from_batches(pieces, PIECE_SCHEMA), tmp_path)
     with pytest.raises(InternalError, match="25 records were read, 24 have an outcome"):
-        conserve(results, SPLITS)
+        check_conservation(results, SPLITS)
 
 
 def test_a_piece_that_the_shuffle_drops_fails_the_run(work: Work, tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_piece_that_the_shuffle_drops_fails_the_run(work: Work, tmp_path: Path
     for dropped in range(pieces.num_rows):
         kept = pa.array([row for row in range(pieces.num_rows) if row != dropped])
         with pytest.raises(InternalError, match=r"outcome|not counted"):
-            conserve(plan_all(work, pieces.take(kept), tmp_path / str(dropped)), SPLITS)
+            check_conservation(plan_all(work, pieces.take(kept), tmp_path / str(dropped)), SPLITS)
 
 
 def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Pa
     for double in range(pieces.num_rows):
         rows = pa.array([*range(pieces.num_rows), double])
         with pytest.raises(InternalError, match=r"outcome|counted twice"):
-            conserve(plan_all(work, pieces.take(rows), tmp_path / str(double)), SPLITS)
+            check_conservation(plan_all(work, pieces.take(rows), tmp_path / str(double)), SPLITS)
 
 
 def test_a_change_that_planning_forgets_fails_its_lane(
@@ -168,41 +168,41 @@ def test_counts_that_add_up_give_the_number_of_records() -> None:
         result(0, (count_published(2), Count(0, Outcome.IGNORED, "status", 1)), (1, 4)),
         result(1, (count_published(3),), (0, 2)),
     ]
-    assert conserve(results, SPLITS) == 6
-    assert conserve([], []) == 0
+    assert check_conservation(results, SPLITS) == 6
+    assert check_conservation([], []) == 0
 
 
 def test_a_tally_that_is_higher_than_the_outcomes_fails() -> None:
     with pytest.raises(InternalError, match="7 records were read, 6 have an outcome"):
-        conserve([result(0, (count_published(6),), (0, 3), (1, 4))], SPLITS)
+        check_conservation([result(0, (count_published(6),), (0, 3), (1, 4))], SPLITS)
 
 
 def test_a_tally_that_is_lower_than_the_outcomes_fails() -> None:
     with pytest.raises(InternalError, match="5 records were read, 6 have an outcome"):
-        conserve([result(0, (count_published(6),), (0, 3), (1, 2))], SPLITS)
+        check_conservation([result(0, (count_published(6),), (0, 3), (1, 2))], SPLITS)
 
 
 def test_a_split_that_did_not_report_fails_though_it_may_have_been_empty() -> None:
     with pytest.raises(InternalError, match=r"splits \[1\] of source 0"):
-        conserve([result(0, (count_published(3),), (0, 3))], SPLITS)
+        check_conservation([result(0, (count_published(3),), (0, 3))], SPLITS)
 
 
 def test_a_split_that_reported_twice_fails_though_the_sum_may_be_right() -> None:
     results = [result(0, (count_published(3),), (0, 3)), result(1, (), (0, 0), (1, 0))]
     with pytest.raises(InternalError, match="split 0 was counted twice"):
-        conserve(results, SPLITS)
+        check_conservation(results, SPLITS)
 
 
 def test_a_split_that_is_none_of_the_run_fails() -> None:
     with pytest.raises(InternalError, match=r"\[2\]"):
-        conserve([result(0, (count_published(3),), (0, 3), (1, 0), (2, 0))], SPLITS)
+        check_conservation([result(0, (count_published(3),), (0, 3), (1, 0), (2, 0))], SPLITS)
 
 
 def test_one_source_does_not_make_up_for_another() -> None:
     results = [result(0, (count_published(3), count_published(3, source=1)), (0, 2), (1, 4))]
     with pytest.raises(InternalError, match="source 0"):
-        conserve(results, [[0], [1]])
-    assert conserve([replace(results[0], tallies=((0, 3), (1, 3)))], [[0], [1]]) == 6
+        check_conservation(results, [[0], [1]])
+    assert check_conservation([replace(results[0], tallies=((0, 3), (1, 3)))], [[0], [1]]) == 6
 
 
 def test_a_result_survives_its_way_through_json() -> None:

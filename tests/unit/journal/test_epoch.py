@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError, ReplacedError
-from publisher.journal.epoch import Epoch, next_epoch
+from publisher.journal.epoch import Epoch, begin_epoch
 from publisher.journal.identity import open_identity
 
 
 def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
-    older = next_epoch(tmp_path / "hr")
+    older = begin_epoch(tmp_path / "hr")
     older()
-    newer = next_epoch(tmp_path / "hr")
+    newer = begin_epoch(tmp_path / "hr")
     newer()
     with pytest.raises(ReplacedError) as caught:
         older()
@@ -28,7 +28,7 @@ def test_the_newest_instance_works_and_the_older_stops(tmp_path: Path) -> None:
 
 
 def test_an_older_instance_never_comes_back(tmp_path: Path) -> None:
-    instances = [next_epoch(tmp_path) for _ in range(4)]
+    instances = [begin_epoch(tmp_path) for _ in range(4)]
     for older in instances[:-1]:
         with pytest.raises(ReplacedError, match=f"epoch 4, this one has {older.number}"):
             older()
@@ -36,7 +36,7 @@ def test_an_older_instance_never_comes_back(tmp_path: Path) -> None:
 
 
 def test_jobs_have_epochs_of_their_own(tmp_path: Path) -> None:
-    one, other = next_epoch(tmp_path / "one"), next_epoch(tmp_path / "other")
+    one, other = begin_epoch(tmp_path / "one"), begin_epoch(tmp_path / "other")
     one()
     other()
     assert one.number == other.number == 1
@@ -45,7 +45,8 @@ def test_jobs_have_epochs_of_their_own(tmp_path: Path) -> None:
 def test_starts_at_the_same_time_get_different_epochs(tmp_path: Path) -> None:
     found: list[int] = []
     threads = [
-        threading.Thread(target=lambda: found.append(next_epoch(tmp_path).number)) for _ in range(8)
+        threading.Thread(target=lambda: found.append(begin_epoch(tmp_path).number))
+        for _ in range(8)
     ]
     for thread in threads:
         thread.start()
@@ -55,27 +56,27 @@ def test_starts_at_the_same_time_get_different_epochs(tmp_path: Path) -> None:
 
 
 def test_tasks_ask_it_too(tmp_path: Path) -> None:
-    older = next_epoch(tmp_path)
+    older = begin_epoch(tmp_path)
     in_a_task: Epoch = pickle.loads(pickle.dumps(older))
     in_a_task()
-    next_epoch(tmp_path)
+    begin_epoch(tmp_path)
     with pytest.raises(ReplacedError, match="a newer instance"):
         in_a_task()
 
 
 def test_an_epoch_that_was_taken_away_is_over(tmp_path: Path) -> None:
-    epoch = next_epoch(tmp_path)
+    epoch = begin_epoch(tmp_path)
     epoch.path.unlink()
     with pytest.raises(FatalError, match=r"removed or replaced .*epoch 0, this one has 1"):
         epoch()
 
 
 def test_an_epoch_of_a_directory_that_was_created_again_is_over(tmp_path: Path) -> None:
-    epoch = next_epoch(tmp_path, open_identity(tmp_path))
+    epoch = begin_epoch(tmp_path, open_identity(tmp_path))
     epoch()
     for path in tmp_path.iterdir():
         path.unlink()
-    newer = next_epoch(tmp_path, open_identity(tmp_path))
+    newer = begin_epoch(tmp_path, open_identity(tmp_path))
     assert newer.number == epoch.number
     newer()
     with pytest.raises(FatalError, match="removed or replaced"):

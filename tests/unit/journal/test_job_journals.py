@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError, UsageError
-from publisher.journal.epoch import next_epoch
+from publisher.journal.epoch import begin_epoch
 from publisher.journal.job_journals import JOURNAL, RUN, Journals, find_journal, first_documents
 from publisher.journal.manifest import MANIFEST, Journal, RunEnd
 
@@ -38,7 +38,7 @@ def test_a_directory_with_documents_leads_to_its_journal(tmp_path: Path) -> None
 
 def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    with pytest.raises(UsageError, match=f"journal {gone}, which does not exist: name"):
+    with pytest.raises(UsageError, match=f"journal {gone}, which does not exist: give"):
         find_journal(published_from(gone, tmp_path / "copy"))
 
 
@@ -46,7 +46,7 @@ def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:
 def test_another_directory_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / RUN).write_text(content, "latin-1")
-    with pytest.raises(UsageError, match="is not a journal: name one"):
+    with pytest.raises(UsageError, match="is not a journal: give a journal"):
         find_journal(tmp_path)
 
 
@@ -71,10 +71,10 @@ def test_first_documents_are_of_all_parts_in_turn(
 
 
 def test_an_older_instance_throws_away_no_run_of_a_newer_one(tmp_path: Path) -> None:
-    older, journals = next_epoch(tmp_path), Journals(tmp_path, "job")
+    older, journals = begin_epoch(tmp_path), Journals(tmp_path, "job")
     assert journals.discard_incomplete(older) == []
-    newer = next_epoch(tmp_path)
-    run = journals.next_run()
+    newer = begin_epoch(tmp_path)
+    run = journals.create_run()
     with pytest.raises(FatalError, match="a newer instance of the job"):
         journals.discard_incomplete(older)
     assert (tmp_path / run).is_dir()

@@ -11,7 +11,7 @@ import pytest
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work, plan_lane
 from publisher.errors import FatalError, UsageError
-from publisher.journal.conservation import conserve
+from publisher.journal.conservation import check_conservation
 from publisher.journal.durable import write_durably
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import (
@@ -64,7 +64,7 @@ class Run:
             sources=(SourceEntry("log", "event-log", ({"path": "é.csv"},), {}, {}, 0),),
             results=tuple(results),
             documents="..",
-            records_read=conserve(results, [[0]]),
+            records_read=check_conservation(results, [[0]]),
         )
 
     def published_files(self) -> dict[str, bytes]:
@@ -187,7 +187,9 @@ def test_a_staged_file_that_vanished_is_one_clear_error(run: Run) -> None:
     manifest = run.stage()
     staged = run.journal.staging / manifest.results[0].staged
     next(staged.iterdir()).unlink()
-    with pytest.raises(FatalError, match="damaged from outside; remove it and publish again"):
+    with pytest.raises(
+        FatalError, match="another program changed the journal; remove it and publish again"
+    ):
         run.journal.commit(manifest)
 
 

@@ -46,7 +46,7 @@ def find_documents(
     """The number of waiting ids, and the documents that are recovered where the sink has some ids."""
     root, manifest = planned
     waiting = WaitingIds.gather(root, manifest.lanes, texts, root / "ids")
-    waiting.note(map(last_segment, ids))
+    waiting.mark(map(last_segment, ids))
     return len(waiting), find_recovered_documents(root, manifest, texts, waiting, root / "ids")
 
 

@@ -31,7 +31,7 @@ def journals(tmp_path: Path) -> Journals:
 
 def begin_run(journals: Journals, **states: str | None) -> tuple[Journal, Manifest]:
     """A run that has planned, and wrote these texts as states; ``None``: an empty one."""
-    run = journals.next_run()
+    run = journals.create_run()
     journal = journals.journal(run)
     journal.begin(journal.root)
     for source, text in states.items():
@@ -145,11 +145,11 @@ def test_a_crash_at_any_rename_leaves_the_old_or_the_new(
 
 def test_the_newest_state_outlives_its_journal(journals: Journals) -> None:
     old = [done(journals, 30, a="1", b="1"), done(journals, 20, a="2"), done(journals, 10)]
-    assert journals.expire(days=7, most=100) == old
+    assert journals.expire(days=7, runs=100) == old
     assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "1")
     done(journals, 9, b="3")
     assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "3")
-    journals.expire(days=7, most=100)
+    journals.expire(days=7, runs=100)
     assert (state_text(journals, "a"), state_text(journals, "b")) == ("2", "3")
     kept = [path.name for path in (journals.root / "state").rglob("job-*")]
     assert sorted(kept) == [old[1], "job-000004"]
@@ -158,7 +158,7 @@ def test_the_newest_state_outlives_its_journal(journals: Journals) -> None:
 def test_a_state_that_is_not_the_newest_goes_with_its_journal(journals: Journals) -> None:
     done(journals, 30, a="1")
     done(journals, a="2")
-    journals.expire(days=7, most=100)
+    journals.expire(days=7, runs=100)
     assert state_text(journals, "a") == "2"
     assert not (journals.root / "state").exists()
 
@@ -168,7 +168,7 @@ def test_a_journal_that_stayed_does_not_win_over_a_newer_state_that_was_kept(
 ) -> None:
     done(journals, 1, a="1")
     done(journals, 30, a="2")  # the clock was set back in between
-    journals.expire(days=7, most=100)
+    journals.expire(days=7, runs=100)
     assert state_text(journals, "a") == "2"
 
 
@@ -177,7 +177,7 @@ def test_a_crash_while_journals_go_loses_no_state(
     journals: Journals, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done(journals, 30, a="0")
-    journals.expire(days=7, most=100)
+    journals.expire(days=7, runs=100)
     run = done(journals, 30, a="1")
 
     def gone(*_: object, **__: object) -> None:
@@ -191,9 +191,9 @@ def test_a_crash_while_journals_go_loses_no_state(
                 shutil, "rmtree", gone
             )
         with pytest.raises(StateCrash):
-            journals.expire(days=7, most=100)
+            journals.expire(days=7, runs=100)
     assert state_text(journals, "a") == "1"
-    journals.expire(days=7, most=100)
+    journals.expire(days=7, runs=100)
     journals.discard_incomplete()
     assert state_text(journals, "a") == "1"
     assert not (journals.root / run).exists()

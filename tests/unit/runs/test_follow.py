@@ -13,7 +13,7 @@ from publisher.cli.status import status_text
 from publisher.dispatch.files import FileDispatcher
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
-from publisher.journal.epoch import next_epoch
+from publisher.journal.epoch import begin_epoch
 from publisher.observing.contract import Poll
 from publisher.reports.status import status
 from publisher.runs import follow
@@ -259,7 +259,7 @@ def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
 
     def replace_instance() -> None:
-        next_epoch(tmp_path / ".xds-publisher" / "job")
+        begin_epoch(tmp_path / ".xds-publisher" / "job")
         write_rows(tmp_path, 2)
 
     with pytest.raises(FatalError, match="a newer instance of the job"):

@@ -76,7 +76,7 @@ def test_an_empty_file_is_told_of_and_read_once_it_is_filled(tmp_path: Path) -> 
     (tmp_path / "in").mkdir()
     empty = tmp_path / "in" / "1.csv"
     empty.touch()
-    assert publish(tmp_path).notes == (f"empty: {empty}; check whether an export failed",)
+    assert publish(tmp_path).notes == (f"empty files: {empty}; check whether an export failed",)
     assert publish(tmp_path).state == "nothing new to read"
     write_file(tmp_path, "1.csv", 1)
     assert publish(tmp_path).read == 1
@@ -214,7 +214,7 @@ def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: P
     first = publish(tmp_path)
     assert (first.outcomes["published"], published_values(tmp_path)) == (1, ["3"])
     (note,) = first.notes
-    assert note.startswith(f"all records were rejected of {path}: not marked as published")
+    assert note.startswith(f"all records were rejected of {path}: these files are not marked")
     assert publish(tmp_path).state == "nothing new to read"
     known = status(load_settings(tmp_path, FILES)).files[0]
     assert (known.published, known.new, known.refused) == (1, 0, 1)
