@@ -42,9 +42,9 @@ class ChangeTableBacklog:
         """Counts the rows after a mark that a run would read, and late rows before it.
 
         Rows that wait for their partner do not count.  An index on change_seq makes the statements quick.
-        The age of a row is the distance of its change_seq (UTC) from the clock of this machine.
+        The age of the oldest row is the time from its change_seq (UTC) to the clock of this machine.
 
-        Raises ``FatalError`` also if the mark is of another table.
+        Raises ``FatalError`` if a statement fails, or if the mark belongs to another table.
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
@@ -58,9 +58,11 @@ class ChangeTableBacklog:
             return finder.count_pending(mark, int(time.time() * 1_000_000))
 
         with fatal_errors(self._database, f"Counting the new rows of table {self._live.name}"):
-            rows, least = self._database.run(count)
-        changed = None if least is None or not rows else _seconds(least)
-        return WaitingRows(rows, None if changed is None else max(0.0, time.time() - changed))
+            rows, oldest_seq = self._database.run(count)
+        oldest_time = None if oldest_seq is None or not rows else _seconds(oldest_seq)
+        return WaitingRows(
+            rows, None if oldest_time is None else max(0.0, time.time() - oldest_time)
+        )
 
     def count_by_status(self) -> dict[str, int]:
         """Returns nothing: rows of change tables have no status."""

@@ -1,8 +1,8 @@
 """Pairs of an UPDATE and its before image, which share one ``change_seq``.
 
-They need not be neighbours (manual, change_seq; in real files an UPDATE came some hundred records before
-its before image).  The i-th UPDATE of a change_seq belongs to its i-th before image, in the order of the
-input, so that a record that appears twice keeps its own partner.
+The two records need not be adjacent (manual, change_seq): in real files, some UPDATEs precede their before
+image by several hundred records.  The i-th UPDATE of a change_seq belongs to its i-th before image, in the
+order of the input, so each copy of a repeated record has a partner of its own.
 """
 
 from __future__ import annotations
@@ -35,26 +35,28 @@ class PairedRows(NamedTuple):
     has_before: Flags
     splits: Integers
     numbers: Integers
-    """Split of each before image, relative to that of the reader, and its row number there."""
-    apart: bool = True
-    """Whether before images are records of their own."""
+    """The split of each before image, as an offset from the reader's split, and its row number there."""
+    before_is_record: bool = True
+    """Whether each before image is a record of its own; in messages it is a part of the UPDATE."""
 
     @property
     def records(self) -> Integers:
         """Number of records of each operation."""
-        return 1 + self.has_before if self.apart else np.ones(len(self.after), np.int64)
+        if not self.before_is_record:
+            return np.ones(len(self.after), np.int64)
+        return 1 + self.has_before
 
 
 @dataclass(frozen=True, slots=True)
 class Strays:
-    """Pairs with one half in this split that the joiner cannot join alone."""
+    """Halves of pairs in this split whose partner is in another split, or too far away."""
 
-    given: Integers
-    """Numbers of before images that another part of the input takes for its UPDATEs."""
-    taking: Integers
-    """Numbers of UPDATEs whose before image was fetched."""
+    used_elsewhere: Integers
+    """Row numbers of before images that are read with their UPDATE."""
+    updates: Integers
+    """Row numbers of UPDATEs whose before image was fetched."""
     fetched: pa.RecordBatch | None
-    """The fetched before images, in the same order."""
+    """The fetched before images, in the order of ``updates``."""
     splits: Integers
     numbers: Integers
     """As in ``PairedRows``."""
@@ -70,16 +72,16 @@ def find_partners(before: Flags, high: Integers, low: Integers) -> Integers:
     kind, h, l_ = before[order], high[order], low[order]
     starts = np.flatnonzero(begins_run(h, l_, kind))
     occurrence = np.arange(count) - np.repeat(starts, np.diff(np.append(starts, count)))
-    again = np.lexsort((kind, occurrence, l_, h))
-    rows = order[again]
-    same = (
-        (h[again][1:] == h[again][:-1])
-        & (l_[again][1:] == l_[again][:-1])
-        & (occurrence[again][1:] == occurrence[again][:-1])
+    by_occurrence = np.lexsort((kind, occurrence, l_, h))
+    rows = order[by_occurrence]
+    is_pair = (
+        (h[by_occurrence][1:] == h[by_occurrence][:-1])
+        & (l_[by_occurrence][1:] == l_[by_occurrence][:-1])
+        & (occurrence[by_occurrence][1:] == occurrence[by_occurrence][:-1])
     )
-    at = np.flatnonzero(same)
-    partners[rows[at]] = rows[at + 1]
-    partners[rows[at + 1]] = rows[at]
+    firsts = np.flatnonzero(is_pair)
+    partners[rows[firsts]] = rows[firsts + 1]
+    partners[rows[firsts + 1]] = rows[firsts]
     return partners
 
 
@@ -87,7 +89,7 @@ class PairJoiner:
     """Joins the rows of one split into pairs; holds back rows that wait for their partner."""
 
     def __init__(self, window: int, strays: Strays | None = None) -> None:
-        """``window`` is the distance in row numbers at which a partner may come."""
+        """``window`` is the maximum distance, in row numbers, between a row and its partner."""
         self._window = window
         self._strays = strays
         self._waiting: ChangeRows | None = None
@@ -100,30 +102,30 @@ class PairJoiner:
         if not len(rows):
             return
         last = int(rows.numbers[-1])
-        pairs = np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
-        yield from _single(rows, np.flatnonzero(~pairs))
-        rest = rows.take(np.flatnonzero(pairs)) if not pairs.all() else rows
+        is_paired = np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
+        yield from _single(rows, np.flatnonzero(~is_paired))
+        open_rows = rows.take(np.flatnonzero(is_paired)) if not is_paired.all() else rows
         if self._strays is not None:
-            rest = yield from self._join_strays(rest, self._strays)
+            open_rows = yield from self._join_strays(open_rows, self._strays)
         if self._waiting is not None and len(self._waiting):
-            rest = concat_rows(self._waiting, rest)
+            open_rows = concat_rows(self._waiting, open_rows)
         self._waiting = None
-        if not len(rest):
+        if not len(open_rows):
             return
-        is_before = rest.operations == ChangeOperation.BEFORE_IMAGE
-        partners = find_partners(is_before, rest.high, rest.low)
-        yield from _pairs(rest, partners)
+        is_before = open_rows.operations == ChangeOperation.BEFORE_IMAGE
+        partners = find_partners(is_before, open_rows.high, open_rows.low)
+        yield from _pairs(open_rows, partners)
         alone = np.flatnonzero(partners < 0)
-        waits = (
-            rest.numbers[alone] >= last - self._window
+        is_waiting = (
+            open_rows.numbers[alone] >= last - self._window
             if self._window
             else np.zeros(len(alone), bool)
         )
-        self._waiting = rest.take(alone[waits])
-        yield from _single(rest, alone[~waits])
+        self._waiting = open_rows.take(alone[is_waiting])
+        yield from _single(open_rows, alone[~is_waiting])
 
-    def rest(self) -> Iterator[PairedRows]:
-        """Yields the rows that still wait at the end."""
+    def finish(self) -> Iterator[PairedRows]:
+        """Yields the rows that still wait at the end of the split."""
         if self._waiting is not None:
             yield from _single(self._waiting, np.arange(len(self._waiting)))
             self._waiting = None
@@ -131,34 +133,34 @@ class PairJoiner:
     def _join_strays(
         self, rows: ChangeRows, strays: Strays
     ) -> Generator[PairedRows, None, ChangeRows]:
-        taking = np.isin(rows.numbers, strays.taking)
-        if taking.any() and strays.fetched is not None:
-            which = np.flatnonzero(taking)
-            ranks = np.argsort(strays.taking)
-            at = ranks[np.searchsorted(strays.taking[ranks], rows.numbers[which])]
+        is_update = np.isin(rows.numbers, strays.updates)
+        if is_update.any() and strays.fetched is not None:
+            which = np.flatnonzero(is_update)
+            ranks = np.argsort(strays.updates)
+            at = ranks[np.searchsorted(strays.updates[ranks], rows.numbers[which])]
             before = strays.fetched.take(pa.array(at))
             with_before = np.ones(len(which), bool)
             yield PairedRows(
                 rows.take(which), before, with_before, strays.splits[at], strays.numbers[at]
             )
-        others = ~taking & ~np.isin(rows.numbers, strays.given)
+        others = ~is_update & ~np.isin(rows.numbers, strays.used_elsewhere)
         return rows if others.all() else rows.take(np.flatnonzero(others))
 
 
 def _single(rows: ChangeRows, which: Integers) -> Iterator[PairedRows]:
     if len(which):
         after = rows.take(which)
-        nothing = [pa.nulls(len(which), field.type) for field in after.batch.schema]
-        before = pa.RecordBatch.from_arrays(nothing, schema=after.batch.schema)
-        none = np.zeros(len(which), np.int64)
-        yield PairedRows(after, before, np.zeros(len(which), bool), none, none)
+        nulls = [pa.nulls(len(which), field.type) for field in after.batch.schema]
+        before = pa.RecordBatch.from_arrays(nulls, schema=after.batch.schema)
+        zeros = np.zeros(len(which), np.int64)
+        yield PairedRows(after, before, np.zeros(len(which), bool), zeros, zeros)
 
 
 def _pairs(rows: ChangeRows, partners: Integers) -> Iterator[PairedRows]:
     which = np.flatnonzero((partners >= 0) & (rows.operations == ChangeOperation.UPDATE))
     if len(which):
         before = rows.batch.take(pa.array(partners[which]))
-        here = np.zeros(len(which), np.int64)
+        offsets = np.zeros(len(which), np.int64)
         with_before = np.ones(len(which), bool)
         numbers = rows.numbers[partners[which]]
-        yield PairedRows(rows.take(which), before, with_before, here, numbers)
+        yield PairedRows(rows.take(which), before, with_before, offsets, numbers)

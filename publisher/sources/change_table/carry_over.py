@@ -1,7 +1,8 @@
 """The state that a run stores for the next: marks of change tables, and rows that wait for their partner.
 
-A change_seq only grows, over all tables of a task, so the next run reads the rows after the mark.  Late
-rows with a smaller change_seq are searched in a window before the mark, which records the rows already read.
+A change_seq only grows, across all tables of a task, so the next run reads the rows after the mark.  Each run
+also searches a window before the mark for rows that arrived late, with a smaller change_seq; the state
+records which rows of this window were already read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 from publisher.sources.change_table.masks import Order
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
-"""A change_seq, as databases match it; columns of fixed width add blanks."""
+"""The form of a change_seq, as a regular expression for databases; columns of fixed width append blanks."""
 VERSION = 3
 """Version of the file; 1 had no window, 2 no origin."""
 _FILE = "marks.json"
@@ -29,8 +30,8 @@ _MICROSECONDS = 1_000_000
 class PairWait:
     """A delay of the youngest rows, because an UPDATE or before image has no partner yet.
 
-    Its end is measured in change_seq, so that nothing far behind the youngest row waits, and in the
-    clock of the job, so that it ends even if no more rows come.
+    The delay is limited in change_seq, so that no row far behind the youngest one waits, and by the clock of
+    the job, so that it ends even if no more rows arrive.
     """
 
     upto: str
@@ -46,22 +47,25 @@ class PairWait:
 
 
 def decided_upto(wait: PairWait | None, greatest: str, seconds: float, clock: int) -> str | None:
-    """The change_seq up to which nothing waits, ``None`` if all rows may; ``greatest`` is the youngest."""
-    waited = wait.upto if wait is not None and wait.is_over(seconds, clock) else None
-    return max(filter(None, (waited, _earlier(greatest, seconds))), default=None)
+    """The change_seq up to which no row waits, ``None`` if every row may wait.
+
+    ``greatest`` is the change_seq of the youngest row.
+    """
+    end_of_wait = wait.upto if wait is not None and wait.is_over(seconds, clock) else None
+    return max(filter(None, (end_of_wait, _earlier(greatest, seconds))), default=None)
 
 
 def next_wait(
     wait: PairWait | None, greatest: str, blocked: str, seconds: float, clock: int, late: int = 0
 ) -> PairWait:
-    """The wait after a run: the present one as long as it concerns ``blocked``, else a new one."""
+    """The wait after a run: the present one as long as it covers ``blocked``, else a new one."""
     if wait is not None and not wait.is_over(seconds, clock) and blocked <= wait.upto:
         return PairWait(wait.upto, wait.since, late)
     return PairWait(greatest, clock, late)
 
 
 def _earlier(change_seq: str, seconds: float) -> str | None:
-    """The first change_seq of a moment so many seconds earlier; ``None`` if its time is not a time."""
+    """The least change_seq of a moment ``seconds`` earlier; ``None`` if the time part is not a time."""
     try:
         moment = datetime.strptime(change_seq[:14], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
         earlier = moment - timedelta(seconds=seconds)
@@ -123,7 +127,7 @@ class Mark:
     window: tuple[WindowEntry, ...] = ()
     """The rows of the window that were read."""
     others: int = 0
-    """Number of rows without a change_seq at that time; they were rejected."""
+    """Number of rows without a change_seq when the mark was left; they were rejected."""
     wait: PairWait | None = None
     calibrated: KnownMasks | None = None
     origin: MarkOrigin = MarkOrigin()
@@ -134,9 +138,9 @@ class Mark:
         return sum(entry.rows for entry in self.window)
 
     def count_late(self, rows: int) -> int:
-        """Counts rows that came at or below the floor, of a table that has ``rows`` there now.
+        """Counts the rows at or below the floor that arrived after the mark; ``rows`` are there now.
 
-        Rows that were removed meanwhile hide as many late ones.
+        Each row that was removed there in the meantime hides one late row.
         """
         return 0 if self.floor is None else max(0, rows - self.rows)
 
@@ -145,7 +149,7 @@ def read_marks(folder: Path | None) -> dict[str, Mark]:
     """Reads the marks that a run has left, by table.
 
     Raises:
-        FatalError: They are damaged or of another version.
+        FatalError: The marks are damaged or of another version.
     """
     if folder is None:
         return {}

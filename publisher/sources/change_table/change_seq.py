@@ -1,8 +1,9 @@
 """``change_seq``: 16 digits of time (YYYYMMDDHHmmSShh) and a change number of 19 digits.
 
-Fixed width, so that text order is the order of changes (manual, change_seq).  Kept as two integers of
-64 bits: one of 35 digits does not fit.  19 digits need an unsigned one; the second is signed, as Spark
-and Arrow sort them, and less than the change number by 2^63: so the order is that of the numbers.
+The width is fixed, so the order of the texts is the order of changes (manual, change_seq).  35 digits do not
+fit into 64 bits, so the program uses two integers: the time part, and the change number less 2^63.  A change
+number of 19 digits needs an unsigned integer, but Spark and Arrow sort signed ones; less 2^63, it fits into a
+signed integer, and the order stays the same.
 """
 
 from __future__ import annotations
@@ -43,24 +44,24 @@ _FIRST_YEAR = 1990
 _YEARS = 80
 """Number of years whose sequences have ranks of their own."""
 
-WHAT = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
+EXPECTED_FORM = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
 
 
 def parse_column(array: pa.Array) -> tuple[Integers, Integers, Flags]:
-    """Parses a text column: time part, change number less 2^63, and a mark on each ``change_seq``."""
+    """Parses a text column: time parts, change numbers less 2^63, and a mark on each valid value."""
     text = pc.utf8_trim_whitespace(array)
-    right = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
+    matches = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
     number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
     zero = pa.scalar("0")
-    time = pc.if_else(right, pc.utf8_slice_codeunits(text, 0, TIME_DIGITS), zero)
+    time = pc.if_else(matches, pc.utf8_slice_codeunits(text, 0, TIME_DIGITS), zero)
     high = time.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    unsigned = pc.if_else(right, number, zero).cast(pa.uint64()).to_numpy(zero_copy_only=False)
+    unsigned = pc.if_else(matches, number, zero).cast(pa.uint64()).to_numpy(zero_copy_only=False)
     low: Integers = (unsigned ^ np.uint64(_BIAS)).view(np.int64)
-    good = right.to_numpy(zero_copy_only=False)
+    valid = matches.to_numpy(zero_copy_only=False)
     for divisor, modulus, least, greatest in _PARTS:
         part = high // divisor % modulus
-        good = good & (part >= least) & (part <= greatest)
-    return high, low, good
+        valid = valid & (part >= least) & (part <= greatest)
+    return high, low, valid
 
 
 class Ranking(NamedTuple):
@@ -77,8 +78,8 @@ class Ranking(NamedTuple):
     def ranks(self, high: Integers, low: Integers) -> Integers:
         """Ranks of 64 bits in the order of sequences; sequences may share a rank.
 
-        One time part may hold any number of changes, so ranks count changes within it as well: code that
-        works through ranks block by block holds no more of a large transaction than of others.
+        Any number of changes may share a time part, so a rank also has the leading bits of the change number:
+        code that processes ranks block by block need not hold a large transaction as a whole.
         """
         time = np.clip(high // 10**12 - _FIRST_YEAR, 0, _YEARS)
         for divisor, modulus, least, greatest in _PARTS:
@@ -86,8 +87,8 @@ class Ranking(NamedTuple):
             time = time * (greatest - least + 1) + part
         time = time * 100 + high % 100
         # differences of signed numbers may need all 64 bits
-        above = np.maximum(low, self.least).view(np.uint64) - np.uint64(self.least % (1 << 64))
-        number = (above >> np.uint64(self.shift)).astype(np.int64)
+        offsets = np.maximum(low, self.least).view(np.uint64) - np.uint64(self.least % (1 << 64))
+        number = (offsets >> np.uint64(self.shift)).astype(np.int64)
         inside = (high >= _FIRST_YEAR * 10**12) & (high < (_FIRST_YEAR + _YEARS) * 10**12)
         time = np.where(
             inside, time, np.where(high < _FIRST_YEAR * 10**12, 0, LARGEST >> RANK_BITS)

@@ -13,17 +13,17 @@ from publisher.sources.columns.record_batches import as_json
 
 
 def find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
-    """Finds copies that no pair needs among the UPDATEs and before images of one change_seq.
+    """Finds the copies that no pair needs among the UPDATEs and before images of one change_seq.
 
-    ``before`` marks before images.  Returns indices.
+    ``before`` marks before images.  Returns the indices of the copies.
     """
     befores = sum(before)
     extra = abs(len(before) - 2 * befores)
-    of_kind = befores > len(before) - befores
+    more_befores = befores > len(before) - befores
     seen: set[str] = set()
     copies = []
     for place, content in enumerate(contents):
-        if before[place] == of_kind:
+        if before[place] == more_befores:
             if content in seen:
                 copies.append(place)
             seen.add(content)
@@ -52,8 +52,8 @@ class CopyFinder:
         self._last = rows.take(np.flatnonzero(is_open))
         return _mark_copies(rows.take(np.flatnonzero(~is_open)))
 
-    def rest(self) -> tuple[ChangeRows, Flags] | None:
-        """Returns the last rows, with a mark on each copy; ``None`` without rows."""
+    def finish(self) -> tuple[ChangeRows, Flags] | None:
+        """Returns the last rows, with a mark on each copy; ``None`` if no rows were added."""
         return None if self._last is None else _mark_copies(self._last)
 
 
@@ -68,7 +68,7 @@ def _mark_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
 
 
 def _uneven_groups(rows: ChangeRows, paired: Integers, before: Flags) -> list[Integers]:
-    """Groups UPDATEs and before images by change_seq, if it has both in different numbers."""
+    """Groups UPDATEs and before images by change_seq; only groups with unequal numbers of both."""
     if len(paired) < 3:
         return []
     high, low = rows.high[paired], rows.low[paired]

@@ -1,4 +1,4 @@
-"""Data columns of a change table as text, in the form that documents are made of."""
+"""Data columns of a change table as text, in the form that documents use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DataColumns:
     def __init__(
         self, layout: ChangeTableLayout, names: Names, options: ChangeTableOptions, where: str
     ) -> None:
-        """Raises ``FatalError`` if the database that was asked does not know the table."""
+        """Raises ``FatalError`` if the name of the table cannot be resolved."""
         target = names.target(layout.table)
         if isinstance(target, RecordFault):
             raise FatalError(f"{where}: {target.detail}; or set source_table")
@@ -42,7 +42,7 @@ class DataColumns:
         return known.name if known else column
 
     def text(self, column: str, array: pa.Array) -> tuple[pa.Array, Flags]:
-        """Text of the values of a column, binary ones as Base64, and which of them have one."""
+        """Converts the values of a column to text, binary ones to Base64; marks the valid values."""
         known = self._known.get(column)
         return column_texts(
             array,

@@ -109,7 +109,7 @@ def _csv_problem(format_: Mapping[str, Any], dfm: str) -> str | None:
     try:
         apply_dfm(SnapshotOptions(), _reading(format_))
     except ValueError as problem:
-        return f"{dfm} describes a form of CSV that cannot be read ({problem}); or export Parquet"
+        return f"{dfm} describes a form of CSV that cannot be read: {problem}; or export Parquet"
     return None
 
 

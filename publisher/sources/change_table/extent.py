@@ -1,8 +1,8 @@
 """Determines the rows of a live change table that one run reads: rows after the mark, and late rows.
 
-The youngest UPDATE or before image may still wait for its partner.  Then the run ends before it, to keep
-the order of changes.  Late rows have a change_seq before the mark of the last run.  A run reads those
-within a window before the mark, and counts older ones.
+A run ends before an UPDATE or before image that still waits for its partner, to keep the order of changes.
+Late rows have a change_seq before the mark of the last run.  A run reads the late rows within a window before
+the mark; older late rows are only counted.
 """
 
 from __future__ import annotations
@@ -35,13 +35,14 @@ Ask = Callable[[Query], Sequence[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """The rows to read if these are not a whole range."""
+    """The rows to read: a range, and listed rows inside or outside the range."""
 
     after: str | None
+    """Lower end of the range, exclusive; ``None`` if the range has no lower end."""
     upto: str
-    """End of the range after ``after``; all its rows are read except those in ``listed``."""
+    """Upper end of the range, inclusive; empty if no range is read."""
     listed: tuple[tuple[str, int, int, int], ...]
-    """change_seq, operation, number of rows to leave out, number of rows to read after those."""
+    """change_seq, operation, number of rows to skip, number of rows to read after the skipped ones."""
 
 
 class RowSelector:
@@ -62,7 +63,7 @@ class RowSelector:
         if self._after is not None:
             inside &= ~_are_upto(rows, self._after)
         keys = zip(rows.high.tolist(), rows.low.tolist(), rows.operations.tolist(), strict=True)
-        numbered = rows.placed | (rows.high > 0)  # of 35 digits, though the time may be none
+        numbered = rows.placed | (rows.high > 0)  # 35 digits, even if the time part is not a time
         flags = inside | ~numbered
         for row, key in enumerate(keys):
             places = self._listed.get(key)
@@ -107,8 +108,8 @@ class ExtentFinder:
     ) -> RunExtent:
         """Finds the extent of a run.
 
-        ``seen`` describes the table with its rows up to the floor of ``mark``.  Without ``one_moment``, rows
-        may be added between this call and the reading.
+        ``seen.before`` counts the rows up to the floor of ``mark``.  Without ``one_moment``, rows may be
+        added between this call and the reading.
         """
         greatest = _latest(mark.change_seq, seen.greatest)
         if greatest is None:
@@ -148,7 +149,7 @@ class ExtentFinder:
         youngest = _latest(mark.change_seq, decided)
         ((befores,),) = self._ask(self._statements.before_images(mark.change_seq, greatest))
         if not befores and not self._had_before_images(mark):
-            return None  # the task stores none
+            return None  # the task stores no before images
         ((lone,),) = self._ask(self._statements.lone(youngest, greatest))
         return _text(lone)
 
@@ -253,7 +254,7 @@ class ExtentFinder:
         *,
         one_moment: bool,
     ) -> RowSelection | None:
-        """Selects the rows to read, unless these are a whole range."""
+        """Selects the rows to read; ``None`` for all rows of the range."""
         listed = list(_additions(late, mark))
         if one_moment or not self._options.late_window:
             return RowSelection(mark.change_seq, upto, tuple(listed)) if listed else None
@@ -290,24 +291,24 @@ class ExtentFinder:
             yield (
                 f"late: {older:,} row(s) of table {self._table} have a change_seq up to {mark.floor},"
                 " before the window that is read again: they are not published; export them to a file and"
-                " publish that, or raise late_window"
+                " publish the file, or raise late_window"
             )
         if blocked is not None:
             yield (
-                f"waiting: the row(s) of table {self._table} from change_seq {blocked} on, because its"
-                f" UPDATE or before image is still missing; for {self._options.pair_wait:g} s at most"
+                f"waiting: the row(s) of table {self._table} from change_seq {blocked} on, because the UPDATE"
+                f" or before image of this change_seq is missing; for {self._options.pair_wait:g} s at most"
                 " (pair_wait)"
             )
         if wait is not None and wait.late:
-            yield f"waiting: {wait.late:,} late row(s) of table {self._table}, for their partner"
+            yield f"waiting: {wait.late:,} late row(s) of table {self._table}, until their partner arrives"
 
 
-def _additions(now: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
-    """Yields change_seqs with more rows of an operation than in the window: number of old and new rows."""
+def _additions(entries: list[WindowEntry], mark: Mark) -> Iterable[tuple[str, int, int, int]]:
+    """Yields change_seq, operation, old and new rows of each entry with more rows than the mark has."""
     if mark.change_seq is None:
         return
     known = {(text, kind): rows for text, kind, rows in mark.window}
-    for text, kind, rows in now:
+    for text, kind, rows in entries:
         before = known.get((text, kind), 0)
         if rows > before:
             yield text, kind, before, rows - before

@@ -15,7 +15,9 @@ from publisher.sources.format import Format, LiveFormat
 
 def _find_problems(options: ChangeTableOptions, *, is_table: bool) -> Iterator[OptionProblem]:
     if is_table and options.layout != "rows":
-        yield OptionProblem("layout", "messages are read from files; set snapshots, or rows")
+        yield OptionProblem(
+            "layout", 'messages are read from files only; set snapshots, or layout = "rows"'
+        )
 
 
 CHANGE_TABLE = Format(

@@ -1,8 +1,8 @@
 """Rows of change files that are held from one run of a job to the next, until a partner arrives.
 
-An UPDATE among the youngest rows may come a file before its before image, or the reverse.  Then it and
-all rows behind it, in the order of change_seq, are held: written to the state of the job as Parquet, with
-a ``.dfm`` that describes them like a data file, and read again by the next run.
+The partner of an UPDATE or before image among the youngest rows may be in a later file.  Until it arrives,
+this row and all rows after it, in the order of change_seq, are held: a run writes them to the state of the
+job as Parquet, with a ``.dfm`` as for a data file, and the next run reads them again.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class HeldRows:
         """``before`` is the folder that the last run has left.
 
         Raises:
-            FatalError: It is damaged or of another version.
+            FatalError: The folder is damaged or of another version.
         """
         self._seconds = options.pair_wait
         self._clock = clock
         index = _read_index(before)
         self.expects_before, self._wait = index.expects_before, index.wait
         self.readings = dict(index.readings)
-        """Readings of masks by the columns of files, for later files that leave them open."""
+        """Readings of masks by the columns of files, for later files whose masks leave several readings."""
         self.files = sorted(before.glob("*.parquet")) if before is not None else []
         """Rows that the last run has held."""
         self._cut: str | None = None
@@ -58,7 +58,7 @@ class HeldRows:
         """Numbers of the splits with rows after the cut."""
 
     def cut(self, pairs: PairFinder) -> str | None:
-        """Returns the change_seq from which on rows are held, if any are."""
+        """Returns the change_seq from which on rows are held; ``None`` if no row is held."""
         if pairs.any_before or pairs.any_update:
             self.expects_before = pairs.any_before
         wait, self._wait = self._wait, None
@@ -86,7 +86,7 @@ class HeldRows:
     def keep(
         self, splits: Sequence[Split[FileRange]], layouts: Sequence[ChangeTableLayout], folder: Path
     ) -> None:
-        """Writes the held rows and what the next run needs beside them."""
+        """Writes the held rows, and the facts that the next run needs with them."""
         folder.mkdir(parents=True)
         (folder / _INDEX).write_text(json.dumps(self._index()) + "\n", "utf-8")
         if self._cut is None:
@@ -146,7 +146,7 @@ def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLay
 
 
 class _HeldIndex(NamedTuple):
-    """Facts that a run leaves beside held rows."""
+    """Facts that a run stores beside held rows."""
 
     expects_before: bool = False
     """Whether UPDATEs have before images."""

@@ -16,7 +16,7 @@ _SHOWN = 5
 
 
 def mark_values(image: pa.RecordBatch, names: tuple[str, ...]) -> Matrix:
-    """Marks the values of some columns that are not NULL: an image supplies them."""
+    """Marks the values of some columns that an image supplies, which are those that are not NULL."""
     return non_null([image.column(name) for name in names], image.num_rows)
 
 
@@ -53,7 +53,7 @@ def read_masks(
 def fill_gaps(
     after: pa.RecordBatch, before: pa.RecordBatch, names: tuple[str, ...], gaps: Matrix
 ) -> pa.RecordBatch:
-    """Fills NULLs of the image ``after`` from ``before`` as far as ``gaps`` marks them."""
+    """Replaces the NULLs of the image ``after`` that ``gaps`` marks by the values of ``before``."""
     columns = dict(zip(after.schema.names, after.columns, strict=True))
     for place, name in enumerate(names):
         ours = columns[name]
@@ -76,7 +76,7 @@ def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> RecordFault:
     """The fault of an UPDATE that differs from its before image in a column outside its mask."""
     return RecordFault(
         Reason.CHANGE_MASK,
-        f"{_list_names(names, wrong)} differs from the before image and its bit in change_mask is not"
+        f"{_list_names(names, wrong)} differs from the before image, but its bit in change_mask is not"
         ' set; check mask_order and header_columns, or set images = "sparse" if images leave out columns',
     )
 

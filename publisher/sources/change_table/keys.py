@@ -44,10 +44,10 @@ def key_of(
 ) -> tuple[str, ...]:
     """The primary key by ``.dfm``, database, masks of DELETE records, or settings, in this order.
 
-    ``shown`` are the columns of those masks, ``known`` those of the database.
+    ``shown`` are the key columns by the masks, ``known`` the key columns by the database.
 
     Raises:
-        FatalError: Two of them differ, or none names a key.
+        FatalError: Two of these keys differ, or there is none.
     """
     named = {
         "the .dfm": layout.key,
@@ -117,7 +117,7 @@ class KeyReader:
         self._target = columns.target
         self._names = names
         self._lanes = lanes
-        self._sorted = sorted(key, key=columns.name)  # as canonical keys are
+        self._sorted = sorted(key, key=columns.name)  # the order in canonical keys
         self._spelled = [columns.name(name) for name in self._sorted]
         known = [columns.target.form.column(name) for name in self._spelled]
         self._kinds = [kind for _, kind in known]

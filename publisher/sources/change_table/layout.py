@@ -1,7 +1,7 @@
 """The columns of a change table and the table that was changed: from ``.dfm``, file or settings.
 
-Any subset of the eight documented header columns may come before the data columns, their names with a
-prefix (manual, change tables).  A ``.dfm`` beside a data file describes it.
+Any subset of the eight documented header columns may precede the data columns; their names begin with a
+prefix (manual, change tables).  A ``.dfm`` beside a data file describes the file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HEADERS = (
 """The documented header columns in their order."""
 
 _SAMPLE_BYTES = 1 << 20
-"""Bytes of a JSON file from which columns are taken."""
+"""Number of bytes of a JSON file that are searched for columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,15 @@ class ChangeTableLayout:
     def header_counts(self) -> list[int]:
         """Possible numbers of header columns that count in masks, the likeliest first.
 
-        All of them, with or without ``partition_name`` (the manual does not say), or without those behind
-        the data columns, where Hive and Spark put the columns by which they partition.
+        These are all header columns, with or without ``partition_name`` (the manual does not say), or only
+        those before the data columns: Hive and Spark move partition columns behind them.
         """
         leading = self.names.index(self.data[0]) if self.data else len(self.headers)
         named = len(self.headers) - ("partition_name" in self.headers)
         return list(dict.fromkeys((len(self.headers), named, leading)))
 
     def columns(self, wanted: Sequence[str] | None = None) -> ExpectedColumns:
-        """The columns to ask the file for: all, or some if the file names its columns."""
+        """The columns to read from the file: ``wanted`` if the file names its columns, else all."""
         names = self.names if wanted is None or self.reading.header == "no" else tuple(wanted)
         return ExpectedColumns(names, optional=frozenset(names), closed=wanted is None)
 
@@ -72,14 +72,15 @@ class ChangeTableLayout:
 def layout_of(
     path: Path, options: ChangeTableOptions, reading: SnapshotOptions
 ) -> ChangeTableLayout:
-    """Finds the layout of one file.  Raises ``FatalError`` if nothing tells it."""
+    """Finds the layout of one file.  Raises ``FatalError`` if its columns or its table are unknown."""
     dfm = read_dfm(path)
     names, reading = _columns(path, dfm, options, reading)
     seq = f"{options.prefix}change_seq"
     if dfm and dfm.content == "data" and seq.casefold() not in map(str.casefold, names):
         raise FatalError(
-            f"{path}: a full load by its .dfm, and without {seq}, so it has no changes; publish the files of"
-            f" the {options.suffix or '__ct'!r} folder, or set prefix if the header columns have another"
+            f"{path}: its .dfm describes a full load without a column {seq}, so it contains no changes;"
+            f" publish the files of the {options.suffix or '__ct'!r} folder, or set prefix if the header"
+            " columns have another one"
         )
     table = options.source_table or (dfm.table if dfm else "") or table_in_path(path, options)
     return build_layout(names, table, options, str(path), dfm.key if dfm else (), reading)
@@ -107,7 +108,7 @@ def build_layout(
             f" columns if the file has no names{hint(names, 'change-table')}"
         )
     inside = [name.casefold() in known for name in names]
-    changes = sum(one != other for one, other in pairwise([True, *inside]))
+    changes = sum(left != right for left, right in pairwise([True, *inside]))
     if changes > 2 and "change_mask" in headers:
         raise FatalError(
             f"{where}: there are header columns between data columns, so bits of the mask cannot be counted;"
@@ -149,14 +150,15 @@ def _columns(
     if kind == "csv" and not _has_header(names, options, described, reading):
         if not described:
             raise FatalError(
-                f"{path} begins with no {options.prefix}change_seq; export with column names or a .dfm,"
-                f" set prefix if it differs, or set columns{hint(names, 'change-table')}"
+                f"{path}: its first record does not name a column {options.prefix}change_seq; export with"
+                " column names or a .dfm, set prefix if it differs, or set columns"
+                f"{hint(names, 'change-table')}"
             )
         return described, replace(reading, header="no")
     if described and set(described) != set(names):
-        odd = min(set(described) ^ set(names))
+        column = min(set(described) ^ set(names))
         raise FatalError(
-            f"{path}: column {odd} is either not in the file or not in its description (.dfm, columns);"
+            f"{path}: column {column} is either not in the file or not in its description (.dfm, columns);"
             " export both again"
         )
     return tuple(described or names), replace(reading, header="yes")
@@ -170,7 +172,7 @@ def _has_header(
 ) -> bool:
     """Returns whether a CSV file begins with column names, by the setting or its first record.
 
-    The first record then holds the name of change_seq, or most of the described names.
+    A first record holds column names if one is that of change_seq, or most of its values are described names.
     """
     if reading.header != "auto":
         return reading.header == "yes"

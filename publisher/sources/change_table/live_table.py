@@ -54,7 +54,7 @@ from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 
 PAIR_WINDOW = 16
-"""Distance in rows of an UPDATE and its before image; rows of one change_seq are neighbours."""
+"""Maximum distance in rows between an UPDATE and its before image; rows of one change_seq are neighbours."""
 _SURVEYED_FRAMES = 4
 
 
@@ -85,13 +85,14 @@ class LiveChangeTable(LiveSource):
     def _open_split(
         self, carry_over: CarryOver | None, catalogue: Catalogue
     ) -> Iterator[TableSplit[SplitPlan]]:
-        """Opens the split, which sees the table as it is now, while the context is open.
+        """Opens the split, which sees the table as it is now while the context is open.
 
-        It has the rows that are newer than the mark of the last run, up to one that waits for its partner,
-        and late rows of the window below the mark.  All present rows of one change_seq are read together.
+        The split contains the rows above the mark of the last run, up to the first row that waits for its
+        partner, and the late rows in the window below the mark.  All present rows of one change_seq are read
+        together.
 
         Raises:
-            FatalError: The table does not fit, or is another one than that of the mark.
+            FatalError: The table is not a change table, or not the table of the mark.
             UnreachableError: The database does not answer.
         """
         marks = read_marks(carry_over.before) if carry_over is not None else {}
@@ -106,9 +107,9 @@ class LiveChangeTable(LiveSource):
                     at_mark = self._rows_at(database, layout, whole, mark.change_seq)
                     current.verify_rows(mark, at_mark, list(layout.headers.values()))
                 extent = self._extent(database, layout, whole, mark, carry_over)
-                newer = extent.mark.others > mark.others
+                has_others = extent.mark.others > mark.others
                 name = table_reader.sorting(database, live)
-                span = Span(name, FORM, extent.after, extent.upto, others=newer)
+                span = Span(name, FORM, extent.after, extent.upto, others=has_others)
                 newest = replace(whole, span=span)
                 plan, masks = self._survey(database, layout, newest, mark.calibrated, catalogue)
                 if carry_over is not None:
@@ -232,13 +233,13 @@ class LiveChangeTable(LiveSource):
         if split.span is not None and split.span.after is not None:
             places.insert(0, replace(split, span=None))
 
-        def first(_: int) -> Iterator[ChangeRows]:
+        def read_first(_: int) -> Iterator[ChangeRows]:
             for place in places:
                 for frame in islice(self._frames(database, layout, place), _SURVEYED_FRAMES):
                     yield rows_of(frame, layout)
 
         plan = survey.survey_table(
-            layout, self.options, first, f"table {self.table}", PAIR_WINDOW, catalogue
+            layout, self.options, read_first, f"table {self.table}", PAIR_WINDOW, catalogue
         )
         if not plan.sure or plan.reading is None:
             return plan, None
@@ -251,9 +252,9 @@ class LiveChangeTable(LiveSource):
         live = self._live(layout)
         kinds = table_reader.relation_of(database, live).types
         binary = [name for name, kind in kinds.items() if isinstance(kind, types.LargeBinary)]
-        served = copy.can_copy(database)
+        is_copied = copy.can_copy(database)
         for frame in table_reader.read(database, live, split, self._hex_text_of):
-            if not (served and binary):
+            if not (is_copied and binary):
                 yield frame
                 continue
             arrays = [

@@ -1,8 +1,8 @@
 """``change_mask``: its bits mark the columns of a change record.
 
-Bit N stands for the column with ordinal N in the change table, counted from 0, header columns
-included.  Bytes of zeros may be left out: trailing ones if byte 0 comes first,
-leading ones if the most significant byte does.
+Bit N stands for the column with ordinal N in the change table, counted from 0, header columns included.
+Bytes of zeros may be left out: trailing ones if byte 0 comes first, leading ones if the most significant
+byte comes first.
 
 According to the manual byte 0 comes first, but hex text of real exports has the most significant byte
 first.  It is not documented whether ``partition_name`` counts.  So byte order and number of header columns
@@ -51,7 +51,7 @@ def bits_of(mask: str, order: Order) -> int:
     comes first.
 
     Raises:
-        MaskProblem: The text is no such mask.
+        MaskProblem: The text is not a mask in this order.
     """
     match = _HEX(mask.strip())
     if match is None:
@@ -100,7 +100,7 @@ class MaskReading(NamedTuple):
             raise MaskProblem(
                 f"change_mask {mask[:60]!r} sets bit {bits.bit_length() - 1}, but there are"
                 f" {self.headers} header and {width} data columns; export with the columns that the"
-                " table had then"
+                " table had at that time"
             )
         return bits >> self.headers
 
@@ -111,7 +111,7 @@ class MaskReading(NamedTuple):
 
 @dataclass(slots=True)
 class MaskEvidence:
-    """The masks of a table and what is known of the columns that they should name."""
+    """The masks of a table, and known facts about the columns that they should mark."""
 
     masks: Counter[tuple[int, str]] = field(default_factory=Counter)
     """Counts of operation and mask in hex."""
@@ -149,19 +149,21 @@ def infer_reading(
     """
     if not evidence.masks or len(candidates) == 1:
         return candidates[0]
-    left = _readings_in_range(evidence, candidates, width) or _choose_by_support(
+    remaining = _readings_in_range(evidence, candidates, width) or _choose_by_support(
         evidence, candidates, width
     )
-    if not left:
-        left = _choose_by_support(evidence, [*_wider_readings(candidates)], width)
-        if len(left) != 1:
+    if not remaining:
+        remaining = _choose_by_support(evidence, [*_wider_readings(candidates)], width)
+        if len(remaining) != 1:
             raise FatalError(
                 f"{where}: the masks set bits of header columns or beyond the last of {width} data"
                 " columns, whichever way they are read; set mask_order and header_columns, or export all"
                 " columns of the change table"
             )
-    left = _choose_by_support(evidence, left, width) or left
-    return left[0] if len(left) == 1 or are_equivalent(evidence, left, width) else None
+    remaining = _choose_by_support(evidence, remaining, width) or remaining
+    return (
+        remaining[0] if len(remaining) == 1 or are_equivalent(evidence, remaining, width) else None
+    )
 
 
 def ambiguity_error(readings: list[MaskReading], where: str) -> FatalError:
@@ -180,8 +182,8 @@ def remaining_readings(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
     """The candidates that no mask contradicts."""
-    left = _readings_in_range(evidence, candidates, width) or candidates
-    return _choose_by_support(evidence, left, width) or _readings_in_range(
+    in_range = _readings_in_range(evidence, candidates, width) or candidates
+    return _choose_by_support(evidence, in_range, width) or _readings_in_range(
         evidence, candidates, width
     )
 
@@ -200,7 +202,7 @@ def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: i
 def _readings_in_range(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """The readings with the fewest masks out of range, if those are few."""
+    """The readings with the fewest masks out of range; none if these are more than may be damaged."""
     misfits = {
         reading: sum(
             count
@@ -218,7 +220,7 @@ def _readings_in_range(
 def _choose_by_support(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """The readings that most inserts, deletes and before images support; none without any support."""
+    """The readings with the most support from INSERTs, DELETEs and before images; none without support."""
     votes: Counter[MaskReading] = Counter()
     for reading in candidates:
         whole_rows = (1 << width) - 1, (1 << reading.maskable(width)) - 1
@@ -231,8 +233,8 @@ def _choose_by_support(
         for (mask, differing), count in evidence.differences.items():
             if _try_columns(mask, reading, width) == differing:
                 votes[reading] += count
-    most = max(votes.values(), default=0)
-    return [reading for reading in candidates if most and votes[reading] == most]
+    most_votes = max(votes.values(), default=0)
+    return [reading for reading in candidates if most_votes and votes[reading] == most_votes]
 
 
 def _wider_readings(candidates: list[MaskReading]) -> Iterator[MaskReading]:

@@ -43,7 +43,7 @@ class MessageLines:
 
     lines: TextRange
     reading: MaskReading | None
-    """The reading of masks in the whole input; ``None`` if it has none."""
+    """The reading of masks in the whole input; ``None`` if the input has no masks."""
 
 
 def make_splits(
@@ -68,7 +68,10 @@ def with_mask_reading(
     snapshot: SnapshotOptions,
     where: str,
 ) -> list[Split[MessageLines]]:
-    """Adds the order of the masks, from the first messages.  Raises ``FatalError`` if it is open."""
+    """Adds the reading of masks, inferred from the first messages.
+
+    Raises ``FatalError`` if the masks leave several readings, or none.
+    """
     messages_read = (
         item
         for split in splits
@@ -87,12 +90,12 @@ def read(
     options: ChangeTableOptions,
     snapshot: SnapshotOptions,
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of ``RECORD_SCHEMA``, the tally last."""
+    """Yields batches of ``RECORD_SCHEMA``, the tally last."""
     reader = _MessageReader(place, ctx, options, split.payload.reading, split.path)
-    framed = 0
+    record_count = 0
     items = _read_lines(split, split.payload.lines, snapshot)
     while portion := list(islice(items, BATCH_SIZE)):
-        framed += len(portion)
+        record_count += len(portion)
         pieces = tuple(
             Broken(number, item, raw) for number, item, raw in portion if isinstance(item, str)
         )
@@ -101,7 +104,7 @@ def read(
         yield from reader.records(
             [item for _, item, _ in portion if isinstance(item, ChangeMessage)]
         )
-    yield tally(place, framed)
+    yield tally(place, record_count)
 
 
 def raw(split: Split[MessageLines], row: int, snapshot: SnapshotOptions) -> str | None:
@@ -158,16 +161,16 @@ class _MessageReader:
         if nameless:
             portion = [message for message in portion if message.table]
             yield self._reject(nameless, _NAMELESS)
-        for shape, same in messages.group_by_shape(portion, self._table):
-            yield from self._of_shape(shape, same)
+        for shape, group in messages.group_by_shape(portion, self._table):
+            yield from self._build(shape, group)
 
-    def _of_shape(self, shape: MessageShape, same: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
+    def _build(self, shape: MessageShape, group: list[ChangeMessage]) -> Iterator[pa.RecordBatch]:
         layout = messages.layout_of(shape, self._path)
         builder = self._builders.get(shape)
         if builder is None:
             fault = self._fault(shape)
             if fault is not None:
-                yield self._reject(same, fault)
+                yield self._reject(group, fault)
                 return
             columns = DataColumns(layout, self._names, self._options, self._path)
             known = columns.target.known
@@ -183,7 +186,7 @@ class _MessageReader:
                 Ranking(),
             )
             self._builders[shape] = builder
-        yield from builder.records(messages.pairs_of(same, layout))
+        yield from builder.records(messages.pairs_of(group, layout))
 
     def _fault(self, shape: MessageShape) -> RecordFault | None:
         """The fault of all messages of a shape, if they name no known table or lack its key."""
@@ -209,7 +212,8 @@ class _MessageReader:
 
 
 _NAMELESS = RecordFault(
-    Reason.TABLE_NAME, "no table in the headers of the message; set source_table, or export it"
+    Reason.TABLE_NAME,
+    "the headers of the message name no table; set source_table, or export the name",
 )
 _KEYLESS = "the message lacks {}, which is in the key of its table; export all columns of the table"
 

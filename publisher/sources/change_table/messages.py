@@ -64,7 +64,7 @@ class ChangeMessage:
 
 
 class MessageShape(NamedTuple):
-    """The properties that messages read together share."""
+    """The properties shared by messages that are read together."""
 
     table: str
     columns: tuple[str, ...]
@@ -72,7 +72,7 @@ class MessageShape(NamedTuple):
 
 
 def parse_message(number: int, line: bytes) -> ChangeMessage:
-    """Parses the message on a line.  Raises ``LineProblem`` if it is none."""
+    """Parses the message on a line.  Raises ``LineProblem`` if the line is not a message."""
     envelope = _dictionary(parse_object(line))
     message = envelope.get("message", envelope)
     if isinstance(message, dict) and isinstance(message.get("message"), dict):
@@ -123,7 +123,7 @@ def _fault(operation: str, code: int) -> RecordFault | None:
 
 
 def _dictionary(pairs: object) -> dict[str, Any]:
-    """Turns nested objects into dictionaries; numbers stay the text in which they were written."""
+    """Turns nested objects into dictionaries; numbers stay text, as written."""
     assert isinstance(pairs, tuple)
     if len({key for key, _ in pairs}) < len(pairs):
         raise LineProblem("a key appears twice in an object; keep one of them")
@@ -181,9 +181,9 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
     names = [*layout.names, RAW]
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     befores = [m.before or {} for m in messages]
-    old = [pa.nulls(len(messages), pa.string()) for _ in _HEADERS]
-    old += [pa.array([b.get(name) for b in befores], pa.string()) for name in layout.data]
-    before = pa.RecordBatch.from_arrays([*old, arrays[-1]], names=names)
+    before_arrays = [pa.nulls(len(messages), pa.string()) for _ in _HEADERS]
+    before_arrays += [pa.array([b.get(name) for b in befores], pa.string()) for name in layout.data]
+    before = pa.RecordBatch.from_arrays([*before_arrays, arrays[-1]], names=names)
     high, low, placed = seq.parse_column(arrays[0])
     rows = ChangeRows(
         batch,
@@ -199,12 +199,12 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
     rows.reject(
         ~placed,
         RecordFault(
-            Reason.CHANGE_SEQ, f"changeSequence is not a change_seq: {seq.WHAT}; export it"
+            Reason.CHANGE_SEQ, f"changeSequence is not a change_seq: {seq.EXPECTED_FORM}; export it"
         ),
     )
-    inside = np.array([m.before is not None for m in messages], bool)
-    none = np.zeros(len(messages), np.int64)
-    return PairedRows(rows, before, inside, none, none, apart=False)
+    has_before = np.array([m.before is not None for m in messages], bool)
+    zeros = np.zeros(len(messages), np.int64)
+    return PairedRows(rows, before, has_before, zeros, zeros, before_is_record=False)
 
 
 def infer_message_reading(
@@ -220,14 +220,14 @@ def infer_message_reading(
         if message.operation == UNKNOWN:
             continue
         columns = shape_of(message).columns
-        known = evidence.setdefault(len(columns), MaskEvidence())
+        masks_of_width = evidence.setdefault(len(columns), MaskEvidence())
         # the bits of a columnMask are as good evidence as those of an INSERT
         for operation, mask in (
             (message.operation, message.change_mask),
             (ChangeOperation.INSERT, message.column_mask),
         ):
             if mask and mask.strip("0xX"):
-                known.add([((int(operation), mask.strip()), 1)])
+                masks_of_width.add([((int(operation), mask.strip()), 1)])
         if message.before is not None and message.change_mask:
             bits = sum(
                 1 << place
@@ -235,7 +235,7 @@ def infer_message_reading(
                 if message.data.get(name) != message.before.get(name)
             )
             if bits:
-                known.differences[message.change_mask.strip(), bits] += 1
+                masks_of_width.differences[message.change_mask.strip(), bits] += 1
     return _common_reading(evidence, options, where)
 
 
@@ -247,19 +247,21 @@ def _common_reading(
     if not known:
         return None
     readings = (reading._replace(headers=0) for reading in candidate_readings(options, [0]))
-    left = candidates = list(dict.fromkeys(readings))
+    remaining = candidates = list(dict.fromkeys(readings))
     if len(candidates) == 1:
         return candidates[0]
     for width, masks in known.items():
         allowed = remaining_readings(masks, candidates, width)
-        left = [reading for reading in left if reading in allowed]
-    if not left:
+        remaining = [reading for reading in remaining if reading in allowed]
+    if not remaining:
         raise FatalError(
             f"{where}: masks set bits beyond the last column in both orders; fix the masks"
         )
-    if len(left) > 1 and not all(are_equivalent(m, left, width) for width, m in known.items()):
-        raise ambiguity_error(left, where)
-    return left[0]
+    if len(remaining) > 1 and not all(
+        are_equivalent(m, remaining, width) for width, m in known.items()
+    ):
+        raise ambiguity_error(remaining, where)
+    return remaining[0]
 
 
 def group_by_shape(

@@ -1,8 +1,8 @@
-"""The check that a live change table is the one in which a mark was left.
+"""Checks that a live change table is the table in which a mark was left.
 
-In another table, rows at or below the mark would be skipped in silence.  The identity of database and
-table decides if it can (``database.identity``); if it proves nothing, because a restored dump has another
-one as well, the rows at the mark must still be there with their content.
+In another table, rows at or below the mark would be skipped silently.  Where possible, the identity of
+database and table decides (``database.identity``).  If it proves nothing, or the user runs ``--by-rows``
+because of a restored dump, the table must still contain the rows at the mark, unchanged.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from publisher.sources.change_table.carry_over import FORM, Mark, MarkOrigin, Ro
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 
 MAX_ROWS = 8
-"""Number of rows that a mark remembers."""
-_GO_ON = (
-    " or, where it is a copy with the rows that were read (a restored dump), run xds-publisher publish"
-    " --by-rows once, which continues after them;"
+"""Maximum number of rows that a mark remembers."""
+_CONTINUE = (
+    " or, if it is a copy that contains the rows that were read (a restored dump), run xds-publisher publish"
+    " --by-rows once, which continues after these rows;"
 )
 
 
@@ -36,12 +36,12 @@ class CurrentTable:
     identity: str | None
 
     def verify(self, mark: Mark, *, by_rows: bool = False) -> Verdict:
-        """Compares identities; a mark that skips nothing fits every table.
+        """Compares the identities of the two tables; a mark that skips no rows fits every table.
 
-        With ``by_rows`` a difference proves nothing.
+        With ``by_rows``, different identities prove nothing.
 
         Raises:
-            FatalError: The table is certainly another one.
+            FatalError: The table is certainly not the table of the mark.
         """
         if mark.change_seq is None and not mark.others:
             return Verdict.SAME
@@ -50,14 +50,14 @@ class CurrentTable:
             return Verdict.UNKNOWN
         if verdict is Verdict.OTHER:
             why = difference(mark.origin.identity, self.identity)
-            raise self._refusal(mark, why, _GO_ON)
+            raise self._refusal(mark, why, _CONTINUE)
         return verdict
 
     def verify_rows(self, mark: Mark, rows: Iterable[pa.RecordBatch], headers: list[str]) -> None:
-        """Looks for the rows that the mark remembers among ``rows``, those at its change_seq now.
+        """Looks for the rows that the mark remembers among ``rows``, the present rows at its change_seq.
 
         Raises:
-            FatalError: One of them is missing.
+            FatalError: A remembered row is missing, or the mark remembers none.
         """
         present = {row for batch in rows for row in digest_rows(batch, headers)}
         whole, heads = {row.whole for row in present}, {row.headers for row in present}
@@ -66,29 +66,29 @@ class CurrentTable:
             if row.whole not in whole and (same_columns or row.headers not in heads):
                 raise self._refusal(mark, "it lacks a row that was read with that change_seq")
         if not mark.origin.rows:
-            raise self._refusal(mark, "nothing shows that it is the same one")
+            raise self._refusal(mark, "no remembered row shows that it is the same table")
 
     def origin(self, mark: Mark, before: Mark, rows: Iterable[RowDigests]) -> MarkOrigin:
-        """The origin to store in ``mark``, with its rows, or those of the mark before if they are gone."""
+        """The origin to store in ``mark``, with the rows at it, or those of ``before`` if they are gone."""
         digests = tuple(sorted(set(rows))[:MAX_ROWS])
         if not digests and mark.change_seq == before.change_seq:
             digests = before.origin.rows
         return MarkOrigin(self.identity or before.origin.identity, self.database, digests)
 
-    def _refusal(self, mark: Mark, why: str, go_on: str = "") -> FatalError:
+    def _refusal(self, mark: Mark, why: str, remedy: str = "") -> FatalError:
         source = f"source {self.source}: " if self.source else ""
         read = f" of {mark.origin.database}" if mark.origin.database else ""
         upto = f" up to change_seq {mark.change_seq}" if mark.change_seq is not None else ""
         return FatalError(
             f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
             f" read{upto}: {why}. Nothing was read, because rows up to there would be skipped: restore the"
-            f" url and the table of the source;{go_on} or give the source another name, which publishes"
-            " all rows of this table, those that were published before once more"
+            f" url and the table of the source;{remedy} or give the source another name, which publishes"
+            " all rows of this table, including those that were published before"
         )
 
 
 def digest_rows(batch: pa.RecordBatch, headers: list[str]) -> list[RowDigests]:
-    """Digests rows: their column names, their header columns, all columns."""
+    """Digests each row: its column names, its header columns, all its columns."""
     columns = digest_of(sorted(batch.schema.names))
     return [
         RowDigests(

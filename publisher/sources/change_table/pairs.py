@@ -1,7 +1,7 @@
-"""Pairs of an UPDATE and its before image over all splits, by the header columns alone.
+"""Finds pairs of an UPDATE and its before image across all splits, from the header columns alone.
 
-Most pairs meet in the task that reads them.  This pass finds the others, and records that appear more
-often than their partner: copies of an UPDATE or before image, of which one is enough.
+Most pairs are joined by the task that reads both records.  This pass finds the other pairs, and copies:
+identical UPDATEs or before images that outnumber their partners.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FullRows = Callable[[int], Iterable[ChangeRows]]
 
 @dataclass(slots=True)
 class _Unpaired:
-    """Rows without partner so far: sequence, split, row, and place in the whole input."""
+    """Rows without a partner so far: change_seq, split, row number, and place in the whole input."""
 
     high: Integers
     low: Integers
@@ -38,8 +38,8 @@ class _Unpaired:
 
     @classmethod
     def empty(cls) -> _Unpaired:
-        nothing = np.zeros(0, np.int64)
-        return cls(nothing, nothing, nothing, nothing, nothing, nothing.astype(bool))
+        none = np.zeros(0, np.int64)
+        return cls(none, none, none, none, none, none.astype(bool))
 
     def __add__(self, other: _Unpaired) -> _Unpaired:
         return _Unpaired(
@@ -69,13 +69,13 @@ class PairFinder:
     """Finds the pairs that no task can join alone, and the maximum distance of the other pairs."""
 
     def __init__(self, options: ChangeTableOptions, *, expects_before: bool = False) -> None:
-        """``expects_before``: UPDATEs have before images, even if the input shows none."""
+        """``expects_before``: UPDATEs have before images, even if this input contains none."""
         self._expects_before = expects_before
-        self._most = options.join_rows
-        self._limit = options.join_strays
+        self._join_rows = options.join_rows
+        self._max_strays = options.join_strays
         self._open = _Unpaired.empty()
         self._place = 0
-        self._aside: list[_Unpaired] = []
+        self._expired: list[_Unpaired] = []
         self._lone = self._members = _Unpaired.empty()
         self.window = 0
         self.any_before = self.any_update = False
@@ -86,11 +86,11 @@ class PairFinder:
         self.strays: list[tuple[int, int, int, int]] = []
         """Split and row of the UPDATE, split and row of its before image."""
         self.copies: list[tuple[int, int]] = []
-        """Split and row."""
+        """Split and row of each copy."""
 
     def add(self, split: int, rows: ChangeRows) -> None:
         """Adds the next rows of the input."""
-        which = np.flatnonzero(
+        paired = np.flatnonzero(
             rows.placed
             & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
         )
@@ -99,34 +99,34 @@ class PairFinder:
             self.least = min(self.least, int(numbers.min()))
             self.greatest = max(self.greatest, int(numbers.max()))
             self._note_youngest(split, rows.high[rows.placed], numbers)
-        before = rows.operations[which] == ChangeOperation.BEFORE_IMAGE
+        before = rows.operations[paired] == ChangeOperation.BEFORE_IMAGE
         self.any_before = self.any_before or bool(before.any())
         self.any_update = self.any_update or not before.all()
         new = _Unpaired(
-            rows.high[which],
-            rows.low[which],
-            np.full(len(which), split),
-            rows.numbers[which],
-            self._place + which,
+            rows.high[paired],
+            rows.low[paired],
+            np.full(len(paired), split),
+            rows.numbers[paired],
+            self._place + paired,
             before,
         )
         self._place += len(rows)
         self._open = self._match(self._open + new)
-        old = ~self._open.before & (self._open.place < self._place - self._most)
-        if old.any():
-            self._set_aside(self._open.take(old))
-            self._open = self._open.take(~old)
+        expired = ~self._open.before & (self._open.place < self._place - self._join_rows)
+        if expired.any():
+            self._expire(self._open.take(expired))
+            self._open = self._open.take(~expired)
         self._check_limit()
 
-    def _set_aside(self, updates: _Unpaired) -> None:
+    def _expire(self, updates: _Unpaired) -> None:
         """Remembers UPDATEs that no longer wait for their before image, up to the limit."""
-        if sum(map(len, self._aside)) + len(updates) <= self._limit:
-            self._aside.append(updates)
+        if sum(map(len, self._expired)) + len(updates) <= self._max_strays:
+            self._expired.append(updates)
 
-    def settle(self, splits: int, headers_of: HeaderRows, all_of: FullRows) -> None:
-        """Pairs the rows without partner in a second pass, if the table has before images."""
+    def pair_remaining(self, splits: int, headers_of: HeaderRows, all_of: FullRows) -> None:
+        """Pairs the rows without a partner in a second pass, if the table has before images."""
         if self.any_before or self._expects_before:
-            self._lone = sum(self._aside, start=self._open)
+            self._lone = sum(self._expired, start=self._open)
         if not len(self._lone):
             return
         for split in range(splits):
@@ -135,7 +135,7 @@ class PairFinder:
         self._pair_all(all_of)
 
     def _collect(self, split: int, rows: ChangeRows) -> None:
-        """Collects all rows of the sequences in which a row lacks its partner."""
+        """Collects all rows of each change_seq in which a row lacks its partner."""
         which = np.flatnonzero(
             rows.placed
             & np.isin(rows.operations, (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE))
@@ -149,7 +149,7 @@ class PairFinder:
         )
 
     def _pair_all(self, all_of: FullRows) -> None:
-        """Pairs the collected rows after taking out copies."""
+        """Pairs the collected rows after removing copies."""
         members = self._members
         places = set(zip(members.split.tolist(), members.row.tolist(), strict=True))
         self.strays = [stray for stray in self.strays if stray[:2] not in places]
@@ -161,12 +161,12 @@ class PairFinder:
         self._check_limit()
 
     def least_lone(self, after: str | None) -> str | None:
-        """The least change_seq after ``after`` of a row that found no partner."""
+        """The least change_seq after ``after`` of a row without a partner."""
         if not len(self._lone):
             return None
         keys = zip(self._open.high.tolist(), self._open.low.tolist(), strict=True)
-        behind = (-1, 0) if after is None else parts_of(after)
-        least = min((key for key in keys if key > behind), default=None)
+        bound = (-1, 0) if after is None else parts_of(after)
+        least = min((key for key in keys if key > bound), default=None)
         return None if least is None else text_of(*least)
 
     def _note_youngest(self, split: int, high: Integers, low: Integers) -> None:
@@ -178,20 +178,20 @@ class PairFinder:
         """Indices of the members that are copies."""
         groups: dict[tuple[int, int], list[int]] = {}
         keys = zip(members.high.tolist(), members.low.tolist(), strict=True)
-        for at, key in enumerate(keys):
-            groups.setdefault(key, []).append(at)
+        for index, key in enumerate(keys):
+            groups.setdefault(key, []).append(index)
         uneven = [
             group
             for group in groups.values()
             if 0 < members.before[group].sum() < len(group)
             and 2 * members.before[group].sum() != len(group)
         ]
-        contents = _contents(members, [at for group in uneven for at in group], all_of)
+        contents = _contents(members, [index for group in uneven for index in group], all_of)
         return {
             group[place]
             for group in uneven
             for place in find_surplus(
-                members.before[group].tolist(), [contents[at] for at in group]
+                members.before[group].tolist(), [contents[index] for index in group]
             )
         }
 
@@ -201,7 +201,7 @@ class PairFinder:
         updates = np.flatnonzero((partners >= 0) & ~rows.before)
         befores = partners[updates]
         distance = np.abs(rows.row[updates] - rows.row[befores])
-        near = (rows.split[updates] == rows.split[befores]) & (distance <= self._most)
+        near = (rows.split[updates] == rows.split[befores]) & (distance <= self._join_rows)
         if near.any():
             self.window = max(self.window, int(distance[near].max()))
         u, b = updates[~near], befores[~near]
@@ -210,9 +210,9 @@ class PairFinder:
         return rows.take(partners < 0)
 
     def _check_limit(self) -> None:
-        if len(self.strays) + int(self._open.before.sum()) > self._limit:
+        if len(self.strays) + int(self._open.before.sum()) > self._max_strays:
             raise FatalError(
-                f"more than {self._limit:,} before images lie far from their UPDATE; sort the input by"
+                f"more than {self._max_strays:,} before images lie far from their UPDATE; sort the input by"
                 " change_seq, or raise join_strays (32 bytes of memory each) or join_rows"
             )
 
@@ -220,8 +220,8 @@ class PairFinder:
 def _contents(members: _Unpaired, which: list[int], all_of: FullRows) -> dict[int, str]:
     """The contents of some members, by their index."""
     by_split: dict[int, dict[int, int]] = {}
-    for at in which:
-        by_split.setdefault(int(members.split[at]), {})[int(members.row[at])] = at
+    for index in which:
+        by_split.setdefault(int(members.split[index]), {})[int(members.row[index])] = index
     contents: dict[int, str] = {}
     for split, wanted in by_split.items():
         for rows in all_of(split):

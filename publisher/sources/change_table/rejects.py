@@ -1,6 +1,6 @@
-"""Records of a change table that give no change: rejected, copies of others, held.
+"""Outcomes of records of a change table that do not become changes: rejected, ignored as copies, held.
 
-A rejected pair gives two rejects, each with its own text.
+A rejected pair causes two rejects, each with the text of its record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from publisher.sources.columns.record_batches import Place, as_json, nameless
 
 
 class RejectBuilder:
-    """Builds the outcomes of records of one split that give no change."""
+    """Builds the outcomes of records of one split that do not become changes."""
 
     def __init__(self, place: Place, target: TargetTable, ranking: Ranking) -> None:
         self._place = place
@@ -31,8 +31,8 @@ class RejectBuilder:
         """Rejects the operations with a fault, then their before images."""
         rows = pairs.after
         yield self.reject_rows(rows)
-        which = [row for row in sorted(rows.faults) if pairs.has_before[row] and pairs.apart]
-        if not which:
+        which = [row for row in sorted(rows.faults) if pairs.has_before[row]]
+        if not which or not pairs.before_is_record:
             return
         at = np.array(which, np.int64)
         images = pairs.before.take(pa.array(at))
@@ -44,7 +44,7 @@ class RejectBuilder:
         yield self.reject_rows(before, self._place.split + pairs.splits[at])
 
     def reject_rows(self, rows: ChangeRows, splits: Integers | None = None) -> pa.RecordBatch:
-        """Rejects the rows with a fault; ``splits`` has their splits if they are of others."""
+        """Rejects the rows with a fault; ``splits`` has the split of each row, by default the reader's."""
         which = np.array(sorted(rows.faults), np.int64)
         faults = [rows.faults[row] for row in which.tolist()]
         return self._outcomes(
@@ -58,9 +58,9 @@ class RejectBuilder:
         )
 
     def ignore_copies(self, rows: ChangeRows) -> pa.RecordBatch:
-        """Ignores rows that repeat others with the same content."""
-        every, reason = np.arange(len(rows)), str(Reason.DUPLICATE)
-        return self._outcomes(rows, every, outcome=Outcome.IGNORED.value, reason=reason)
+        """Ignores rows that repeat another row with the same content."""
+        indices, reason = np.arange(len(rows)), str(Reason.DUPLICATE)
+        return self._outcomes(rows, indices, outcome=Outcome.IGNORED.value, reason=reason)
 
     def hold(self, rows: ChangeRows, cut: str) -> pa.RecordBatch:
         """Holds rows until the row of change_seq ``cut`` finds its partner."""
@@ -69,8 +69,8 @@ class RejectBuilder:
             np.arange(len(rows)),
             outcome=Outcome.HELD.value,
             reason=str(Reason.OPEN_PAIR),
-            detail=f"the UPDATE or before image of change_seq {cut} is missing so far; this record waits"
-            " with it, so that the order of changes stays",
+            detail=f"the UPDATE or before image of change_seq {cut} is missing so far; this record waits as"
+            " well, to keep the order of changes",
         )
 
     def _outcomes(

@@ -1,4 +1,4 @@
-"""Rows of a change table as text, with their operation, sequence, and the fault of each rejected row."""
+"""Rows of a change table as text, with their operation, change_seq, and the fault of each rejected row."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RAW = "\0raw"
 """Column with the record as it was read, if the other columns were made from it."""
 
 TextForm = Callable[[str, pa.Array], tuple[pa.Array, Flags]]
-"""Turns a data column, by its name, into text; marks the values that have one."""
+"""Converts a data column, given by its name, to text; marks the valid values."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class ChangeRows:
     high: Integers
     low: Integers
     placed: Flags
-    """Marks the rows that have a change_seq."""
+    """Marks the rows that have a valid change_seq."""
     faults: dict[int, RecordFault] = field(default_factory=dict)
     """Faults of rejected rows, by their index."""
 
@@ -62,7 +62,7 @@ class ChangeRows:
         return int(self.batch.num_rows)
 
     def take(self, which: Integers) -> ChangeRows:
-        """Some of the rows, in this order, without their faults."""
+        """Some of the rows, in the order of ``which``, without their faults."""
         return ChangeRows(
             self.batch.take(pa.array(which)),
             self.numbers[which],
@@ -73,7 +73,7 @@ class ChangeRows:
         )
 
     def without(self, which: Flags) -> ChangeRows:
-        """The other rows, with their faults."""
+        """The rows that ``which`` does not mark, with their faults."""
         others = np.flatnonzero(~which)
         rows = self.take(others)
         rows.faults |= {
@@ -106,7 +106,7 @@ def concat_rows(first: ChangeRows, second: ChangeRows) -> ChangeRows:
 
 
 def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = None) -> ChangeRows:
-    """The rows of a frame; ``form`` turns data columns into text, by default as they were read.
+    """The rows of a frame; ``form`` converts data columns to text, by default their text is as read.
 
     Columns of the layout that the frame lacks are left out.
     """
@@ -116,21 +116,21 @@ def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = Non
     for name in names:
         array = frame.batch.column(name)
         if name not in headers and form is not None:
-            text, right = form(name, array)
+            text, readable = form(name, array)
         else:
-            text, right = header_text(array) if name in headers else texts(array)
+            text, readable = header_text(array) if name in headers else texts(array)
         arrays.append(text)
-        if not right.all():
-            unreadable.append((name, right))
+        if not readable.all():
+            unreadable.append((name, readable))
     batch = pa.RecordBatch.from_arrays(arrays, names=names)
     high, low, placed = change_seq.parse_column(batch.column(layout.headers["change_seq"]))
     rows = ChangeRows(batch, frame.rows, operations_of(batch, layout.headers), high, low, placed)
-    for name, right in unreadable:
+    for name, readable in unreadable:
         rows.reject(
-            ~right,
+            ~readable,
             RecordFault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text"),
         )
-    _reject_odd_headers(rows, layout)
+    _reject_invalid_headers(rows, layout)
     return rows
 
 
@@ -144,9 +144,9 @@ def header_text(array: pa.Array) -> tuple[pa.Array, Flags]:
 
 
 def header_times(rows: ChangeRows, layout: ChangeTableLayout, zone: str) -> Integers | None:
-    """Header timestamps of rows, -1 if unknown; rejects rows with another text; ``None`` without column.
+    """Header timestamps of rows, -1 if unknown; ``None`` without a timestamp column.
 
-    The first day of 1970 stands for unknown (manual, timestamp).
+    Rejects rows whose text is not a time.  The first day of 1970 means unknown (manual, timestamp).
     """
     name = layout.headers.get("timestamp")
     if name is None:
@@ -191,7 +191,7 @@ def _codes(column: pa.Array, known: Mapping[str, int]) -> Integers:
     return by_row
 
 
-def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
+def _reject_invalid_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
     seq = layout.headers["change_seq"]
     kinds = [
         layout.headers[name] for name in ("change_oper", "operation") if name in layout.headers
@@ -204,15 +204,16 @@ def _reject_odd_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None:
         ~rows.placed,
         lambda row: RecordFault(
             Reason.CHANGE_SEQ,
-            f"{_short(rows.value(seq, row))} is not a change_seq: {change_seq.WHAT}; export it as text",
+            f"{_short(rows.value(seq, row))} is not a change_seq: {change_seq.EXPECTED_FORM};"
+            " export it as text",
         ),
     )
     rows.reject(
         rows.operations == UNKNOWN,
         lambda row: RecordFault(
             Reason.CHANGE_OPERATION,
-            f"{operation_of(row)}: not known, or the two disagree; known are I INSERT, U UPDATE,"
-            " D DELETE, B BEFOREIMAGE; filter other records out",
+            f"{operation_of(row)}: not a known operation, or the two columns disagree; known are I INSERT,"
+            " U UPDATE, D DELETE, B BEFOREIMAGE; filter other records out",
         ),
     )
     rows.reject(

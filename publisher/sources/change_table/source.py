@@ -1,8 +1,8 @@
 """Change tables in files: CSV (with or without ``.dfm``), JSON lines, Parquet.
 
-Files are split anywhere between records.  If an UPDATE and its before image fall into different splits,
-one pass over the header columns finds them, in a task of its own (``survey``): the task of the UPDATE
-fetches the before image, the other task leaves it out.
+Files are split anywhere between records.  If an UPDATE and its before image are in different splits, one pass
+over the header columns finds the pair, in a task of its own (``survey``): the task of the UPDATE fetches the
+before image, and the other task leaves it out.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class ChangeTable(Source):
         files = self.files(paths)
         if self.options.layout == "messages":
             return [*message_splits.make_splits(files, self.snapshot, wanted)]
-        return self._cut(files, wanted)[0]
+        return self._split_files(files, wanted)[0]
 
     def pending(self, context: PendingContext) -> SourceInput:
         """As ``Source.pending``: new files, or held rows that have waited long enough."""
@@ -103,8 +103,9 @@ class ChangeTable(Source):
         return replace(new, reads=new.reads or is_over)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: plans each split by a survey of all of them, after the rows that
-        the last run has held; holds rows that wait now."""
+        """As ``SourceBase.prepare``: surveys all splits, those with held rows first, and plans each.
+
+        Holds the rows that must wait for a partner."""
         files = self.files(context.paths) if context.paths else []
         if self.options.layout == "messages":
             lines = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
@@ -115,8 +116,8 @@ class ChangeTable(Source):
         if carry_over is not None:
             held = HeldRows(self.options, carry_over.before, carry_over.clock)
             files = [*held.files, *files]
-        cut, layouts = self._cut(files, context.wanted)
-        splits = context.limit(cut)
+        parts, layouts = self._split_files(files, context.wanted)
+        splits = context.limit(parts)
         work = _SurveyInput(splits, layouts, held)
         ((plans, held),) = context.tasks.survey(self._survey, [work])
         if carry_over is not None and held is not None:
@@ -127,10 +128,10 @@ class ChangeTable(Source):
         )
         return PreparedSource(self, tuple(planned))
 
-    def _cut(
+    def _split_files(
         self, paths: Sequence[Path], wanted: int
     ) -> tuple[list[Split[FileRange]], list[ChangeTableLayout]]:
-        """Cuts files into splits; returns the layout of each, too."""
+        """Divides files into splits; returns the splits, and the layout of each."""
         size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
         for path in paths:
@@ -142,15 +143,14 @@ class ChangeTable(Source):
         return splits, layouts
 
     def _survey(self, parts: _SurveyInput, catalogue: Catalogue) -> _SurveyResult:
-        """Returns the plans of all splits, and what was decided about held rows."""
+        """Returns the plans of all splits, and the decision about held rows."""
         splits, layouts, held = parts
 
         def headers_of(number: int) -> Iterator[ChangeRows]:
             layout = layouts[number]
             match splits[number].payload:
-                case (
-                    TextRange("jsonl") | RowGroups()
-                ):  # any column may break a row, as when it is read
+                case TextRange("jsonl") | RowGroups():
+                    # the whole row must be read: any column may make it unreadable
                     yield from all_of(number)
                     return
             names = [layout.headers[n] for n in _HEADERS_SURVEYED if n in layout.headers]
@@ -170,7 +170,7 @@ class ChangeTable(Source):
     def read(
         self, split: Split[ChangeTablePart], number: int, ctx: Context
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of ``RECORD_SCHEMA``, the tally last."""
+        """Yields batches of ``RECORD_SCHEMA``, the tally last."""
         place = Place(ctx.source, number, split.path, ctx.lanes)
         match split.payload:
             case MessageLines() as part:
@@ -212,11 +212,11 @@ class ChangeTable(Source):
     def _frames_from(
         self, split: Split[FileRange], row: int, layout: ChangeTableLayout
     ) -> Iterator[Frame]:
-        rest = file_splits.narrow(split, row, layout.reading)
-        return file_splits.frames(rest, layout.reading, layout.columns())
+        remaining = file_splits.narrow(split, row, layout.reading)
+        return file_splits.frames(remaining, layout.reading, layout.columns())
 
     def _fetch_strays(self, plan: SplitPlan, reader: ChangeTableReader) -> Strays | None:
-        """Fetches the before images from other splits that the plan names."""
+        """Fetches the before images that the plan names, from other splits or distant rows."""
         if not plan.given and not plan.taking:
             return None
         fetched: dict[tuple[int, int], pa.RecordBatch] = {}
@@ -283,10 +283,10 @@ class ChangeTableReader:
     def batches(
         self, frames: Iterator[Frame], strays: Strays | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of ``RECORD_SCHEMA``, the tally last."""
-        joiner, framed = PairJoiner(self._window, strays), 0
+        """Yields batches of ``RECORD_SCHEMA``, the tally last."""
+        joiner, record_count = PairJoiner(self._window, strays), 0
         for frame in map(self._select, frames):
-            framed += frame.batch.num_rows + len(frame.broken)
+            record_count += frame.batch.num_rows + len(frame.broken)
             if frame.broken:
                 yield broken(frame, self.place)
             rows = rows_of(frame, self.layout, self.text)
@@ -299,10 +299,10 @@ class ChangeTableReader:
                 good[list(rows.faults)] = False
                 rows = rows.take(np.flatnonzero(good))
             yield from self._join(joiner, *self._mark_copies(rows))
-        if self._finder is not None and (last := self._finder.rest()) is not None:
+        if self._finder is not None and (last := self._finder.finish()) is not None:
             yield from self._join(joiner, *last)
-        yield from self._records(joiner.rest())
-        yield tally(self.place, framed)
+        yield from self._records(joiner.finish())
+        yield tally(self.place, record_count)
 
     def _mark_copies(self, rows: ChangeRows) -> tuple[ChangeRows, Flags]:
         """The rows that can be read now, with a mark on each copy."""
@@ -313,7 +313,7 @@ class ChangeTableReader:
     def _join(
         self, joiner: PairJoiner, rows: ChangeRows, copies: Flags
     ) -> Iterator[pa.RecordBatch]:
-        """The records of rows; copies are ignored."""
+        """Joins rows into operations and yields their records; ignores copies."""
         if copies.any():
             yield self._builder.rejects.ignore_copies(rows.take(np.flatnonzero(copies)))
             rows = rows.take(np.flatnonzero(~copies))
@@ -334,10 +334,10 @@ class ChangeTableReader:
 
 
 def _align(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch:
-    """Adds the missing columns of a layout, all NULL, in the order of the layout."""
-    have = set(batch.schema.names)
+    """Adds missing columns of a layout, all NULL; returns the columns in the order of the layout."""
+    present = set(batch.schema.names)
     arrays = [
-        batch.column(name) if name in have else pa.nulls(batch.num_rows, pa.string())
+        batch.column(name) if name in present else pa.nulls(batch.num_rows, pa.string())
         for name in layout.names
     ]
     return pa.RecordBatch.from_arrays(arrays, names=list(layout.names))

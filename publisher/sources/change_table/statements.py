@@ -1,4 +1,4 @@
-"""Statements about the rows of a live change table: its ends, its counts, rows without partner."""
+"""SQL statements about the rows of a live change table: bounds, counts, rows without a partner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
 
 @dataclass(frozen=True, slots=True)
 class ChangeTableStatements:
-    """Builds statements about one change table; bounds are values of change_seq, or ``None``."""
+    """Builds statements about one change table.
+
+    A range is greater than the change_seq ``after`` and not greater than ``upto``; ``None`` is no bound.
+    """
 
     relation: Relation
     seq: str
@@ -40,7 +43,7 @@ class ChangeTableStatements:
         return self.rows(None, None).where(self._value < change_seq)
 
     def lone(self, after: str | None, upto: str | None) -> Query:
-        """The least change_seq in a range with an UPDATE without before image, or the reverse."""
+        """The least change_seq in a range that has UPDATEs but no before image, or the reverse."""
         has_before, has_update = self._count(0), self._count(1)
         by_seq = select(self._value.label("seq"), has_before.label("b"), has_update.label("u"))
         groups = self._inside(by_seq, after, upto).group_by(self._value).subquery()
@@ -52,7 +55,7 @@ class ChangeTableStatements:
         return self._inside(select(self._count(0)), after, upto)
 
     def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Query:
-        """The change_seq before the last ``rows`` rows of a range; no row if the range has no more."""
+        """The change_seq before the last ``rows`` rows of a range; no row if the range is not longer."""
         query = self._inside(select(self._value), after, upto)
         return query.order_by(self._value.desc()).offset(rows).limit(1)
 

@@ -1,7 +1,7 @@
-"""One pass over the header columns before the splits are read: the reading of masks, and pairs apart.
+"""Surveys the header columns before the splits are read: infers the reading of masks, finds distant pairs.
 
-It runs in one task, so that every other task reads the same way, and holds no more than
-``join_rows`` UPDATEs and ``join_strays`` before images, whatever the length of the input.
+The survey runs in one task, so that all tasks read masks alike.  It holds at most ``join_rows`` UPDATEs and
+``join_strays`` before images, whatever the length of the input.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from publisher.sources.files.file_splits import FileRange, Split
 
 MAX_PAIRS_COMPARED = 2_000
 MAX_ROWS_COMPARED = 100_000
-"""Limits of the before images compared with their UPDATE, and of the rows read for that."""
+"""Limits of the pairs whose images are compared, and of the rows that are read to find these pairs."""
 
 
 class DistantImage(NamedTuple):
@@ -47,16 +47,16 @@ class DistantImage(NamedTuple):
     update: int
     """Row of the UPDATE."""
     step: int
-    """Number of the split of the before image, relative to that of the UPDATE."""
+    """Offset of the split of the before image from the split of the UPDATE."""
     row: int
-    """Row of the before image there."""
+    """Row of the before image in its split."""
 
 
 class OtherSplit(NamedTuple):
     """A split from which before images are fetched."""
 
     step: int
-    """Its number, relative to the split of the plan."""
+    """Offset from the split of the plan."""
     split: Split[FileRange]
 
 
@@ -73,7 +73,7 @@ class SplitPlan:
     ranking: Ranking = field(default_factory=Ranking)
     """The ranking of change numbers."""
     window: int = 0
-    """Maximum distance in row numbers of an UPDATE and its before image."""
+    """Maximum distance in row numbers between an UPDATE and its before image."""
     given: tuple[int, ...] = ()
     """Rows of before images whose UPDATE is in another split, or too far away."""
     taking: tuple[DistantImage, ...] = ()
@@ -83,11 +83,11 @@ class SplitPlan:
     copies: tuple[int, ...] = ()
     """Rows that repeat an UPDATE or before image with the same content."""
     in_order: bool = False
-    """Whether rows come in the order of change_seq, so that copies are neighbours."""
+    """Whether rows are read in the order of change_seq, so that copies are neighbours."""
     cut: str | None = None
-    """The change_seq from which on rows are held, because one of them waits for its partner."""
+    """The change_seq from which on rows are held, because a row of it waits for its partner."""
     chosen: RowSelection | None = None
-    """The rows of a live table to read, if not all are."""
+    """The rows of a live table to read; ``None`` for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,53 +109,54 @@ def survey_splits(
 ) -> list[SplitPlan]:
     """Surveys splits with these layouts; returns their plans.
 
-    ``held`` decides which rows wait for a partner, ``catalogue`` may know the keys of the tables.
+    ``held`` decides which rows wait for a partner; ``catalogue`` may contain the keys of the tables.
 
     Raises:
         FatalError: Masks cannot be read, or pairs are too far apart.
     """
     pairs = PairFinder(options, expects_before=held is not None and held.expects_before)
     evidence: dict[tuple[str, ...], MaskEvidence] = {}
-    keys = [layout.names for layout in layouts]  # files with the same columns read masks alike
+    # files with the same columns share a reading of masks
+    keys = [layout.names for layout in layouts]
     for number in range(len(splits)):
         masks = evidence.setdefault(keys[number], MaskEvidence())
         for rows in headers_of(number):
             pairs.add(number, rows)
             masks.add(_count_masks(rows, layouts[number]))
-    pairs.settle(len(splits), headers_of, all_of)
+    pairs.pair_remaining(len(splits), headers_of, all_of)
     plans: dict[tuple[str, ...], SplitPlan] = {}
     for number, names in enumerate(keys):
         if names not in plans:
-            same = [other for other, key in enumerate(keys) if key == names]
+            alike = [other for other, key in enumerate(keys) if key == names]
             where, layout = splits[number].path, layouts[number]
             known = None if held is None else held.readings.get(names)
             masks = evidence[names]
             masks.key = _key_bits(masks, layout, options, catalogue)
-            plans[names] = _calibrate(masks, layout, same, options, all_of, where, known)
+            plans[names] = _calibrate(masks, layout, alike, options, all_of, where, known)
             if held is not None and (reading := plans[names].reading) is not None:
                 held.readings[names] = reading
     cut = None if held is None else held.cut(pairs)
-    return _own_plans(splits, [plans[key] for key in keys], pairs, cut)
+    return _complete_plans(splits, [plans[key] for key in keys], pairs, cut)
 
 
 def survey_table(
     layout: ChangeTableLayout,
     options: ChangeTableOptions,
-    first: FullRows,
+    read_first: FullRows,
     where: str,
     window: int,
     catalogue: Catalogue | None = None,
 ) -> SplitPlan:
-    """Surveys the first rows of a table that is read in the order of change_seq.
+    """Surveys the first rows of a table, which ``read_first`` reads in the order of change_seq.
 
     Raises:
         FatalError: Masks cannot be read.
     """
     evidence = MaskEvidence()
-    for rows in first(0):
+    for rows in read_first(0):
         evidence.add(_count_masks(rows, layout))
     evidence.key = _key_bits(evidence, layout, options, catalogue)
-    plan = _calibrate(evidence, layout, [0], options, first, where)
+    plan = _calibrate(evidence, layout, [0], options, read_first, where)
     return replace(plan, window=window)
 
 
@@ -183,7 +184,7 @@ def _calibrate(
     where: str,
     known: MaskReading | None = None,
 ) -> SplitPlan:
-    """Infers the reading of masks; takes the ``known`` one if the records leave it open."""
+    """Infers the reading of masks; uses ``known`` if the records leave several readings."""
     if not evidence.masks:
         return SplitPlan()
     width = len(layout.data)
@@ -207,9 +208,9 @@ def _key_bits(
     options: ChangeTableOptions,
     catalogue: Catalogue | None,
 ) -> int:
-    """The primary key as bits by data column; 0 if it is unknown, or DELETE masks show another index.
+    """The primary key as bits by data column; 0 if it is unknown, or need not agree with DELETE masks.
 
-    The catalogue is asked last, and only if there is a DELETE whose mask the key may explain.
+    The catalogue is queried last, and only if there is a DELETE whose mask the key may explain.
     """
     deletes = any(operation == ChangeOperation.DELETE for operation, _ in evidence.masks)
     if not deletes or not options.key_from_deletes:
@@ -223,33 +224,33 @@ def _key_bits(
 def _key_in_masks(
     evidence: MaskEvidence, reading: MaskReading, data: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The columns that the masks of most DELETE records set."""
-    seen: Counter[int] = Counter()
+    """The columns that the most frequent mask of DELETE records sets."""
+    counts: Counter[int] = Counter()
     for (operation, mask), count in evidence.masks.items():
         if operation == ChangeOperation.DELETE:
             try:
-                seen[reading.columns_of(mask, len(data))] += count
+                counts[reading.columns_of(mask, len(data))] += count
             except MaskProblem:
                 continue
-    if not seen:
+    if not counts:
         return ()
-    ((bits, _),) = seen.most_common(1)
+    ((bits, _),) = counts.most_common(1)
     return tuple(name for place, name in enumerate(data) if bits >> place & 1)
 
 
 def _count_differences(
     splits: list[int], layout: ChangeTableLayout, all_of: FullRows
 ) -> Counter[tuple[str, int]]:
-    """Counts masks of UPDATEs with the columns in which their before image differs."""
-    seen: Counter[tuple[str, int]] = Counter()
+    """Counts the masks of UPDATEs, each with the columns that differ from the before image."""
+    counts: Counter[tuple[str, int]] = Counter()
     read = 0
     for number in splits:
         for rows in all_of(number):
             read += len(rows)
-            seen.update(_compare_images(rows, layout))
-            if seen.total() >= MAX_PAIRS_COMPARED or read >= MAX_ROWS_COMPARED:
-                return seen
-    return seen
+            counts.update(_compare_images(rows, layout))
+            if counts.total() >= MAX_PAIRS_COMPARED or read >= MAX_ROWS_COMPARED:
+                return counts
+    return counts
 
 
 def _compare_images(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tuple[str, int]]:
@@ -269,10 +270,10 @@ def _compare_images(rows: ChangeRows, layout: ChangeTableLayout) -> Iterator[tup
             yield mask.strip(), differing
 
 
-def _own_plans(
+def _complete_plans(
     splits: list[Split[FileRange]], shared: list[SplitPlan], pairs: PairFinder, cut: str | None
 ) -> list[SplitPlan]:
-    """Completes the plan of each split."""
+    """Adds the facts about each split to the plan that it shares with similar files."""
     given, copies = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     taking = defaultdict[int, list[DistantImage]](list)
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
@@ -284,7 +285,7 @@ def _own_plans(
     plans = []
     for number, plan in enumerate(shared):
         steps = dict.fromkeys(image.step for image in taking[number])
-        own = replace(
+        completed = replace(
             plan,
             ranking=ranking,
             window=pairs.window if pairs.any_before else 0,
@@ -294,5 +295,5 @@ def _own_plans(
             copies=tuple(copies[number]),
             cut=cut,
         )
-        plans.append(own)
+        plans.append(completed)
     return plans

@@ -1,17 +1,17 @@
-"""Operations to changes: event type and columns by the content of each record.
+"""Turns operations into changes: the content of each record determines event type and columns.
 
-================================  =====================================================
-INSERT                            1, the columns of its mask (all without one)
+================================  ======================================================
+INSERT                            1, the columns of its mask (all without mask)
 UPDATE with before image          2, the columns of its mask, else those that differ
-UPDATE without                    3, the columns of its mask; without mask by setting
-UPDATE of the key, with           4 of the old key, then 1 of the new row (5 by setting)
-UPDATE of the key, without        rejected, or 6, by setting
+UPDATE without before image       3, the columns of its mask; without mask by setting
+key UPDATE with before image      4 of the old key, then 1 of the new row (5 by setting)
+key UPDATE without before image   rejected, or 6, by setting
 DELETE                            4
-================================  =====================================================
+================================  ======================================================
 
-A column outside the mask is absent, NULL inside the mask is NULL; the mask of an UPDATE also holds for its
+A column outside the mask is absent; NULL inside the mask is NULL.  The mask of an UPDATE also applies to its
 before image.  The key is read from the row, whether its bits are set or not.  A mask of 128 bytes does not
-cover the columns beyond bit 1023 (manual, change_mask): there the images decide.
+cover the columns beyond bit 1023 (manual, change_mask): the images decide about these columns.
 """
 
 from __future__ import annotations
@@ -39,28 +39,29 @@ from publisher.sources.columns.row_images import Matrix, marked_names, marked_va
 
 NO_OLD_KEY = RecordFault(
     Reason.KEY_CHANGE,
-    "the key was changed and there is no before image with the old one; store before images, or set"
+    "the key was changed, and there is no before image with the old key; store before images, or set"
     ' key_change = "query-back"',
 )
 KEY_DIFFERS = RecordFault(
     Reason.CHANGE_MASK,
-    "the key differs from the before image and its bit is not set; check mask_order, header_columns, key",
+    "the key differs from the before image, but its bit in change_mask is not set; check mask_order,"
+    " header_columns and key",
 )
 UNCOVERED = RecordFault(
     Reason.UNMASKED_UPDATE,
-    "change_mask ends at bit 1023, but the columns beyond may have changed; store before images, or set"
+    "change_mask ends at bit 1023, but later columns may have changed, too; store before images, or set"
     ' images = "full" or "sparse", or unmasked_update = "query-back"',
 )
 UNMASKED = RecordFault(
     Reason.UNMASKED_UPDATE,
-    "an UPDATE without change_mask, in which NULL may be a value or not supplied; keep change_mask in the"
+    "an UPDATE without change_mask, whose NULLs may be values or not supplied; keep change_mask in the"
     ' task, or set images = "full" or "sparse", or unmasked_update = "query-back"',
 )
 
 
 @dataclass(slots=True)
 class _Draft:
-    """Operations on their way to changes."""
+    """Operations that are being turned into changes."""
 
     pairs: PairedRows
     masked: Matrix
@@ -72,12 +73,12 @@ class _Draft:
     """Columns of each change."""
     kinds: Integers
     """Event type of each change."""
-    moved: Flags
+    is_key_update: Flags
     """UPDATEs of the key whose old key is known."""
-    marked: Matrix
-    """Columns chosen before key changes became whole rows."""
+    initially_chosen: Matrix
+    """Columns of each change before new rows of key changes were completed."""
     unknown: Matrix
-    """Columns of the row of a new key that no image supplies."""
+    """Columns of the new row of a key change that no image supplies."""
 
 
 class ChangeTableChangeBuilder:
@@ -118,11 +119,11 @@ class ChangeTableChangeBuilder:
         live = np.ones(len(rows), bool)
         live[list(rows.faults)] = False
         old_keys = None
-        if (draft.moved & live).any():
-            old_keys = self._keys.read(rows, pairs.before, None, which=draft.moved & live)
+        if (draft.is_key_update & live).any():
+            old_keys = self._keys.read(rows, pairs.before, None, which=draft.is_key_update & live)
             live[list(rows.faults)] = False
             self._undo_respellings(draft, new_keys, old_keys)
-            self._settle_gaps(draft)
+            self._apply_gap_setting(draft)
             live[list(rows.faults)] = False
         if live.any():
             yield from self._changes(draft, np.flatnonzero(live), new_keys, old_keys, moments)
@@ -165,13 +166,13 @@ class ChangeTableChangeBuilder:
             lost = updates & ~has_before & bits.any(axis=1)
             if self._options.key_change == "reject":
                 rows.reject(lost, NO_OLD_KEY)
-            if self._beyond.any() and draft.pairs.apart:
+            if self._beyond.any() and draft.pairs.before_is_record:
                 self._choose_beyond_masks(draft, updates & ~lost)
             self._reject_unmarked(draft, updates & has_before)
             draft.kinds[lost] = 6
             draft.chosen[lost] = False
-        draft.moved = updates & has_before & differs.any(axis=1)
-        if draft.moved.any():
+        draft.is_key_update = updates & has_before & differs.any(axis=1)
+        if draft.is_key_update.any():
             self._complete_rows(draft)
 
     def _choose_without_masks(self, draft: _Draft, updates: Flags) -> None:
@@ -181,12 +182,14 @@ class ChangeTableChangeBuilder:
         self._choose_by_images(draft, updates, everything, UNMASKED)
 
     def _choose_beyond_masks(self, draft: _Draft, updates: Flags) -> None:
-        """Chooses among columns beyond the last bit of a mask of 128 bytes; some masks are longer."""
-        ends = ~draft.masked[:, self._beyond].any(axis=1)
-        inserts = ends & draft.has_mask & (draft.pairs.after.operations == ChangeOperation.INSERT)
+        """Chooses among the columns beyond the last bit of a mask, unless the mask is longer."""
+        is_short = ~draft.masked[:, self._beyond].any(axis=1)
+        inserts = (
+            is_short & draft.has_mask & (draft.pairs.after.operations == ChangeOperation.INSERT)
+        )
         supplied = images.mark_values(draft.pairs.after.batch, self._layout.data)
         draft.chosen |= inserts[:, np.newaxis] & supplied & self._beyond
-        self._choose_by_images(draft, updates & ends, self._beyond, UNCOVERED)
+        self._choose_by_images(draft, updates & is_short, self._beyond, UNCOVERED)
 
     def _choose_by_images(
         self, draft: _Draft, updates: Flags, places: Flags, fault: RecordFault
@@ -212,7 +215,7 @@ class ChangeTableChangeBuilder:
     def _reject_unmarked(self, draft: _Draft, updates: Flags) -> None:
         """Rejects UPDATEs that differ from their before image in a column outside their mask.
 
-        NULL in an UPDATE outside its mask is not supplied, unless images are set to full.
+        NULL in an UPDATE outside its mask means not supplied, unless ``images`` is full.
         """
         rows, data = draft.pairs.after, self._layout.data
         wrong: Matrix = draft.differs & ~draft.chosen & updates[:, np.newaxis]
@@ -226,20 +229,21 @@ class ChangeTableChangeBuilder:
 
     def _complete_rows(self, draft: _Draft) -> None:
         """Completes the new row of a changed key with values of its before image."""
-        moved, rows, before = draft.moved, draft.pairs.after, draft.pairs.before
+        is_key_update, rows, before = draft.is_key_update, draft.pairs.after, draft.pairs.before
         data = self._layout.data
         known = draft.masked | self._values_if_null(rows)
-        draft.kinds[moved] = 1
-        draft.marked = draft.chosen.copy()
-        draft.chosen[moved] = True
-        gaps = moved[:, np.newaxis] & ~known
+        draft.kinds[is_key_update] = 1
+        draft.initially_chosen = draft.chosen.copy()
+        draft.chosen[is_key_update] = True
+        gaps = is_key_update[:, np.newaxis] & ~known
         rows.batch = images.fill_gaps(rows.batch, before, data, gaps)
         draft.unknown = gaps & ~images.mark_values(rows.batch, data)
 
     def _values_if_null(self, rows: ChangeRows) -> Matrix:
         """Marks the columns whose NULL is a value even outside a mask.
 
-        They are those of a columnMask, which names the columns of a message, else all if images are full.
+        These are the columns of a columnMask, which names the columns of a message; else all columns if
+        ``images`` is full.
         """
         size = (len(rows), len(self._layout.data))
         full = np.full(size, self._options.images == "full")
@@ -249,12 +253,12 @@ class ChangeTableChangeBuilder:
         listed = self._read_column(rows, name)
         return np.where(listed.any(axis=1, keepdims=True), listed, full)
 
-    def _settle_gaps(self, draft: _Draft) -> None:
-        """Settles columns of the row of a new key that no image supplies, as the setting says: never NULL."""
-        moved = draft.moved
-        gaps: Matrix = draft.unknown & moved[:, np.newaxis]
+    def _apply_gap_setting(self, draft: _Draft) -> None:
+        """Handles columns of a new row that no image supplies as ``key_change_gaps`` says: never as NULL."""
+        is_key_update = draft.is_key_update
+        gaps: Matrix = draft.unknown & is_key_update[:, np.newaxis]
         hits = np.asarray(gaps.any(axis=1))
-        draft.chosen[moved] = ~gaps[moved]
+        draft.chosen[is_key_update] = ~gaps[is_key_update]
         if self._options.key_change_gaps == "reject":
             names = self._layout.data
             draft.pairs.after.reject(hits, lambda row: images.gap_fault(names, gaps[row]))
@@ -263,12 +267,12 @@ class ChangeTableChangeBuilder:
             draft.chosen[hits] = False
 
     def _undo_respellings(self, draft: _Draft, new_keys: RowKeys, old_keys: RowKeys) -> None:
-        """Turns UPDATEs that only spell the key differently (``01`` for ``1``) back into plain ones."""
-        for row in np.flatnonzero(draft.moved).tolist():
+        """Makes key UPDATEs that only spell the key differently (``01`` for ``1``) plain UPDATEs again."""
+        for row in np.flatnonzero(draft.is_key_update).tolist():
             if new_keys.text(row) == old_keys.text(row):
-                draft.moved[row] = False
+                draft.is_key_update[row] = False
                 draft.kinds[row] = 2
-                draft.chosen[row] = draft.marked[row]
+                draft.chosen[row] = draft.initially_chosen[row]
 
     def _read_masks(self, rows: ChangeRows) -> tuple[Matrix, Flags]:
         """Reads the columns of each mask; marks the rows whose mask is not empty."""
@@ -294,38 +298,38 @@ class ChangeTableChangeBuilder:
     def _changes(
         self,
         draft: _Draft,
-        live: Integers,
+        indices: Integers,
         new_keys: RowKeys,
         old_keys: RowKeys | None,
         moments: Integers | None,
     ) -> Iterator[pa.RecordBatch]:
         rows = draft.pairs.after
-        kinds, moved = draft.kinds[live], draft.moved[live]
-        chosen = draft.chosen[live]
-        old = (kinds == 2) & ~moved
+        kinds, is_key_update = draft.kinds[indices], draft.is_key_update[indices]
+        chosen = draft.chosen[indices]
+        old = (kinds == 2) & ~is_key_update
         new = kinds <= 3
         yield self._batch(
             rows,
-            live,
+            indices,
             new_keys,
             moments,
-            ordinal=moved.astype(np.int32),
-            records=np.where(moved, 1, draft.pairs.records[live]).astype(np.int32),
+            ordinal=is_key_update.astype(np.int32),
+            records=np.where(is_key_update, 1, draft.pairs.records[indices]).astype(np.int32),
             event_type=kinds.astype(np.int32),
             columns=marked_names(self._spelled, chosen),
-            old=marked_values(self._data_of(draft.pairs.before), chosen, live, old),
-            new=marked_values(self._data_of(rows.batch), chosen, live, new),
+            old=marked_values(self._data_of(draft.pairs.before), chosen, indices, old),
+            new=marked_values(self._data_of(rows.batch), chosen, indices, new),
         )
-        gone = live[moved]
-        if len(gone) and old_keys is not None:
-            empty = pa.array([[]] * len(gone), pa.list_(pa.string()))
+        deleted = indices[is_key_update]
+        if len(deleted) and old_keys is not None:
+            empty = pa.array([[]] * len(deleted), pa.list_(pa.string()))
             yield self._batch(
                 rows,
-                gone,
+                deleted,
                 old_keys,
                 moments,
                 ordinal=0,
-                records=int(draft.pairs.apart),
+                records=int(draft.pairs.before_is_record),
                 event_type=4,
                 columns=empty,
             )
@@ -336,7 +340,7 @@ class ChangeTableChangeBuilder:
         which: Integers,
         keys: RowKeys,
         moments: Integers | None,
-        **own: object,
+        **columns: object,
     ) -> pa.RecordBatch:
         """Builds changes of some rows."""
         texts, lanes = keys.of(which)
@@ -361,7 +365,7 @@ class ChangeTableChangeBuilder:
             transaction=(
                 rows.batch.column(transaction).take(pa.array(which)) if transaction else None
             ),
-            **own,
+            **columns,
         )
 
     def _data_of(self, image: pa.RecordBatch) -> list[pa.Array]:

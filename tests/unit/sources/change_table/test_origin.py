@@ -80,7 +80,7 @@ def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: ColumnedTable
 
 def test_a_mark_without_rows_proves_nothing(table: ColumnedTable) -> None:
     now = CurrentTable("people", "ct", "SQLite ct.db", None)
-    with pytest.raises(FatalError, match=r"source people: table ct .* nothing shows"):
+    with pytest.raises(FatalError, match=r"source people: table ct .* no remembered row shows"):
         now.verify_rows(replace(table.mark, origin=MarkOrigin()), [], [])
 
 
