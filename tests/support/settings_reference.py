@@ -13,8 +13,8 @@ from publisher.config.job_file import load
 from publisher.config.settings import SourceSettings
 
 CONF = Path(__file__).parents[2] / "conf"
-SHARED = "# The database with the tables themselves"
-"""Begins what is not a setting of a source, and the same for all formats."""
+SHARED = "# The database of the published tables"
+"""First words of the part of a file that is the same for all formats."""
 _COMMENTED = re.compile(r"^# (?=\[|[\w.\"]+ = )", re.MULTILINE)
 
 
