@@ -23,7 +23,8 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
-from publisher.database.connection import Database, fatal
+from publisher.database.connection import Database, fatal, fatal_errors
+from publisher.database.kept import kept_connections
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import ColumnKind, Table
 
@@ -85,19 +86,70 @@ def is_small_boolean(type_: Type) -> bool:
     return isinstance(type_, mysql.TINYINT) and getattr(type_, "display_width", None) == 1
 
 
+@dataclass(slots=True)
+class CatalogueEntries:
+    """All that was read of a database's catalogue."""
+
+    run: int = 0
+    """The run in which it was last checked, see ``KeptConnections``."""
+    relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = field(
+        default_factory=dict
+    )
+    names: dict[str | None, list[str]] = field(default_factory=dict)
+    """Names of all tables and views by schema."""
+    folds: bool | None = None
+    """True if the database ignores the case of table names."""
+    indexed: dict[tuple[str | None, str], frozenset[str]] = field(default_factory=dict)
+    """The first columns of a table's indexes, by schema and name of the table."""
+    watched: set[str] = field(default_factory=set)
+    """Names of tables, as written and in lower case, that the stamp covers."""
+    stamp: str | None = None
+    """Versions of the definitions of all watched tables; ``None``: not known."""
+
+    def watch(self, name: str) -> None:
+        """Adds a table to those that the stamp covers."""
+        if name not in self.watched:
+            self.watched |= {name, name.lower()}
+            self.stamp = None
+
+    def check(self, connection: Connection) -> None:
+        """Forgets everything if the definition of a watched table may have changed since it was read.
+
+        The stamp is read before the tables that it covers, so that no change between both is missed.
+        """
+        before, self.stamp = self.stamp, None
+        self.names.clear()
+        if len(self.watched) > _MOST_WATCHED:
+            self.watched.clear()
+        if connection.dialect.name == "postgresql" and self.watched:
+            names = {"names": sorted(self.watched)}
+            self.stamp = connection.execute(_STAMP, names).scalar_one()
+        refused = [
+            name for name, found in self.relations.items() if not isinstance(found, Relation)
+        ]
+        if before is None or self.stamp != before:
+            self.relations.clear()
+            self.indexed.clear()
+        for name in refused:
+            self.relations.pop(name, None)
+
+
 class DatabaseCatalogue:
     """The ``Catalogue`` of a database.
 
-    Names of tables are matched exactly, then in any case if the database ignores case.
+    Names of tables are matched exactly, then in any case if the database ignores case.  Inside of
+    ``keep_connections`` the tables of PostgreSQL are read again only after a change of their definition.
     """
 
     closed = True
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = {}
-        self._names: dict[str | None, list[str]] = {}
-        self._folds: bool | None = None
+        kept, self._entries = kept_connections(), CatalogueEntries()
+        self._kept = kept
+        if kept is not None:
+            key = (database.url, database.options.schema)
+            self._entries = kept.catalogues.setdefault(key, self._entries)
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """Returns the table or view; ``None`` if the database has none of this name.
@@ -110,12 +162,41 @@ class DatabaseCatalogue:
     def relation(self, schema: str | None, name: str) -> Relation | None:
         """Returns the table or view for statements; raises the errors of ``table``."""
         wanted = schema if schema is not None else self._database.options.schema
-        if (wanted, name) not in self._relations:
-            self._relations[wanted, name] = self._ask(wanted, name)
-        relation = self._relations[wanted, name]
+        relations = self._current().relations
+        if (wanted, name) not in relations:
+            self._entries.watch(name)
+            relations[wanted, name] = self._ask(wanted, name)
+        relation = relations[wanted, name]
         if isinstance(relation, TableRefusedError):
             raise relation
         return relation
+
+    def indexed(self, relation: Relation) -> frozenset[str]:
+        """Returns the first columns of a table's key and indexes.
+
+        Raises ``UnreachableError``, and SQLAlchemy's other errors.
+        """
+        table = relation.table
+        place, known = (relation.schema, table.name), self._current().indexed
+        if place not in known:
+
+            def read(connection: Connection) -> frozenset[str]:
+                indexes = inspect(connection).get_indexes(table.name, relation.schema)
+                firsts = [index["column_names"][:1] for index in indexes]
+                return frozenset(
+                    name for first in [*firsts, table.key[:1]] for name in first if name
+                )
+
+            known[place] = self._database.run(read)
+        return known[place]
+
+    def _current(self) -> CatalogueEntries:
+        """Returns the entries, checked once in each run if they are kept."""
+        if self._kept is not None and self._entries.run != self._kept.run:
+            with fatal_errors(self._database, "Reading the catalogue"):
+                self._database.run(self._entries.check)
+            self._entries.run = self._kept.run
+        return self._entries
 
     def _ask(self, schema: str | None, name: str) -> Relation | TableRefusedError | None:
         def read(connection: Connection) -> Relation | None:
@@ -139,9 +220,10 @@ class DatabaseCatalogue:
         inspector = inspect(connection)
         folds = self._folds_names(connection)
         place = _place(inspector, schema, folds)
-        if place not in self._names:
-            self._names[place] = _names(inspector, place)
-        found = _spelling(self._names[place], name, folds)
+        names = self._entries.names
+        if place not in names:
+            names[place] = _names(inspector, place)
+        found = _spelling(names[place], name, folds)
         if found is None:
             return None
         try:
@@ -171,12 +253,12 @@ class DatabaseCatalogue:
 
     def _folds_names(self, connection: Connection) -> bool:
         """Tells whether the database ignores the case of table names."""
-        if self._folds is None:
-            self._folds = True
+        if self._entries.folds is None:
+            self._entries.folds = True
             if connection.dialect.name in _MYSQL:
                 setting = connection.exec_driver_sql("SELECT @@lower_case_table_names")
-                self._folds = setting.scalar() != 0
-        return self._folds
+                self._entries.folds = setting.scalar() != 0
+        return self._entries.folds
 
 
 _CACHE_KEY = "catalogue"
@@ -257,6 +339,23 @@ def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, Column
 def _pads(type_: Type) -> bool:
     return isinstance(type_, (types.CHAR, types.NCHAR))
 
+
+_MOST_WATCHED = 1_000
+_STAMP = text("""
+    SELECT pg_catalog.md5(pg_catalog.concat(pg_catalog.current_schema(), pg_catalog.string_agg(
+        pg_catalog.concat_ws(' ', n.nspname, c.relname, c.oid, c.xmin, c.relkind,
+            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin, t.xmin),
+                                          ' ' ORDER BY a.attnum)
+             FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
+             WHERE a.attrelid = c.oid AND a.attnum > 0),
+            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', i.indexrelid, i.xmin),
+                                          ' ' ORDER BY i.indexrelid)
+             FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid)),
+        ',' ORDER BY c.oid)))
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relname::pg_catalog.text = ANY(:names) OR pg_catalog.lower(c.relname) = ANY(:names)
+""")
+"""Each version of a row of PostgreSQL's catalogue has another ``xmin``."""
 
 _BASE_TYPES = text("""
     WITH RECURSIVE base (name, type) AS (

@@ -18,6 +18,7 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
+from publisher.database.kept import EngineKey, KeptConnections, kept_connections
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
 from publisher.redaction import redact as redact_text
 
@@ -65,6 +66,8 @@ class Database:
         self.writing = writing
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
+        self._release: Callable[[], object] | None = None
+        """Gives the engine back, once."""
         self.cache: dict[str, Any] = {}
         """Objects that live as long as this one, such as its catalogue; never sent to tasks."""
 
@@ -72,7 +75,7 @@ class Database:
         return f"Database({self.name})"
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh: dict[str, Any] = {"_engine": None, "cache": {}}
+        fresh: dict[str, Any] = {"_engine": None, "_release": None, "cache": {}}
         return {"options": self.options, "url": self.url, "writing": self.writing, **fresh}
 
     @property
@@ -84,12 +87,15 @@ class Database:
     def engine(self) -> Engine:
         """The engine of this process."""
         if self._engine is None:
+            kept, key = kept_connections(), EngineKey(self.url, self.options, self.writing)
+            engine = kept.take(key) if kept is not None else None
             try:
-                self._engine = _engine(self.url, self.options, self.writing)
+                engine = engine or _engine(self.url, self.options, self.writing)
             except (ArgumentError, ValueError) as error:
                 raise self._wrong_options(error) from error
             # in case the caller does not close this object
-            weakref.finalize(self, self._engine.dispose)
+            self._release = weakref.finalize(self, _release, kept, key, engine)
+            self._engine = engine
         return self._engine
 
     def run(self, work: Callable[[Connection], T]) -> T:
@@ -158,19 +164,30 @@ class Database:
                 ) from error
             if failures.is_wrong_option(error):
                 raise self._wrong_options(error) from error
+            self._disconnect()
             raise LostError(self.redact(error)) from error
         except (TypeError, ValueError, FileNotFoundError, PermissionError) as error:
             raise self._wrong_options(error) from error
         try:
             yield connection
+        except LostError:
+            self._disconnect()
+            raise
         except DBAPIError as error:
             if not failures.is_lost(error):
                 raise
             connection.invalidate()  # closes it if it is still open
-            self.engine.dispose()  # the other connections are probably lost, too
+            self._disconnect()
             raise LostError(self.redact(error)) from error
         finally:
             _close(connection)
+
+    def _disconnect(self) -> None:
+        """Closes the other connections to a server that has ended one: they are probably lost, too."""
+        self.engine.dispose()
+        kept = kept_connections()
+        if kept is not None:
+            kept.disconnect(self.url)
 
     def _wrong_options(self, error: Exception) -> FatalError:
         """The error of options that a driver refuses without asking the server."""
@@ -202,16 +219,23 @@ class Database:
             self.run(lambda connection: connection.exec_driver_sql(statement).scalar())
 
     def close(self) -> None:
-        """Closes the connections; a later use opens new ones."""
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
+        """Closes the connections, or leaves them to ``keep_connections``; a later use opens others."""
+        if self._release is not None:
+            self._release()
+        self._engine = self._release = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _release(kept: KeptConnections | None, key: EngineKey, engine: Engine) -> None:
+    if kept is None:
+        engine.dispose()
+    else:
+        kept.give_back(key, engine)
 
 
 def _close(connection: Connection) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,14 +28,13 @@ from sqlalchemy import (
     case,
     cast,
     delete,
-    inspect,
     literal_column,
     text,
     types,
     update,
 )
 
-from publisher.database.catalogue import Relation, sql_column, sql_table_of
+from publisher.database.catalogue import Relation, catalogue_of, sql_column, sql_table_of
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.row_check import RowCheck, RowComparison, RowReader
 from publisher.errors import InternalError
@@ -220,7 +219,7 @@ class StatusWriter:
 
     def _size(self) -> Sizes:
         if self._sizes is None:
-            self._sizes = self._run(self._choose_sizes)
+            self._sizes = self._choose_sizes()
         return self._sizes
 
     def _portions(
@@ -348,25 +347,23 @@ class StatusWriter:
         # keeps the planner from an index on the status, which has all rows of the log
         return case((wanted, 1), else_=0) == 1
 
-    def _choose_sizes(self, connection: Connection) -> Sizes:
+    def _choose_sizes(self) -> Sizes:
         """Chooses the sizes of statements for this table."""
-        self._indexed = self._has_index(connection)
-        if connection.dialect.name == "postgresql":
+        relation, dialect = self._log.relation, self._database.engine.dialect.name
+        with self._errors():
+            self._indexed = self._log.record_id in catalogue_of(self._database).indexed(relation)
+        if dialect == "postgresql":
             return ARRAYS if self._indexed else UNINDEXED_ARRAYS
-        long = connection.dialect.name in _TAKE_LONG_LISTS and not self._text
+        long = dialect in _TAKE_LONG_LISTS and not self._text
         return UNINDEXED_LISTS if long and not self._indexed else LISTS
 
-    def _has_index(self, connection: Connection) -> bool:
-        relation = self._log.relation
-        inspector = inspect(connection)
-        indexes = inspector.get_indexes(relation.table.name, relation.schema)
-        firsts = [index["column_names"][:1] for index in indexes]
-        return [self._log.record_id] in [list(relation.table.key[:1]), *firsts]
-
     def _run(self, work: Callable[[Connection], T]) -> T:
-        name = self._log.relation.table.name
-        with fatal_errors(self._database, f"Writing the status into table {name}"):
+        with self._errors():
             return self._database.run(work)
+
+    def _errors(self) -> AbstractContextManager[None]:
+        name = self._log.relation.table.name
+        return fatal_errors(self._database, f"Writing the status into table {name}")
 
 
 def _limits(connection: Connection) -> Iterator[str]:

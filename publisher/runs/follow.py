@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
+from publisher.database.kept import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UnreachableError
@@ -68,8 +69,9 @@ class Follower:
         Raises:
             PublisherError: An error that does not go away by waiting.
         """
-        with ExitStack() as stack:
+        with keep_connections() as kept, ExitStack() as stack:
             while not self._stop.is_set():
+                kept.run += 1
                 try:
                     pause = self._step(stack)
                 except UnreachableError as error:

@@ -12,6 +12,7 @@ from typing import Self
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.kept import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
@@ -236,7 +237,7 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with start_engine(settings.run.engine, settings.spark) as engine:
+    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)

@@ -1,0 +1,140 @@
+"""Connections and catalogues that are kept from run to run."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Connection
+
+from publisher.database import Relation, catalogue_of
+from publisher.database.kept import KeptConnections, keep_connections
+from tests.services.databases import Place
+
+
+def relation(place: Place, kept: KeptConnections, name: str = "usr") -> Relation | None:
+    """The table as the next run sees it."""
+    kept.run += 1
+    return relation_again(place, name)
+
+
+def relation_again(place: Place, name: str = "usr") -> Relation | None:
+    """The table as the same run sees it."""
+    with place.database() as database:
+        return catalogue_of(database).relation(None, name)
+
+
+def session(place: Place) -> int:
+    """Number of the server's session."""
+
+    def ask(connection: Connection) -> int:
+        return int(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one())
+
+    with place.database() as database:
+        return database.run(ask)
+
+
+def test_a_closed_database_leaves_its_connection_to_the_next(postgres: Place) -> None:
+    with keep_connections():
+        first = session(postgres)
+        assert session(postgres) == first
+        with postgres.database(), postgres.database() as other:
+            assert other.run(lambda c: c.exec_driver_sql("SELECT 1").scalar_one()) == 1
+    assert session(postgres) != first
+    (still_open,) = postgres.query(f"SELECT count(*) FROM pg_stat_activity WHERE pid = {first}")
+    assert still_open == (0,)
+
+
+def test_two_users_at_a_time_have_two_connections(postgres: Place) -> None:
+    def ask_again(connection: Connection) -> tuple[int, int]:
+        pid = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        return int(pid), session(postgres)
+
+    with keep_connections(), postgres.database() as database:
+        outer, inner = database.run(ask_again)
+    assert outer != inner
+
+
+def test_a_connection_that_the_server_ended_is_replaced(postgres: Place) -> None:
+    with keep_connections():
+        first = session(postgres)
+        postgres.query(f"SELECT pg_terminate_backend({first}, 5000)")
+        assert session(postgres) != first
+
+
+def test_an_unchanged_table_is_read_once(postgres: Place) -> None:
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
+    with keep_connections() as kept:
+        relation(postgres, kept)
+        second = relation(postgres, kept)  # the first run had no stamp to compare with
+        assert relation(postgres, kept) is second
+        postgres.execute("INSERT INTO usr VALUES (1, 'Jack')", "ANALYZE usr")
+        assert relation(postgres, kept) is second
+
+
+@pytest.mark.parametrize(
+    ("change", "columns", "key"),
+    [
+        ("ALTER TABLE usr ADD COLUMN lname TEXT", ["idu", "fname", "lname"], ("idu",)),
+        ("ALTER TABLE usr RENAME COLUMN fname TO lname", ["idu", "lname"], ("idu",)),
+        ("ALTER TABLE usr DROP COLUMN fname", ["idu"], ("idu",)),
+        ("ALTER TABLE usr DROP CONSTRAINT usr_pkey", ["idu", "fname"], ()),
+        ("DROP TABLE usr; CREATE TABLE usr (a TEXT)", ["a"], ()),
+        ('CREATE TABLE "USR" (b TEXT)', ["b"], ()),
+    ],
+)
+def test_the_next_run_sees_a_changed_definition(
+    postgres: Place, change: str, columns: list[str], key: tuple[str, ...]
+) -> None:
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
+    with keep_connections() as kept:
+        for _ in range(3):
+            relation(postgres, kept, "USR" if "USR" in change else "usr")
+        postgres.execute(*change.split("; "))
+        changed = relation(postgres, kept, "USR" if "USR" in change else "usr")
+    assert changed is not None
+    assert list(changed.types) == columns
+    assert changed.table.key == key
+
+
+def test_the_next_run_sees_a_new_type_of_a_column(postgres: Place) -> None:
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
+    with keep_connections() as kept:
+        for _ in range(3):
+            relation(postgres, kept)
+        postgres.execute("ALTER TABLE usr ALTER COLUMN fname TYPE BYTEA USING NULL")
+        changed = relation(postgres, kept)
+    assert changed is not None
+    assert changed.casts["fname"] == "bytea"
+
+
+def test_the_next_run_sees_a_created_and_a_dropped_table(place: Place) -> None:
+    with keep_connections() as kept:
+        for _ in range(3):
+            assert relation(place, kept) is None
+        place.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
+        for _ in range(3):
+            assert relation(place, kept) is not None
+        place.execute("DROP TABLE usr")
+        assert relation(place, kept) is None
+
+
+def test_the_next_run_sees_a_new_index(place: Place) -> None:
+    place.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
+    with keep_connections() as kept:
+        for names in ({"idu"}, {"idu"}, {"idu"}, {"idu", "fname"}):
+            if len(names) == 2:
+                place.execute("CREATE INDEX by_name ON usr (fname)")
+            usr = relation(place, kept)
+            assert usr is not None
+            with place.database() as database:
+                assert catalogue_of(database).indexed(usr) == names
+
+
+def test_a_change_during_a_run_waits_for_the_next(postgres: Place) -> None:
+    """The tasks of a run agree on the columns of a table."""
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
+    with keep_connections() as kept:
+        for _ in range(3):
+            before = relation(postgres, kept)
+        postgres.execute("ALTER TABLE usr ADD COLUMN fname TEXT")
+        assert relation_again(postgres) is before
+        assert relation(postgres, kept) is not before
