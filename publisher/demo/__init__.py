@@ -1,1 +1,1 @@
-"""The demo: makes a small company with its event log, publishes it, and prints the results."""
+"""The demo: creates a small company with its event log, publishes it, and prints the results."""

@@ -1,4 +1,4 @@
-"""``./run demo [DIRECTORY]``: makes the company, publishes its event log and the recordings of other
+"""``./run demo [DIRECTORY]``: creates the company, publishes its event log and the recordings of other
 systems, and prints the results."""
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from publisher.demo.comparison import JOB as COMPARISON
 from publisher.demo.comparison import SAMPLES, compare, print_comparison
 from publisher.demo.consumer import agreed_rows
 from publisher.demo.database import write_database, write_snapshot
-from publisher.demo.recorded import RECORDED, Recorded, write_recordings
+from publisher.demo.recorded_sources import RECORDINGS_FOLDER, RecordedSource, write_recordings
 from publisher.demo.recordings import Operations, recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
 from publisher.demo.side_by_side import print_change, print_lines, print_sources
-from publisher.demo.story import NOW, PROCESSED, Story, tell
+from publisher.demo.story import NOW, PROCESSED, Story, write_story
 from publisher.engine.contract import Engine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
@@ -37,11 +37,11 @@ from publisher.runs.publisher_instance import PublisherInstance
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
 JOB = "demo.toml"
-MADE_BY_DEMO = (DATABASE, SNAPSHOT, JOB)
+DEMO_FILES = (DATABASE, SNAPSHOT, JOB)
 
 
 @click.command(
-    help="Make a small company in DIRECTORY, with its event log and the recordings of other systems, and"
+    help="Create a small company in DIRECTORY, with its event log and the recordings of other systems, and"
     " publish all of them."
 )
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-output"))
@@ -56,22 +56,22 @@ def main(directory: Path) -> None:
 
 
 def demo(console: Console, directory: Path) -> None:
-    """Runs the whole tour: the first run on Spark, the comparison on the engine that suits its size.
+    """Runs the whole demo: the first run on Spark, the comparison on the engine that suits its size.
 
     Raises ``InternalError`` if counts differ from the expected ones.
     """
     start = time.perf_counter()
-    options = SparkOptions()  # the job files of the demo set nothing of Spark
+    options = SparkOptions()  # the job files of the demo have no Spark settings
     with start_engine("spark", options) as engine:
         engine.warm_up()
-        story = tell()
+        story = write_story()
         sources = prepare(directory, story)
         settings = load(directory / JOB)
-        print_beginning(console, directory, story)
+        print_input(console, directory, story)
         report = publish(settings, engine)
-        wrong = differences({source.name: source.counts for source in sources}, report)
-        if wrong:
-            raise InternalError("the run gave other counts than expected: " + "; ".join(wrong))
+        problems = differences({source.name: source.counts for source in sources}, report)
+        if problems:
+            raise InternalError("counts differ from the expected ones: " + "; ".join(problems))
         target, journal = Path(report.target), Path(report.journal)
         print_documents(console, sample_documents(target))
         print_counts(console, story.counts(live=True))
@@ -90,13 +90,13 @@ def demo(console: Console, directory: Path) -> None:
     print_next(console, directory, target, journal, story)
 
 
-def print_beginning(console: Console, directory: Path, story: Story) -> None:
+def print_input(console: Console, directory: Path, story: Story) -> None:
     """Prints the counts of the input."""
     console.print(
         f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
         f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new.\n"
-        f"{directory / RECORDED}: the last day of the same tables, {len(story.acts):,} transactions, "
-        "as other systems recorded it. Publishing ...\n",
+        f"{directory / RECORDINGS_FOLDER}: the last day of the same tables, {len(story.acts):,}"
+        " transactions, as other systems recorded it. Publishing ...\n",
         soft_wrap=True,
     )
 
@@ -104,7 +104,7 @@ def print_beginning(console: Console, directory: Path, story: Story) -> None:
 def print_recordings(
     console: Console,
     acts: Sequence[Act],
-    sources: Sequence[Recorded],
+    sources: Sequence[RecordedSource],
     recorded: Sequence[Sequence[Operations]],
 ) -> None:
     """Prints the sources side by side.  Raises ``InternalError`` if their documents contradict."""
@@ -112,24 +112,24 @@ def print_recordings(
     users = [number for number, act in enumerate(acts) if act.row[0] == "usr"]
     jack = [system[users[1]] for system in recorded]
     print_change(console, "User 1, Jack Frost, becomes John Doe", sources, jack)
-    rest = [number for number in range(len(acts)) if number not in users]
-    others = [acts[number] for number in rest]
-    operations = [[system[number] for number in rest] for system in recorded]
-    print_lines(console, sources, lines(others, operations))
+    numbers = [number for number in range(len(acts)) if number not in users]
+    other_acts = [acts[number] for number in numbers]
+    operations = [[system[number] for number in numbers] for system in recorded]
+    print_lines(console, sources, lines(other_acts, operations))
     console.print(
         "Applied in order, the documents of all systems lead to the same values in "
-        f"{agreed_rows(others, operations):,} rows, wherever more than one system gives a value.",
+        f"{agreed_rows(other_acts, operations):,} rows, wherever more than one system gives a value.",
         soft_wrap=True,
     )
 
 
-def prepare(directory: Path, story: Story) -> list[Recorded]:
-    """Makes the directory with database, snapshot, job file and recordings; returns the job's sources.
+def prepare(directory: Path, story: Story) -> list[RecordedSource]:
+    """Creates database, snapshot, job file and recordings in the directory; returns the job's sources.
 
     Raises ``UsageError`` if the directory contains anything but an earlier demo.
     """
     if directory.exists() and any(directory.iterdir()):
-        if not all((directory / name).is_file() for name in MADE_BY_DEMO):
+        if not all((directory / name).is_file() for name in DEMO_FILES):
             raise UsageError(
                 f"{directory} is not empty and not from a demo: name another directory"
             )
@@ -157,8 +157,8 @@ def print_next(
     program = _relative(Path(sys.executable).with_name("xds-publisher"))
     explain = f"explain {_relative(journal)}"
     commands = {
-        "Why did this change give no document of its own?": f"{explain} {story.superseded}",
-        "Why was this record rejected?": f"{explain} {story.rejected}",
+        "Why did this change produce no document of its own?": f"{explain} {story.superseded_id}",
+        "Why was this record rejected?": f"{explain} {story.rejected_id}",
         "What happened to this user?": f"{explain} idu=4,table=usr,schema=indirect",
         "Are all documents valid?": f"validate {_relative(target)}/part-*.xds",
         "Replay a snapshot of the log:": (
@@ -167,7 +167,7 @@ def print_next(
         ),
         "Show one user as each system recorded it:": f"{explain} idu=1,table=usr,schema=indirect",
         "What is in an extraction file?": (
-            f"inspect {directory / RECORDED / 'people.dat'} --format linkexpress "
+            f"inspect {directory / RECORDINGS_FOLDER / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | grep -m 3 event_type"
         ),
         "How often are tables used?": (

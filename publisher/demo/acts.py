@@ -1,4 +1,4 @@
-"""Changes to rows, for any system that records them: the story of the event log's triggers."""
+"""Changes of rows, as any system can record them, with the events that triggers log for them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "employee": EMPLOYEE_COLUMNS,
     "membership": MEMBERSHIP_COLUMNS,
 }
-"""The tables that are recorded, and their columns outside the key."""
+"""Columns outside the key, by recorded table."""
 KEYS: dict[str, tuple[str, ...]] = {
     "usr": ("idu",),
     "employee": ("empno",),
     "membership": ("grp", "empno"),
 }
-"""Their primary keys."""
+"""Primary key columns, by recorded table."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """One row before and after one statement; ``None`` where it was not or is no longer there."""
+    """A row before and after a statement; ``None`` if the row does not exist then."""
 
     table: str
     key: tuple[Value, ...]
@@ -35,21 +35,21 @@ class RowChange:
     after: Row | None
 
     @property
-    def changed(self) -> tuple[str, ...]:
-        """Names of the columns that differ, of a row that was there before and is there after."""
+    def changed_columns(self) -> tuple[str, ...]:
+        """Names of the columns that differ; none for an insert or a delete."""
         if self.before is None or self.after is None:
             return ()
         return tuple(n for n in COLUMNS[self.table] if self.before[n] != self.after[n])
 
     def image(self, row: Row) -> Row:
         """A row with its key, all columns in the order of the table."""
-        named = dict(zip(KEYS[self.table], self.key, strict=True))
-        return named | {name: row[name] for name in COLUMNS[self.table]}
+        key = dict(zip(KEYS[self.table], self.key, strict=True))
+        return key | {name: row[name] for name in COLUMNS[self.table]}
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One transaction: the changes of one row, and the events that a log has of it."""
+    """A transaction: the changes of one row, and the events that the log has of them."""
 
     changes: tuple[RowChange, ...]
     events: Sequence[Event] = field(repr=False)
@@ -60,33 +60,32 @@ class Act:
         return self.changes[0].table, self.changes[0].key
 
     @property
-    def types(self) -> frozenset[int]:
-        """The event types that the log has of it."""
+    def event_types(self) -> frozenset[int]:
+        """The event types in the log."""
         return frozenset(event.event_type for event in self.events)
 
     @property
-    def last(self) -> Event:
-        """The event with which it ended."""
+    def last_event(self) -> Event:
+        """The event with the greatest record id."""
         return max(self.events, key=lambda event: event.record_id)
 
     @property
-    def ended(self) -> datetime:
-        """When it ended, UTC."""
-        moment = self.last.event_time
-        assert moment is not None  # as all events of transactions
-        return moment
+    def end_time(self) -> datetime:
+        """Time of the last event in UTC."""
+        time = self.last_event.event_time
+        assert time is not None  # only events without transaction have no time
+        return time
 
 
 def act_of(trigger: Trigger, events: Sequence[Event]) -> Act | None:
     """The changes of one episode to its row; ``None`` without changes."""
     table, key = table_of(trigger.subject)
-    made = (RowChange(table, key, before, after) for before, after in trigger.versions())
-    changes = tuple(made)
+    changes = tuple(RowChange(table, key, *versions) for versions in trigger.versions())
     return Act(changes, events) if changes else None
 
 
 def table_of(subject: Subject) -> tuple[str, tuple[Value, ...]]:
-    """The table in which a row is stored, and its key; a view stores nothing."""
+    """The table that stores a row, and the key; rows of the view are stored in ``employee``."""
     if subject.table == "membership":
         return "membership", (subject.group, subject.number)
     return "employee", (subject.number,)

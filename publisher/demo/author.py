@@ -1,4 +1,4 @@
-"""Invents what happens in the company, one episode after the other, and keeps its tables."""
+"""Invents the changes of the company's data, episode by episode, and updates its tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from publisher.demo.episodes import (
     replace_fields,
 )
 from publisher.demo.log import Event, Subject, Trigger
-from publisher.demo.opening import WRONG, double_record, excluded_event, wrong_event
+from publisher.demo.opening import ERRORS, double_record, excluded_event, wrong_event
 from publisher.demo.people import (
     EMPLOYEE_COLUMNS,
     GROUPS,
@@ -32,23 +32,23 @@ from publisher.demo.people import (
     view_key,
 )
 
-APART = 12_000
-"""Rows between two episodes of one object: more than a poll, so that they never meet in one."""
+EPISODE_DISTANCE = 12_000
+"""Minimum number of rows between two episodes of an object: more than a poll, so that no poll has both."""
 
 
 class Author:
-    """Writes episodes that never meet in a poll, so that the outcome of each is known beforehand."""
+    """Writes episodes; no poll has two of the same object, so the outcomes are known in advance."""
 
     def __init__(self, random: Random, company: Company, people: int) -> None:
         self.company = company
         self.acts: list[Act] = []
-        """Changes to rows in the order of invention; without those of filler events."""
+        """Changes of rows in the order of invention, without filler events."""
         self._act: Act | None = None
         self._random = random
         self._next_number = people + 1
-        self._written = 0
-        self._touched: dict[Subject, int] = {}
-        self._gone: list[int] = []
+        self._row_count = 0
+        self._last_rows: dict[Subject, int] = {}
+        self._former_employees: list[int] = []
         self._members = list(company.memberships)
         self._kinds = {
             self._change: 70,
@@ -61,68 +61,71 @@ class Author:
         }
 
     def write(self, rows: int, *, wrong: bool = False) -> Iterator[list[Event]]:
-        """Yields episodes of ``rows`` events in total; ``wrong`` includes each kind of wrong event."""
-        end = self._written + rows
+        """Yields episodes of ``rows`` events in total; ``wrong`` includes each error of ``ERRORS``."""
+        end = self._row_count + rows
         specials = self._specials()
-        every = rows // (len(WRONG) + 3)
-        due = self._written + every if wrong else end
+        interval = rows // (len(ERRORS) + 3)
+        next_special = self._row_count + interval if wrong else end
         kinds, weights = list(self._kinds), list(self._kinds.values())
-        while self._written < end:
-            special = next(specials, None) if self._written >= due else None
+        while self._row_count < end:
+            special = next(specials, None) if self._row_count >= next_special else None
             if special is not None:
-                due += every
+                next_special += interval
             self._act = None
             episode = special or self._random.choices(kinds, weights)[0]()
-            if self._written + len(episode) > end:
-                self._act, episode = None, self._filler(end - self._written)
-            self._written += len(episode)
+            if self._row_count + len(episode) > end:
+                self._act, episode = None, self._filler(end - self._row_count)
+            self._row_count += len(episode)
             self.acts += filter(None, [self._act])
             yield episode
 
     def exists(self, subject: Subject) -> bool:
-        """Tells whether the row exists now."""
+        """Returns whether the row exists now."""
         if subject.table == "membership":
             return (subject.group, subject.number) in self.company.memberships
         return subject.number in self.company.employees
 
     def _specials(self) -> Iterator[list[Event]]:
-        """One at a time, so that each concerns an employee without recent events."""
-        for kind in range(len(WRONG)):
-            yield [wrong_event(kind, self._somebody())]
+        """Yields wrong and double records, each of an employee without recent events."""
+        for kind in range(len(ERRORS)):
+            yield [wrong_event(kind, self._choose_employee())]
         for same in (True, False):
-            yield double_record(self._somebody(), identical=same)
+            yield double_record(self._choose_employee(), identical=same)
 
     def _filler(self, rows: int) -> list[Event]:
-        """A few events to fill the log up to its length."""
-        return [replace_fields(self._employee(self._somebody()))[0] for _ in range(rows)]
+        """Returns events that fill the log up to its length."""
+        return [replace_fields(self._employee(self._choose_employee()))[0] for _ in range(rows)]
 
     def _change(self) -> list[Event]:
-        return self._play(self._choose(CHANGES), self._employee(self._somebody()))
+        return self._play(self._choose(CHANGES), self._employee(self._choose_employee()))
 
     def _arrival(self) -> list[Event]:
-        """Somebody new, or somebody who left long ago."""
-        back = self._gone.pop(0) if self._random.random() < 0.3 and self._returns() else None
-        if back is None:
-            back, self._next_number = self._next_number, self._next_number + 1
-        self.company.employees[back] = employee(self._random)
-        return self._play(self._choose(ARRIVALS), self._employee(back, new=True))
+        """Adds a new employee, or one who left long ago."""
+        if self._random.random() < 0.3 and self._can_return():
+            number = self._former_employees.pop(0)
+        else:
+            number, self._next_number = self._next_number, self._next_number + 1
+        self.company.employees[number] = employee(self._random)
+        return self._play(self._choose(ARRIVALS), self._employee(number, new=True))
 
-    def _returns(self) -> bool:
-        return bool(self._gone) and self._rests(Subject("employee", self._gone[0]))
+    def _can_return(self) -> bool:
+        return bool(self._former_employees) and self._is_idle(
+            Subject("employee", self._former_employees[0])
+        )
 
     def _leaving(self) -> list[Event]:
-        number = self._somebody(leaving=True)
+        number = self._choose_employee(leaving=True)
         episode = self._play(delete_row, self._employee(number))
         del self.company.employees[number]
-        self._gone.append(number)
+        self._former_employees.append(number)
         return episode
 
     def _membership(self) -> list[Event]:
-        """A membership changes, or (one in six) ends."""
+        """Changes a membership, or (one in six) ends it."""
         members = self.company.memberships
         while True:
             group, number = self._random.choice(self._members)
-            if (group, number) in members and self._rests(Subject("membership", number, group)):
+            if (group, number) in members and self._is_idle(Subject("membership", number, group)):
                 break
         if self._random.random() < 1 / 6:
             episode = self._play(delete_row, self._member(group, number))
@@ -135,7 +138,7 @@ class Author:
         while True:
             group, number = self._random.choice(GROUPS), self._random.choice(self._members)[1]
             subject = Subject("membership", number, group)
-            if (group, number) not in members and self._rests(subject):
+            if (group, number) not in members and self._is_idle(subject):
                 break
         members[group, number] = membership(self._random)
         self._members.append((group, number))
@@ -145,14 +148,14 @@ class Author:
         while True:
             number = self._random.randrange(1, self._next_number)
             subject = Subject("view_employee", number)
-            if number in self.company.employees and self._rests(subject):
+            if number in self.company.employees and self._is_idle(subject):
                 break
         row = self.company.employees[number]
         trigger = self._trigger(subject, view_key(number), row, VIEW_COLUMNS)
         return self._play(self._choose(PLAIN_CHANGES), trigger)
 
     def _excluded_event(self) -> list[Event]:
-        return [excluded_event(self._written)]
+        return [excluded_event(self._row_count)]
 
     def _play(self, episode: Episode, trigger: Trigger) -> list[Event]:
         events = episode(trigger)
@@ -162,19 +165,19 @@ class Author:
     def _choose(self, episodes: dict[Episode, int]) -> Episode:
         return self._random.choices(list(episodes), list(episodes.values()))[0]
 
-    def _somebody(self, *, leaving: bool = False) -> int:
-        """An employee without recent events."""
+    def _choose_employee(self, *, leaving: bool = False) -> int:
+        """Chooses an employee without recent events."""
         while True:
             number = self._random.randrange(1, self._next_number)
             if leaving and can_be_member(number):
                 continue
-            if number in self.company.employees and self._rests(Subject("employee", number)):
-                self._touched[Subject("employee", number)] = self._written
+            if number in self.company.employees and self._is_idle(Subject("employee", number)):
+                self._last_rows[Subject("employee", number)] = self._row_count
                 return number
 
-    def _rests(self, subject: Subject) -> bool:
-        last = self._touched.get(subject)
-        return last is None or self._written - last > APART
+    def _is_idle(self, subject: Subject) -> bool:
+        last = self._last_rows.get(subject)
+        return last is None or self._row_count - last > EPISODE_DISTANCE
 
     def _employee(self, number: int, *, new: bool = False) -> Trigger:
         row = self.company.employees[number]
@@ -190,5 +193,5 @@ class Author:
     def _trigger(
         self, subject: Subject, key: str, row: Row, columns: tuple[str, ...], *, new: bool = False
     ) -> Trigger:
-        self._touched[subject] = self._written
+        self._last_rows[subject] = self._row_count
         return Trigger(self._random, subject, key, row, columns, new)

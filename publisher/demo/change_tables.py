@@ -1,7 +1,7 @@
 """The story as change tables: CSV with ``.dfm``, CSV with column names, JSON lines.
 
-Masks are written with the inverse of what reads them, most significant byte first as real files have
-them; an UPDATE and its before image share a change_seq and do not stand beside each other.
+Masks are written with the inverse of the reader's function, most significant byte first as in real files.
+An UPDATE and its before image share a change_seq, but other records are between them.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.recognise import dfm_of
 
-KEPT = HEADERS[:7]
-"""Header columns: without partition_name, as tasks without partitions keep them."""
+HEADER_COLUMNS = HEADERS[:7]
+"""All header columns but partition_name, which tasks without partitions do not have."""
 OPERATIONS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "B": "BEFOREIMAGE"}
-BEHIND = 40
-"""Records after which the before images of the last ones follow."""
+DEFERRED_RECORDS = 40
+"""Number of records that are written before their before images."""
 FILES = {
     "employee": "employee__ct/20260507.csv",
     "membership": "membership__ct/20260507.jsonl",
     "usr": "usr__ct/20260507.csv",
 }
-DESCRIBED = frozenset({"employee"})
-"""Tables whose file has its column names in a ``.dfm`` instead of in itself."""
+TABLES_WITH_DFM = frozenset({"employee"})
+"""Tables whose column names are in a ``.dfm`` file instead of the data file."""
 
 Record = dict[str, str | None]
 
 
 def write_change_tables(folder: Path, options: ChangeTableOptions, acts: Iterable[Act]) -> Counts:
-    """Writes one folder for each table; gives what publishing them must count."""
+    """Writes one folder for each table; returns the expected counts of publishing them."""
     records: dict[str, list[tuple[str, Record]]] = {table: [] for table in FILES}
     number = 0
     for place, act in enumerate(acts, 1):
         for change in act.changes:
             number += 1
-            stamp = {
+            common = {
                 "change_seq": change_seq(act, number),
                 "stream_position": f"1386;{number:08}",
                 "transaction_id": f"{place:032X}",
-                "timestamp": f"{act.ended.isoformat(timespec='milliseconds')}Z",
+                "timestamp": f"{act.end_time.isoformat(timespec='milliseconds')}Z",
             }
             for letter, record in records_of(change):
-                heads = stamp | {"change_oper": letter, "operation": OPERATIONS[letter]} | record
-                records[change.table].append((letter, _with_names(heads, change.table, options)))
+                headers = common | {"change_oper": letter, "operation": OPERATIONS[letter]} | record
+                records[change.table].append((letter, _with_names(headers, change.table, options)))
     for table, name in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True)
@@ -60,13 +60,13 @@ def write_change_tables(folder: Path, options: ChangeTableOptions, acts: Iterabl
 
 
 def change_seq(act: Act, number: int) -> str:
-    """16 digits of the time of the commit, 19 of the number of the change."""
-    moment = act.ended
+    """Returns 16 digits for the time of the commit, and 19 for the number of the change."""
+    moment = act.end_time
     return f"{moment:%Y%m%d%H%M%S}{moment.microsecond // 10_000:02}{number:0{NUMBER_DIGITS}d}"
 
 
 def records_of(change: RowChange) -> Iterator[tuple[str, Record]]:
-    """The records of one change: letter, mask and columns."""
+    """Yields the records of one change: letter and columns, with the mask."""
     keys, names = KEYS[change.table], COLUMNS[change.table]
     if change.before is None:
         assert change.after is not None
@@ -74,14 +74,17 @@ def records_of(change: RowChange) -> Iterator[tuple[str, Record]]:
     elif change.after is None:
         yield "D", _images(change, change.before) | {"change_mask": mask(change, keys)}
     else:
-        yield "U", _images(change, change.after) | {"change_mask": mask(change, change.changed)}
+        yield (
+            "U",
+            _images(change, change.after) | {"change_mask": mask(change, change.changed_columns)},
+        )
         yield "B", _images(change, change.before) | {"change_mask": ""}
 
 
 def mask(change: RowChange, columns: Iterable[str]) -> str:
-    """The change_mask of some columns: their places after the header columns."""
+    """Returns the change_mask of columns, by their places after the header columns."""
     places = (*KEYS[change.table], *COLUMNS[change.table])
-    return mask_of(sum(1 << len(KEPT) + places.index(name) for name in columns), "msb")
+    return mask_of(sum(1 << len(HEADER_COLUMNS) + places.index(name) for name in columns), "msb")
 
 
 def _images(change: RowChange, row: Row) -> Record:
@@ -92,23 +95,23 @@ def _images(change: RowChange, row: Row) -> Record:
 
 
 def _with_names(record: Record, table: str, options: ChangeTableOptions) -> Record:
-    """All columns in the order of the change table."""
-    heads = {f"{options.prefix}{name}": record[name] for name in KEPT}
-    return heads | {name: record[name] for name in (*KEYS[table], *COLUMNS[table])}
+    """Returns all columns in the order of the change table, under their names in it."""
+    headers = {f"{options.prefix}{name}": record[name] for name in HEADER_COLUMNS}
+    return headers | {name: record[name] for name in (*KEYS[table], *COLUMNS[table])}
 
 
 def _defer_before_images(records: Sequence[tuple[str, Record]]) -> Iterator[Record]:
     """Moves before images after the records to which they belong."""
-    behind: list[Record] = []
-    for place, (letter, record) in enumerate(records):
+    before_images: list[Record] = []
+    for number, (letter, record) in enumerate(records):
         if letter == "B":
-            behind.append(record)
+            before_images.append(record)
         else:
             yield record
-        if place % BEHIND == 0:
-            yield from behind
-            behind = []
-    yield from behind
+        if number % DEFERRED_RECORDS == 0:
+            yield from before_images
+            before_images = []
+    yield from before_images
 
 
 def _write(path: Path, table: str, records: Sequence[Record]) -> None:
@@ -118,7 +121,7 @@ def _write(path: Path, table: str, records: Sequence[Record]) -> None:
         return
     names = list(records[0])
     lines = (",".join(map(_field, record.values())) for record in records)
-    if table in DESCRIBED:
+    if table in TABLES_WITH_DFM:
         dfm_of(path).write_text(json.dumps(_description(table, names), indent=1), "utf-8")
     else:
         lines = (line for lines in ([",".join(names)], lines) for line in lines)
@@ -127,12 +130,12 @@ def _write(path: Path, table: str, records: Sequence[Record]) -> None:
 
 
 def _field(value: str | None) -> str:
-    """NULL is an unquoted empty field."""
+    """Formats a CSV field; NULL is an unquoted empty field."""
     return "" if value is None else '"' + value.replace('"', '""') + '"'
 
 
 def _description(table: str, names: Sequence[str]) -> dict[str, object]:
-    """The ``.dfm`` description of the file beside it."""
+    """Returns the content of the ``.dfm`` file."""
     places = {name: place for place, name in enumerate(KEYS[table], 1)}
     columns = [
         {"ordinal": number, "name": name, "primaryKeyPos": places.get(name, 0)}

@@ -15,29 +15,35 @@ from publisher.model.change import QUERY_BACK, Reason
 class ActKind(NamedTuple):
     """The kind of change to a row."""
 
-    what: str
+    name: str
     types: str
-    """Event types of such a change in the log."""
+    """Event types of this change in the log."""
 
 
-INSERTED = ActKind("insert", "1")
-INSERTED_READ = ActKind("insert", "5 (row query-back)")
-INSERTED_COLUMNS_READ = ActKind("insert", "7 (field query-back)")
-CHANGED = ActKind("update", "2 (old and new value)")
-REPLACED = ActKind("update", "3 (new value)")
-READ = ActKind("update", "6 (row query-back)")
-COLUMNS_READ = ActKind("update", "8 (field query-back)")
-MIXED = ActKind("update", "2, 3, 8")
-DELETED = ActKind("delete", "4")
-RENEWED = ActKind("update, delete, insert", "6, 3, 4, 1")
-RENEWED_READ = ActKind("update, delete, insert", "2, 4, 5")
-LATE = ActKind("update before a further one", "6, 8")
-VIEW = ActKind("update through a view", "any")
-LOOPBACK = ActKind("update by the driver's user", "any")
+INSERT = ActKind("insert", "1")
+INSERT_BY_ROW_QUERY_BACK = ActKind("insert", "5 (row query-back)")
+INSERT_BY_FIELD_QUERY_BACK = ActKind("insert", "7 (field query-back)")
+UPDATE = ActKind("update", "2 (old and new value)")
+UPDATE_OF_NEW_VALUES = ActKind("update", "3 (new value)")
+UPDATE_BY_ROW_QUERY_BACK = ActKind("update", "6 (row query-back)")
+UPDATE_BY_FIELD_QUERY_BACK = ActKind("update", "8 (field query-back)")
+MIXED_UPDATE = ActKind("update", "2, 3, 8")
+DELETE = ActKind("delete", "4")
+REPLACEMENT = ActKind("update, delete, insert", "6, 3, 4, 1")
+REPLACEMENT_BY_QUERY_BACK = ActKind("update, delete, insert", "2, 4, 5")
+EARLIER_UPDATE = ActKind("update followed by another one", "6, 8")
+VIEW_UPDATE = ActKind("update through a view", "any")
+LOOPBACK_UPDATE = ActKind("update by the driver's user", "any")
 KINDS = (
-    *(INSERTED, INSERTED_READ, INSERTED_COLUMNS_READ),
-    *(CHANGED, REPLACED, READ, COLUMNS_READ, MIXED),
-    *(DELETED, RENEWED, RENEWED_READ, LATE, VIEW, LOOPBACK),
+    *(INSERT, INSERT_BY_ROW_QUERY_BACK, INSERT_BY_FIELD_QUERY_BACK),
+    *(
+        UPDATE,
+        UPDATE_OF_NEW_VALUES,
+        UPDATE_BY_ROW_QUERY_BACK,
+        UPDATE_BY_FIELD_QUERY_BACK,
+        MIXED_UPDATE,
+    ),
+    *(DELETE, REPLACEMENT, REPLACEMENT_BY_QUERY_BACK, EARLIER_UPDATE, VIEW_UPDATE, LOOPBACK_UPDATE),
 )
 """All kinds, in the order of display."""
 
@@ -47,8 +53,8 @@ class Cell:
     """The form of one system's documents for some acts."""
 
     form: str
-    alike: str
-    """A letter; cells of a line with the same letter have the same documents, value for value."""
+    letter: str
+    """Cells of a line with the same letter have the same documents, value for value; may be empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,41 +73,42 @@ def lines(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> list
     groups: dict[ActKind, list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
         kind = kind_of(act)
-        again = last[act.row] != number and kind not in {VIEW, LOOPBACK}
-        groups[LATE if again and act.types & QUERY_BACK else kind].append(number)
+        if last[act.row] != number and kind not in {VIEW_UPDATE, LOOPBACK_UPDATE}:
+            kind = EARLIER_UPDATE if act.event_types & QUERY_BACK else kind
+        groups[kind].append(number)
     return [_line(kind, groups[kind], acts, recorded) for kind in KINDS if groups[kind]]
 
 
 def kind_of(act: Act) -> ActKind:
     """Determines which of ``KINDS`` an act is."""
     if act.events[0].reason is Reason.LOOPBACK:
-        return LOOPBACK
+        return LOOPBACK_UPDATE
     if act.events[0].table_name.startswith("view_"):
-        return VIEW
+        return VIEW_UPDATE
     if len(act.changes) > 1:
-        return RENEWED_READ if 5 in act.types else RENEWED
+        return REPLACEMENT_BY_QUERY_BACK if 5 in act.event_types else REPLACEMENT
     (change,) = act.changes
     if change.after is None:
-        return DELETED
+        return DELETE
     if change.before is None:
-        return _insert_kind(act.types)
-    return _update_kind(act.types)
+        return _insert_kind(act.event_types)
+    return _update_kind(act.event_types)
 
 
 def _insert_kind(types: frozenset[int]) -> ActKind:
     if 5 in types:
-        return INSERTED_READ
-    return INSERTED_COLUMNS_READ if 7 in types else INSERTED
+        return INSERT_BY_ROW_QUERY_BACK
+    return INSERT_BY_FIELD_QUERY_BACK if 7 in types else INSERT
 
 
 def _update_kind(types: frozenset[int]) -> ActKind:
     if 6 in types:
-        return READ
+        return UPDATE_BY_ROW_QUERY_BACK
     if types == {2, 3, 8}:
-        return MIXED
+        return MIXED_UPDATE
     if 8 in types:
-        return COLUMNS_READ
-    return REPLACED if 3 in types else CHANGED
+        return UPDATE_BY_FIELD_QUERY_BACK
+    return UPDATE_OF_NEW_VALUES if 3 in types else UPDATE
 
 
 def _line(
@@ -124,7 +131,7 @@ def _line(
 def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
     """Returns the most frequent form of the documents."""
     forms = Counter(
-        ", ".join(form_of(one, act.changes[0].table) for one in operations) or "nothing"
+        ", ".join(form_of(operation, act.changes[0].table) for operation in operations) or "nothing"
         for operations, act in zip(documents, acts, strict=True)
     )
     return forms.most_common(1)[0][0]
@@ -134,11 +141,11 @@ def form_of(operation: Operation, table: str) -> str:
     """Describes an operation in a few words."""
     if operation.kind != "modify":
         return operation.kind
-    changes = {_change(attribute) for attribute in operation.attributes}
-    how = changes.pop() if len(changes) == 1 else "some of each"
-    whole = len(operation.attributes) == len(COLUMNS[table])
-    return "whole row" if whole and how == "new" else how
+    forms = {_attribute_form(attribute) for attribute in operation.attributes}
+    form = forms.pop() if len(forms) == 1 else "some of each"
+    is_whole = len(operation.attributes) == len(COLUMNS[table])
+    return "whole row" if is_whole and form == "new" else form
 
 
-def _change(attribute: Attribute) -> str:
+def _attribute_form(attribute: Attribute) -> str:
     return "new" if attribute.removes_all else "old → new"

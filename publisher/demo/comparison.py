@@ -1,4 +1,4 @@
-"""The fifth format: compares tables without a record of changes; samples show which were touched."""
+"""The fifth format: compares tables whose changes no system records; samples show the touched tables."""
 
 from __future__ import annotations
 
@@ -40,63 +40,62 @@ _INTERVAL = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True)
-class Afterwards:
-    """Unrecorded changes to the tables: kind of operation by table and key."""
+class UnrecordedChanges:
+    """Changes of the tables between both runs, which no system records."""
 
     promoted: tuple[int, ...]
-    left: tuple[str, int]
-    """A membership that ends."""
-    joined: tuple[str, int]
-    """One that begins."""
+    """Numbers of the employees who get a new title."""
+    ended_membership: tuple[str, int]
+    new_membership: tuple[str, int]
 
     @property
     def operations(self) -> dict[tuple[str, str], str]:
-        """The operations that publishing must give, by table and key."""
+        """Expected kinds of operations by table and key."""
         operations = {("employee", f"empno={number}"): "modify" for number in self.promoted}
-        operations["membership", _member(self.left)] = "delete"
-        operations["membership", _member(self.joined)] = "add"
+        operations["membership", _member(self.ended_membership)] = "delete"
+        operations["membership", _member(self.new_membership)] = "add"
         return operations
 
     @property
     def touched(self) -> tuple[str, ...]:
-        """The tables that a sample shows."""
+        """The tables that the sample shows as touched."""
         return "employee", "membership"
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonReports:
     """Reports of both runs, and the changes between them."""
 
     first: RunReport
     second: RunReport
-    afterwards: Afterwards
+    changes: UnrecordedChanges
 
 
-def compare(directory: Path, company: Company, engine: Engine) -> Compared:
+def compare(directory: Path, company: Company, engine: Engine) -> ComparisonReports:
     """Reads the tables, changes some rows, and publishes the differences.
 
-    Raises ``InternalError`` if the documents are not exactly of the changed rows.
+    Raises ``InternalError`` if the documents are not exactly those of the changed rows.
     """
     shutil.copyfile(resource("conf/demo-comparison.toml"), directory / JOB)
     settings = load(directory / JOB)
     (directory / SAMPLES).mkdir(parents=True)
     _sweep(settings, 1, ())
-    afterwards = _afterwards(company)
+    changes = _choose_changes(company)
     with PublisherInstance(settings, engine) as job:
-        first = _done(job.run_once())
-        _change_rows(directory / "company.sqlite", afterwards)
-        _sweep(settings, 2, afterwards.touched)
-        second = _done(job.run_once())
-    _check(company, first, second, afterwards)
-    return Compared(first, second, afterwards)
+        first = _require_report(job.run_once())
+        _change_rows(directory / "company.sqlite", changes)
+        _sweep(settings, 2, changes.touched)
+        second = _require_report(job.run_once())
+    _check(company, first, second, changes)
+    return ComparisonReports(first, second, changes)
 
 
-def print_comparison(console: Console, compared: Compared) -> None:
+def print_comparison(console: Console, reports: ComparisonReports) -> None:
     """Prints the touched tables and the operations of the second run."""
-    known, done = compared.first.outcomes["ignored"], compared.second
-    operations = compared.afterwards.operations
+    row_count, second = reports.first.outcomes["ignored"], reports.second
+    operations = reports.changes.operations
     console.print(
-        f"\n[bold]Tables whose changes no system records[/]: a first run reads {known:,} rows. Then"
+        f"\n[bold]Tables whose changes no system records[/]: a first run reads {row_count:,} rows. Then"
         f" {PROMOTED} employees get a new title, one membership ends and another begins. A sweep of LINTER's"
         " table queue shows EMPLOYEE and MEMBERSHIP as touched, so a second run compares these two:",
         soft_wrap=True,
@@ -106,38 +105,40 @@ def print_comparison(console: Console, compared: Compared) -> None:
         table.add_column(name, justify="left" if name == "table" else "right")
     for name in TABLES:
         kinds = [kind for (table_, _), kind in operations.items() if table_ == name]
-        touched = "yes" if name in compared.afterwards.touched else "no"
+        touched = "yes" if name in reports.changes.touched else "no"
         counts = (f"{kinds.count(kind)}" for kind in ("add", "modify", "delete"))
         table.add_row(name, touched, *counts)
     console.print(table)
     console.print(
-        f"{done.read:,} records (present and deleted rows), {done.outcomes['ignored']:,} of them unchanged;"
-        f" {done.documents} documents, one for each row that changed.",
+        f"{second.read:,} records (present and deleted rows), {second.outcomes['ignored']:,} of them"
+        f" unchanged; {second.documents} documents, one for each row that changed.",
         soft_wrap=True,
     )
 
 
-def _afterwards(company: Company) -> Afterwards:
+def _choose_changes(company: Company) -> UnrecordedChanges:
     promoted = [number for number, row in company.employees.items() if row["title"] != TITLE]
-    left = next(iter(company.memberships))
-    joined = next(
+    ended = next(iter(company.memberships))
+    begun = next(
         ("sales", number)
         for number in company.employees
         if ("sales", number) not in company.memberships
     )
-    return Afterwards(tuple(promoted[:PROMOTED]), left, joined)
+    return UnrecordedChanges(tuple(promoted[:PROMOTED]), ended, begun)
 
 
-def _change_rows(database: Path, afterwards: Afterwards) -> None:
+def _change_rows(database: Path, changes: UnrecordedChanges) -> None:
     connection = sqlite3.connect(database)
     try:
         connection.executemany(
             "UPDATE employee SET title = ? WHERE empno = ?",
-            [(TITLE, number) for number in afterwards.promoted],
+            [(TITLE, number) for number in changes.promoted],
         )
-        connection.execute("DELETE FROM membership WHERE grp = ? AND empno = ?", afterwards.left)
         connection.execute(
-            "INSERT INTO membership VALUES (?, ?, 'guest', '2026-05-11')", afterwards.joined
+            "DELETE FROM membership WHERE grp = ? AND empno = ?", changes.ended_membership
+        )
+        connection.execute(
+            "INSERT INTO membership VALUES (?, ?, 'guest', '2026-05-11')", changes.new_membership
         )
         connection.commit()
     finally:
@@ -164,39 +165,43 @@ def _call(sweep: int, ordinal: int, completion: str, record: bytes | None) -> Ca
     return Call(sweep, time, ordinal, completion, record=record, node="COMPANY")
 
 
-def _done(report: RunReport | None) -> RunReport:
+def _require_report(report: RunReport | None) -> RunReport:
     if report is None:
         raise InternalError("the comparison found no table to compare")
     return report
 
 
-def _check(company: Company, first: RunReport, second: RunReport, afterwards: Afterwards) -> None:
-    known = len(company.employees) + len(company.memberships)
-    wrong = []
-    if first.documents or first.read <= known:
-        wrong.append(f"the first comparison read {first.read} rows, expected more than {known}")
-    found = _operations(Path(second.target))
-    if found != afterwards.operations:
-        odd = found.items() ^ afterwards.operations.items()
-        wrong.append(f"the second comparison differs from the changes: {sorted(odd)[:3]}")
-    if second.read != known + 1:
-        wrong.append(
-            f"the second comparison read {second.read} rows of two tables, expected {known + 1}"
+def _check(
+    company: Company, first: RunReport, second: RunReport, changes: UnrecordedChanges
+) -> None:
+    row_count = len(company.employees) + len(company.memberships)
+    problems = []
+    if first.documents or first.read <= row_count:
+        problems.append(
+            f"the first comparison read {first.read} rows, expected more than {row_count}"
         )
-    if wrong:
-        raise InternalError("; ".join(wrong))
+    operations = _operations(Path(second.target))
+    if operations != changes.operations:
+        different = operations.items() ^ changes.operations.items()
+        problems.append(f"the second comparison differs from the changes: {sorted(different)[:3]}")
+    if second.read != row_count + 1:
+        problems.append(
+            f"the second comparison read {second.read} rows of two tables, expected {row_count + 1}"
+        )
+    if problems:
+        raise InternalError("; ".join(problems))
 
 
 def _operations(target: Path) -> Mapping[tuple[str, str], str]:
-    """Kind of operation by table and key."""
-    found = {}
+    """Returns the kinds of operations by table and key."""
+    operations = {}
     for part in sorted(target.glob("part-*.xds")):
         for line in part.read_text("utf-8").splitlines():
             for operation in etree.fromstring(line.encode()).iterfind("input/*"):
                 association = str(operation.findtext("association"))
                 key, _, table = association.removesuffix(",schema=indirect").rpartition(",table=")
-                found[table, key] = str(operation.tag)
-    return found
+                operations[table, key] = str(operation.tag)
+    return operations
 
 
 def _member(key: tuple[str, int]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from publisher.demo.acts import COLUMNS, Act
-from publisher.demo.compare import LOOPBACK, VIEW, kind_of
+from publisher.demo.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
 from publisher.demo.recordings import Operation, Operations
 from publisher.errors import InternalError
 
@@ -16,7 +16,7 @@ from publisher.errors import InternalError
 class KnownRow:
     """The state of a row according to documents."""
 
-    there: bool = False
+    exists: bool = False
     values: dict[str, str | None] = field(default_factory=dict)
     """Values of the columns that documents mention."""
 
@@ -28,7 +28,7 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
     """
     row = KnownRow()
     for operation in operations:
-        row.there = operation.kind != "delete"
+        row.exists = operation.kind != "delete"
         if operation.kind != "modify":
             row.values = dict.fromkeys(columns)
         for attribute in operation.attributes:
@@ -48,21 +48,22 @@ def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -
     Rows that the log names by a view, or ignores as loopback, do not count.  Raises ``InternalError``
     if two recordings disagree.
     """
-    rows: dict[tuple[str, tuple[object, ...]], list[int]] = defaultdict(list)
+    numbers_of: dict[tuple[str, tuple[object, ...]], list[int]] = defaultdict(list)
     for number, act in enumerate(acts):
-        rows[act.row].append(number)
-    other = {act.row for act in acts if kind_of(act) in {VIEW, LOOPBACK}}
-    for row, numbers in rows.items():
-        if row in other:
+        numbers_of[act.row].append(number)
+    uncounted = {act.row for act in acts if kind_of(act) in {VIEW_UPDATE, LOOPBACK_UPDATE}}
+    for row, numbers in numbers_of.items():
+        if row in uncounted:
             continue
         columns = COLUMNS[row[0]]
-        known = [
-            apply_operations((one for n in numbers for one in system[n]), columns)
+        states = [
+            apply_operations((operation for n in numbers for operation in system[n]), columns)
             for system in recorded
         ]
-        if len({one.there for one in known}) > 1 or any(_disagree(known, c) for c in columns):
-            raise InternalError(f"the recordings disagree about {row}: {known}")
-    return len(rows.keys() - other)
+        exists = {state.exists for state in states}
+        if len(exists) > 1 or any(_disagree(states, column) for column in columns):
+            raise InternalError(f"the recordings disagree about {row}: {states}")
+    return len(numbers_of.keys() - uncounted)
 
 
 def _disagree(rows: Sequence[KnownRow], column: str) -> bool:

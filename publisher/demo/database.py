@@ -46,7 +46,7 @@ CREATE TABLE audit_trail (
     id INTEGER NOT NULL PRIMARY KEY,
     note VARCHAR(200)
 );
--- No primary key: a record id that is there twice is one of the things to show.
+-- No primary key: the demo shows a record id that appears twice.
 CREATE TABLE event_log (
     record_id BIGINT NOT NULL,
     table_key VARCHAR(512) NOT NULL,
@@ -64,7 +64,7 @@ CREATE INDEX event_log_status ON event_log (status, record_id);
 
 
 def write_database(path: Path, company: Company, events: Iterable[Event]) -> None:
-    """Makes the database at ``path``, which must not exist."""
+    """Creates the database at ``path``, which must not exist."""
     connection = sqlite3.connect(path)
     try:
         connection.executescript(TABLES)
@@ -87,7 +87,7 @@ def write_database(path: Path, company: Company, events: Iterable[Event]) -> Non
 
 
 def write_snapshot(path: Path, events: Iterable[Event]) -> None:
-    """The event log as CSV with header; NULL is an unquoted empty field (RFC 4180)."""
+    """Writes the event log as CSV with header; NULL is an unquoted empty field (RFC 4180)."""
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(",".join(LOG_COLUMNS) + "\r\n")
         for event in events:
@@ -95,9 +95,9 @@ def write_snapshot(path: Path, events: Iterable[Event]) -> None:
 
 
 def _fill(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
-    listed = list(rows)
-    marks = ", ".join("?" * len(listed[0]))
-    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", listed)  # noqa: S608  our names
+    values = list(rows)
+    marks = ", ".join("?" * len(values[0]))
+    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608  our names
 
 
 def _log_row(event: Event) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Writes the story as LINTER's replication tables: DISPATCH_QUEUE in binary rows, DISPATCH_ATTRS as text.
 
-The declarations of the reader build the rows and row images.  One transaction is rolled back, and one
-is open when the queue is exported.
+Rows and row images are built from the declarations that read them.  One transaction is rolled back, and
+one is open when the queue is exported.
 """
 
 from __future__ import annotations
@@ -92,18 +92,18 @@ class Queue:
         """Yields the changes in commit order, with a rolled back transaction and an open one."""
         half = len(story.acts) // 2
         yield from self._transactions(story.acts[:half])
-        now = story.acts[half].ended
-        other = len(story.acts) + 1
-        yield self._change_row(story.undone, other, now)
-        yield self._mark(OperationCode.ROLLBACK, other, now)
+        time = story.acts[half].end_time
+        transaction = len(story.acts) + 1
+        yield self._change_row(story.rolled_back, transaction, time)
+        yield self._mark(OperationCode.ROLLBACK, transaction, time)
         yield from self._transactions(story.acts[half:], half)
-        yield self._change_row(story.unfinished, other + 1, story.acts[-1].ended)
+        yield self._change_row(story.unfinished, transaction + 1, story.acts[-1].end_time)
 
     def _transactions(self, acts: Iterable[Act], before: int = 0) -> Iterator[bytes]:
         for number, act in enumerate(acts, before + 1):
             for change in act.changes:
-                yield self._change_row(change, number, act.ended)
-            yield self._mark(OperationCode.COMMIT, number, act.ended)
+                yield self._change_row(change, number, act.end_time)
+            yield self._mark(OperationCode.COMMIT, number, act.end_time)
 
     def _change_row(self, change: RowChange, transaction: int, when: dt.datetime) -> bytes:
         table = self._tables[change.table]
@@ -145,17 +145,17 @@ class Queue:
         row |= columns
         row |= {name: row[name].ljust(layout.WIDTHS[name]) for name in layout.TEXTS}
         row["DATA"] = row["DATA"].ljust(layout.DATA_BYTES, b"\0")
-        built: bytes = self._row.build(row)
-        return built
+        encoded: bytes = self._row.build(row)
+        return encoded
 
 
 class _Table:
     """Builds the row images of one table."""
 
     def __init__(self, options: DispatchQueueOptions, number: int) -> None:
-        (described,) = (table for table in options.tables if table.number == number)
+        (description,) = (table for table in options.tables if table.number == number)
         self._options = options
-        self._layout = image_layout(options, described)
+        self._layout = image_layout(options, description)
         self._declaration = self._layout.declaration
         self._national = "utf-16-be" if options.nchar_order == "big" else "utf-16-le"
 
@@ -166,8 +166,8 @@ class _Table:
             value = row[column.name]
             values[f"null{number}"] = self._layout.null_flag if value is None else 0
             values[f"value{number}"] = self._value(column, value)
-        built: bytes = self._declaration.build(values)
-        return built
+        encoded: bytes = self._declaration.build(values)
+        return encoded
 
     def _value(self, column: ImageColumn, value: Value) -> Any:
         if column.type == "INTEGER":
@@ -180,8 +180,8 @@ class _Table:
     def _bytes(self, column: ImageColumn, value: Value) -> bytes:
         match value:
             case bool():
-                hexes = self._options.boolean_true if value else self._options.boolean_false
-                return bytes.fromhex(hexes or "")
+                text = self._options.boolean_true if value else self._options.boolean_false
+                return bytes.fromhex(text or "")
             case str() if column.type in NATIONAL:
                 return value.encode(self._national)
             case str():

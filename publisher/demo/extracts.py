@@ -1,5 +1,4 @@
-"""The story as the differences of a group that Linkexpress extracts, built from the declarations that
-read such files."""
+"""The story as Linkexpress differences of a group, built from the declarations that read such files."""
 
 from __future__ import annotations
 
@@ -19,14 +18,14 @@ from publisher.sources.linkexpress.layout import ItemLayout
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LinkexpressOptions
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
 
-ORDER: ByteOrder = "little"
-"""That of the machine that extracts; the publisher finds it out."""
+BYTE_ORDER: ByteOrder = "little"
+"""Byte order of the extracting machine, which the publisher detects."""
 
 
 def write_extract(
     path: Path, options: LinkexpressOptions, acts: Iterable[Act], unfinished: RowChange
 ) -> Counts:
-    """Writes the file, after its last commit what is not finished; gives what must be counted."""
+    """Writes the file, which ends with an uncommitted change; returns the expected counts."""
     tables = {table.name: table for table in options.tables}
     parts, commits = [], 0
     for act in acts:
@@ -44,28 +43,28 @@ def write_extract(
 
 
 def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange) -> bytes:
-    """A data record: the new row, of a delete the old one."""
-    form, items, lies, area = _declare(options, table)
+    """Returns the data record of a change: the new row, or the old row of a delete."""
+    form, items, item_layout, area = _declare(options, table)
     row = change.before if change.after is None else change.after
     assert row is not None
     values = change.image(row)
-    built = {
-        f"item{number}": _item(lies, options, item, values[item.name])
+    values_of_items = {
+        f"item{number}": _item(item_layout, options, item, values[item.name])
         for number, item in enumerate(items)
     }
-    body: bytes = area.build(built)
+    body: bytes = area.build(values_of_items)
     code = layout.ExtractCode.DELETE
     if change.after is not None:
         is_new = change.before is None
         code = layout.ExtractCode.INSERT if is_new else layout.ExtractCode.UPDATE
-    head = {
+    header = {
         "length": form.size + len(body),
         "count": len(items) + form.extra,
         "xid": table.xid,
         "flag": layout.NOT_NULL,
         "operation": code,
     }
-    start: bytes = layout.header(form.words, ORDER).build(head)
+    start: bytes = layout.header(form.words, BYTE_ORDER).build(header)
     return start + body
 
 
@@ -73,31 +72,41 @@ def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange
 def _declare(
     options: LinkexpressOptions, table: ExtractedTable
 ) -> tuple[layout.RecordForm, tuple[Item, ...], ItemLayout, Any]:
-    """The parts that all records of a table share, with the declaration of its items."""
-    lies = layout.item_layout(options, table, ORDER)
-    return layout.form_of(options), table.parse_items(), lies, lies.items(table.parse_items())
+    """Returns the form of the records, the items of a table, their layout and their declaration."""
+    item_layout = layout.item_layout(options, table, BYTE_ORDER)
+    return (
+        layout.form_of(options),
+        table.parse_items(),
+        item_layout,
+        item_layout.items(table.parse_items()),
+    )
 
 
 def commit(options: LinkexpressOptions) -> bytes:
-    """A commit record."""
+    """Returns a commit record."""
     form = layout.form_of(options)
-    head = {"length": form.mark_size, "count": 1, "flag": 0, "operation": layout.ExtractCode.COMMIT}
-    built: bytes = layout.mark(form, ORDER).build(head)
-    return built
+    header = {
+        "length": form.mark_size,
+        "count": 1,
+        "flag": 0,
+        "operation": layout.ExtractCode.COMMIT,
+    }
+    encoded: bytes = layout.mark(form, BYTE_ORDER).build(header)
+    return encoded
 
 
 def _item(
-    lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Value
+    item_layout: ItemLayout, options: LinkexpressOptions, item: Item, value: Value
 ) -> dict[str, Any]:
     if value is None:
-        return {"null": layout.NULL, "value": bytes(lies.width(item))}
-    return {"null": layout.NOT_NULL, "value": _area(lies, options, item, value)}
+        return {"null": layout.NULL, "value": bytes(item_layout.width(item))}
+    return {"null": layout.NOT_NULL, "value": _area(item_layout, options, item, value)}
 
 
-def _area(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Value) -> Any:
+def _area(item_layout: ItemLayout, options: LinkexpressOptions, item: Item, value: Value) -> Any:
     match value:
         case str():
-            return _text(lies, options, item, value)
+            return _text(item_layout, options, item, value)
         case bytes():
             return {"length": len(value), "data": value}
         case datetime():
@@ -110,11 +119,11 @@ def _area(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: Valu
     return value
 
 
-def _text(lies: ItemLayout, options: LinkexpressOptions, item: Item, value: str) -> Any:
+def _text(item_layout: ItemLayout, options: LinkexpressOptions, item: Item, value: str) -> Any:
     text = value.encode(options.national_codec if item.type in NATIONAL else options.codec)
     if item.type not in VARIABLE:
         return text.ljust(item.length)
-    return {"length": len(text) // lies.unit(item), "data": text}
+    return {"length": len(text) // item_layout.unit(item), "data": text}
 
 
 def _date(value: date) -> dict[str, int]:
@@ -122,7 +131,7 @@ def _date(value: date) -> dict[str, int]:
 
 
 def pack_decimal(value: Decimal, item: Item) -> bytes:
-    """Digits in half bytes, the last one the sign."""
+    """Encodes a DECIMAL: one digit per half byte, with the sign in the last half byte."""
     size = item.length // 2 + 1
     digits = str(abs(int(value.scaleb(item.scale)))).zfill(2 * size - 1)
     return bytes.fromhex(digits + ("D" if value < 0 else "C"))

@@ -1,4 +1,4 @@
-"""One row of the demo's event log, with the outcome that it must get."""
+"""Rows of the demo's event log, with their expected outcomes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Subject(NamedTuple):
 
 @dataclass(slots=True)
 class Event:
-    """A row of the event log in the column order of version 3.5, then what becomes of it.
+    """A row of the event log in the column order of version 3.5, followed by its expected outcome.
 
-    Record id 0 and no time: both are given when the log is put together.  ``lookup`` names the row
-    that a query-back reads; the outcome holds if it exists in the end.
+    Record id and time are assigned when the log is complete.  ``lookup`` names the row that a query-back
+    reads; if this row does not exist in the end, the query-back is ignored.
     """
 
     record_id: int
@@ -44,17 +44,18 @@ class Event:
     reason: Reason | None = None
     lookup: Subject | None = None
     repeats: Event | None = None
-    """The row whose record id and time it has too."""
+    """Another row with the same record id and time."""
     timeless: bool = False
+    """True for a row whose event time stays NULL."""
 
-    def must(self, outcome: Outcome, reason: Reason) -> Event:
-        """Sets the outcome, whatever a lookup says; gives the event itself."""
+    def expect(self, outcome: Outcome, reason: Reason) -> Event:
+        """Sets the expected outcome, whatever the look-up returns; returns the event itself."""
         self.outcome, self.reason, self.lookup = outcome, reason, None
         return self
 
 
 Versions: TypeAlias = list[tuple[Row | None, Row | None]]
-"""A row before and after each statement; ``None`` where there is none."""
+"""A row before and after each statement; ``None`` if the row does not exist then."""
 
 
 @dataclass(slots=True)
@@ -67,23 +68,23 @@ class Trigger:
     row: Row
     columns: tuple[str, ...]
     new: bool = False
-    """Whether the row was not there before."""
+    """True if the row did not exist before."""
     _versions: Versions = field(default_factory=list)
-    _known: Row | None = None
+    _last_version: Row | None = None
     """The row after the last statement."""
-    _gone: bool = False
+    _deleted: bool = False
 
     def __post_init__(self) -> None:
         if not self.new:
-            self.as_before()
+            self.set_baseline()
 
-    def as_before(self) -> None:
-        """Marks the present values of the row as older than the log."""
-        self._known = dict(self.row)
+    def set_baseline(self) -> None:
+        """Treats the current values of the row as its state after the last statement."""
+        self._last_version = dict(self.row)
 
     def versions(self) -> Versions:
-        """Changes of the row itself: all changes between two deletes are one statement."""
-        if not self._gone:
+        """Returns the changes of the row: all changes between two deletes are one statement."""
+        if not self._deleted:
             self._add_version()
         return self._versions
 
@@ -97,39 +98,39 @@ class Trigger:
         event.old_value, event.new_value = old, new
         return event
 
-    def fields(self, event_type: int, most: int) -> list[Event]:
-        """Events of one to ``most`` different columns."""
-        return [self.field(event_type, name) for name in self.some_columns(most)]
+    def fields(self, event_type: int, limit: int) -> list[Event]:
+        """Events of one to ``limit`` different columns."""
+        return [self.field(event_type, name) for name in self.some_columns(limit)]
 
-    def whole(self, event_type: int) -> Event:
+    def row_event(self, event_type: int) -> Event:
         """An event of the whole row: types 4, 5 and 6."""
         if event_type == 6:
             for name in self.some_columns(3):
                 self._change(name)
         return self._event(event_type, None)
 
-    def some_columns(self, most: int) -> list[str]:
-        """One to ``most`` different columns, in random order."""
-        count = self.random.randint(1, min(most, len(self.columns)))
+    def some_columns(self, limit: int) -> list[str]:
+        """One to ``limit`` different columns, in random order."""
+        count = self.random.randint(1, min(limit, len(self.columns)))
         return self.random.sample(self.columns, count)
 
     def _change(self, column: str) -> None:
         old = self.row[column]
         while (new := column_value(self.random, column)) == old:
-            pass  # a trigger that fires has something to tell
+            pass  # a trigger that fires has something to write_story
         self.row[column] = new
 
     def _add_version(self) -> None:
-        if self._known != self.row:
-            self._versions.append((self._known, dict(self.row)))
-            self.as_before()
+        if self._last_version != self.row:
+            self._versions.append((self._last_version, dict(self.row)))
+            self.set_baseline()
 
     def _event(self, event_type: int, column: str | None) -> Event:
-        self._gone = event_type == 4
-        if self._gone:
+        self._deleted = event_type == 4
+        if self._deleted:
             self._add_version()
-            self._versions.append((self._known, None))
-            self._known = None
+            self._versions.append((self._last_version, None))
+            self._last_version = None
         return Event(
             record_id=0,
             table_key=self.key,

@@ -1,4 +1,4 @@
-"""Rows on purpose: the ``usr`` stories that the demo prints, and one row for each way to be wrong."""
+"""Rows that are not random: the changes of ``usr`` that the demo prints, and one row for each error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USERS: dict[int, tuple[str, str, bytes | None]] = {
 
 
 def user_stories() -> list[Event]:
-    """Four users, one after the other; the first one's values are Jack Frost's, who is John Doe now."""
+    """Returns the events of four users; user 1, Jack Frost, becomes John Doe."""
     return [
         _user(1, "idu=1", "fname", None, "Jack"),
         _user(1, "idu=1", "lname", None, "Frost"),
@@ -29,10 +29,12 @@ def user_stories() -> list[Event]:
         _user(1, "idu=2", "fname", None, "Nora"),
         _user(1, "idu=2", "lname", None, "Rime"),
         _user(4, "idu=2", None, None, None),
-        _user(2, "idu=3", "fname", "Ann", "Anna").must(Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK),
+        _user(2, "idu=3", "fname", "Ann", "Anna").expect(
+            Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK
+        ),
         _user(8, "idu=3", "fname", None, None),
-        # One object, whatever its key looks like.
-        _user(3, "idu=4", "lname", "Frost", "Морозов").must(
+        # one object, although the keys are written differently
+        _user(3, "idu=4", "lname", "Frost", "Морозов").expect(
             Outcome.SUPERSEDED, Reason.ROW_QUERY_BACK
         ),
         _user(6, "idu= 04", None, None, None),
@@ -40,7 +42,7 @@ def user_stories() -> list[Event]:
 
 
 def user_acts(events: Sequence[Event]) -> list[Act]:
-    """Changes to the rows of ``user_stories``; the log does not contain all of them."""
+    """Returns the changes of the rows of ``user_stories``; the log does not contain all of them."""
     jack, john = _row("Jack", "Frost", b"\xaa\xaa"), _row(*USERS[1])
     nora, ann, ivan = _row("Nora", "Rime", None), _row("Ann", "Hoar", None), _row(*USERS[4])
     episodes: list[tuple[int, int, int, Row | None, Row | None]] = [
@@ -122,7 +124,7 @@ def _no_event_time(event: Event) -> None:
     event.timeless = True
 
 
-WRONG: list[tuple[Reason, Callable[[Event], None]]] = [
+ERRORS: list[tuple[Reason, Callable[[Event], None]]] = [
     (Reason.EVENT_TYPE, _event_type),
     (Reason.EVENT_TYPE, _negative_event_type),
     (Reason.TABLE_KEY, _key_without_column),
@@ -136,15 +138,15 @@ WRONG: list[tuple[Reason, Callable[[Event], None]]] = [
     (Reason.RECORD_ID, _negative_record_id),
     (Reason.EVENT_TIME, _no_event_time),
 ]
-"""Each way to be rejected and what makes a good event so."""
+"""Reasons of rejects, each with a function that damages a valid event."""
 
 
 def wrong_event(kind: int, number: int) -> Event:
-    """An event of employee ``number`` that is wrong in the ``kind``-th way."""
-    reason, spoil = WRONG[kind]
+    """Returns an event of employee ``number`` with the error ``ERRORS[kind]``."""
+    reason, damage = ERRORS[kind]
     event = _employee(number)
-    spoil(event)
-    return event.must(Outcome.REJECTED, reason)
+    damage(event)
+    return event.expect(Outcome.REJECTED, reason)
 
 
 def double_record(number: int, *, identical: bool) -> list[Event]:
@@ -152,10 +154,10 @@ def double_record(number: int, *, identical: bool) -> list[Event]:
     first, second = _employee(number), _employee(number)
     second.repeats = first
     if identical:
-        second.must(Outcome.IGNORED, Reason.DUPLICATE)
+        second.expect(Outcome.IGNORED, Reason.DUPLICATE)
     else:
         second.new_value = "B00003"
-        second.must(Outcome.REJECTED, Reason.DOUBLE_RECORD)
+        second.expect(Outcome.REJECTED, Reason.DOUBLE_RECORD)
     return [first, second]
 
 
@@ -164,4 +166,4 @@ def excluded_event(number: int) -> Event:
     event = Event(
         0, f"id={number}", "N", 1, None, None, "audit_trail", "note", None, f"entry {number}"
     )
-    return event.must(Outcome.IGNORED, Reason.EXCLUDED)
+    return event.expect(Outcome.IGNORED, Reason.EXCLUDED)

@@ -1,4 +1,4 @@
-"""The company of the demo: employees, their memberships, and how their values read in a log."""
+"""The company of the demo: employees, their memberships, and the text of their values in a log."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ FIRST_LOGIN = datetime(2026, 4, 1, 7, 0, 0)  # noqa: DTZ001  the columns have no
 
 @dataclass(slots=True)
 class Company:
-    """The tables as they stand: employee number or (group, employee number) to row."""
+    """The current rows of the tables by key: employee number, or group and employee number."""
 
     employees: dict[int, Row]
     memberships: dict[tuple[str, int], Row]
 
 
 def company(random: Random, employees: int) -> Company:
-    """``employees`` people; those who can be members are members of one group."""
+    """Invents ``employees`` employees; those who can be members are members of one group."""
     people = {number: employee(random) for number in range(1, employees + 1)}
     members = {
         (random.choice(GROUPS), number): membership(random)
@@ -119,7 +119,7 @@ MAKERS: dict[str, Callable[[Random], Value]] = {
 
 
 def log_text(value: Value) -> str | None:
-    """A value as a trigger writes it into old_value and new_value."""
+    """Formats a value as a trigger writes it into old_value and new_value."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -140,12 +140,12 @@ def employee_key(number: int) -> str:
 
 
 def view_key(number: int) -> str:
-    """table_key of an employee seen through the view."""
+    """table_key of an employee in the view."""
     return f"pk_empno={number}"
 
 
 def membership_key(group: str, number: int) -> str:
-    """table_key of a membership: a compound key, quoted where the group's name asks for it."""
+    """table_key of a membership: a compound key, with quotes if the group's name needs them."""
     if any(c in ",;'+\"=\\<>" for c in group):
         escaped = group.replace("\\", "\\\\").replace('"', '\\"')
         group = f'"{escaped}"'

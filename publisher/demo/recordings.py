@@ -1,4 +1,4 @@
-"""Parses the documents of a run for the same acts by source, so that they can be compared."""
+"""Reads the operations of each act from the documents of a run, by source, to compare the sources."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Attribute(NamedTuple):
     name: str
     removes_all: bool
     removed: tuple[str, ...]
-    """Values, each after its type."""
+    """Types and texts of values, as ``string Jack``."""
     added: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation as a consumer sees it: the order of the attributes means nothing."""
+    """An operation as a consumer sees it; the order of the attributes has no meaning."""
 
     kind: str
     class_name: str
@@ -50,10 +50,10 @@ class _Published(NamedTuple):
 def recordings(
     journal: Path, documents: Path, lanes: int, acts: Sequence[Act]
 ) -> list[list[Operations]]:
-    """The operations of each act, by source; the first is the event log, whose documents name the
-    events.
+    """Returns the operations of each act, by source; the first source is the event log, whose
+    documents name the events.
 
-    Raises ``InternalError`` where a source has others than those of the acts.
+    Raises ``InternalError`` if another source has no document of a change, or additional documents.
     """
     published = _documents_by_source(journal, documents, lanes)
     others = [_of_changes(published[source], acts) for source in sorted(published) if source]
@@ -61,50 +61,50 @@ def recordings(
 
 
 def _documents_by_source(journal: Path, documents: Path, lanes: int) -> dict[int, list[_Published]]:
-    """All documents by source, those of an object in their order."""
-    found: dict[int, list[_Published]] = defaultdict(list)
+    """Reads all documents by source; those of an object are in their order."""
+    published: dict[int, list[_Published]] = defaultdict(list)
     columns = ["source", "association", "records", "offset", "length"]
     for lane in range(lanes):
         names = LaneNames(lane)
         part = (documents / names.part).read_bytes()
         for row in pq.read_table(journal / names.index, columns=columns).to_pylist():
             text = part[row["offset"] : row["offset"] + row["length"]].decode()
-            found[row["source"]].append(_Published(row["association"], row["records"], text))
-    return found
+            published[row["source"]].append(_Published(row["association"], row["records"], text))
+    return published
 
 
 def _of_events(published: Sequence[_Published], acts: Sequence[Act]) -> list[Operations]:
-    place = {str(event.record_id): n for n, act in enumerate(acts) for event in act.events}
-    found: list[Operations] = [()] * len(acts)
+    act_numbers = {str(event.record_id): n for n, act in enumerate(acts) for event in act.events}
+    operations_of: list[Operations] = [()] * len(acts)
     for document in published:
-        number = place.get(document.records.partition(",")[0])
+        number = act_numbers.get(document.records.partition(",")[0])
         if number is not None:
-            found[number] += tuple(operations(document.text))
-    return found
+            operations_of[number] += tuple(operations(document.text))
+    return operations_of
 
 
 def _of_changes(published: Sequence[_Published], acts: Sequence[Act]) -> list[Operations]:
-    """Each change is an operation by itself, those of a row in the order of the acts."""
-    waiting: dict[str, list[str]] = defaultdict(list)
+    """Assigns documents to acts: each change is one document, and those of a row are in order."""
+    unassigned: dict[str, list[str]] = defaultdict(list)
     for document in published:
-        waiting[document.association].append(document.text)
-    found = []
+        unassigned[document.association].append(document.text)
+    operations_of = []
     for act in acts:
-        taken: Operations = ()
+        act_operations: Operations = ()
         for change in act.changes:
-            texts = waiting[association(change)]
+            texts = unassigned[association(change)]
             if not texts:
                 raise InternalError(f"no document of a change of {association(change)}")
-            taken += tuple(operations(texts.pop(0)))
-        found.append(taken)
-    left = [name for name, texts in waiting.items() if texts]
-    if left:
-        raise InternalError(f"documents without an act: {', '.join(left[:5])}")
-    return found
+            act_operations += tuple(operations(texts.pop(0)))
+        operations_of.append(act_operations)
+    names = [name for name, texts in unassigned.items() if texts]
+    if names:
+        raise InternalError(f"documents without an act: {', '.join(names[:5])}")
+    return operations_of
 
 
 def association(change: RowChange) -> str:
-    """The association of the row, which no format may write differently."""
+    """Returns the association of the row, which is the same in all formats."""
     match change.key:
         case (str() as group, int() as number):
             key = membership_key(group, number)
@@ -116,9 +116,9 @@ def association(change: RowChange) -> str:
 
 
 def operations(document: str) -> Iterator[Operation]:
-    """The operations of a document."""
-    (inside,) = etree.fromstring(document.encode()).findall("input")
-    for element in inside:
+    """Yields the operations of a document."""
+    (input_element,) = etree.fromstring(document.encode()).findall("input")
+    for element in input_element:
         if element.tag in {"add", "modify", "delete"}:
             yield Operation(
                 str(element.tag),
@@ -133,8 +133,9 @@ def _attribute(element: etree._Element) -> Attribute:
     added: list[str] = []
     for child in element.iter("value"):
         parent = child.getparent()
-        gone = parent is not None and parent.tag == "remove-value"
-        (removed if gone else added).append(f"{child.get('type')} {_number(child.text or '')}")
+        is_removed = parent is not None and parent.tag == "remove-value"
+        values = removed if is_removed else added
+        values.append(f"{child.get('type')} {_number(child.text or '')}")
     return Attribute(
         element.get("attr-name", ""),
         element.find("remove-all-values") is not None,
@@ -144,5 +145,5 @@ def _attribute(element: etree._Element) -> Attribute:
 
 
 def _number(text: str) -> str:
-    """SQLite and DISPATCH_ATTRS keep no zeros at the end of decimals."""
+    """Removes trailing zeros of decimals, which SQLite and DISPATCH_ATTRS drop."""
     return text.rstrip("0").rstrip(".") if re.fullmatch(r"[0-9]+\.[0-9]+", text) else text

@@ -1,4 +1,4 @@
-"""Prints the results of the demo: sample documents, counts beside expected ones, next commands."""
+"""Prints sample documents and counts of the demo, and compares counts with the expected ones."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ SAMPLES = {
     "modify": "idu=1,table=usr",
     "delete": "idu=2,table=usr",
 }
-"""Kinds of operations, and of which object one is shown."""
+"""Objects whose documents are shown, by kind of operation."""
 
 
 def sample_documents(folder: Path) -> dict[str, str]:
-    """One document for each kind of operation, indented for reading."""
-    found: dict[str, str] = {}
+    """Reads one document for each kind of operation, and indents it."""
+    samples: dict[str, str] = {}
     for line in _documents(folder):
         for kind, name in SAMPLES.items():
             if f"<{kind} " in line and f"<association>{name}," in line:
-                found.setdefault(kind, _indent(line))
-        if len(found) == len(SAMPLES):
+                samples.setdefault(kind, _indent(line))
+        if len(samples) == len(SAMPLES):
             break
-    return found
+    return samples
 
 
 def _documents(folder: Path) -> Iterator[str]:
@@ -48,30 +48,30 @@ def _indent(document: str) -> str:
 
 
 def print_documents(console: Console, documents: Mapping[str, str]) -> None:
-    """One sample for each kind of operation."""
+    """Prints one sample for each kind of operation."""
     for kind in SAMPLES:
         console.rule(f"[bold]<{kind}>", align="left", style="dim")
         console.print(Syntax(documents[kind], "xml", background_color="default", word_wrap=True))
 
 
 def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:
-    """Differences between the counts of a run and the expected ones, one line each."""
-    everything: Counter[tuple[Outcome, Reason | None]] = Counter()
+    """Returns the differences between the counts of a run and the expected ones, one line each."""
+    totals: Counter[tuple[Outcome, Reason | None]] = Counter()
     wanted: dict[str, int] = {}
     for name, counts in expected.items():
-        everything.update(counts)
+        totals.update(counts)
         wanted |= {f"{name}: {key}": n for key, n in flat_counts(counts).items() if "/" not in key}
-    wanted |= flat_counts(everything)
-    found = _flat_report(report)
+    wanted |= flat_counts(totals)
+    actual = _flat_report(report)
     return [
-        f"{name}: {found.get(name, 0)}, expected {wanted.get(name, 0)}"
-        for name in sorted(wanted.keys() | found.keys())
-        if wanted.get(name, 0) != found.get(name, 0)
+        f"{name}: {actual.get(name, 0)}, expected {wanted.get(name, 0)}"
+        for name in sorted(wanted.keys() | actual.keys())
+        if wanted.get(name, 0) != actual.get(name, 0)
     ]
 
 
 def flat_counts(counts: Counts) -> dict[str, int]:
-    """Counts by outcome, and by outcome and reason as ``rejected/table-key``."""
+    """Returns counts by outcome, and by outcome and reason as ``rejected/table-key``."""
     flat = {outcome.label: 0 for outcome in Outcome}
     for (outcome, reason), count in counts.items():
         name = outcome.label
@@ -86,13 +86,13 @@ def _flat_report(report: RunReport) -> dict[str, int]:
     for outcome, reasons in report.reasons.items():
         flat |= {f"{outcome}/{reason}": count for reason, count in reasons.items()}
     for source in report.sources:
-        own = source.outcomes | {"read": source.read}
-        flat |= {f"{source.name}: {key}": count for key, count in own.items()}
+        counts = source.outcomes | {"read": source.read}
+        flat |= {f"{source.name}: {key}": count for key, count in counts.items()}
     return flat
 
 
 def print_counts(console: Console, expected: Counts) -> None:
-    """The five outcomes and their reasons; they add up to the records read."""
+    """Prints the five outcomes and their reasons, which add up to the records read."""
     flat = flat_counts(expected)
     table = Table(title="Every record of the log has exactly one outcome", title_justify="left")
     table.add_column("outcome")

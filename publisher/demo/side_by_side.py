@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 
 from publisher.demo.compare import Cell, Line
-from publisher.demo.recorded import Recorded
+from publisher.demo.recorded_sources import RecordedSource
 from publisher.demo.recordings import Attribute, Operations
 from publisher.demo.show import flat_counts
 from publisher.model.change import Outcome
 
-_FORM = 24
+_FORM_WIDTH = 24
 """Characters of the longest form."""
 FORMS = (
     "old → new: the documents contain the old and the new value of each changed column; new: only the new"
@@ -48,7 +48,7 @@ DIFFERENCES = (
 """Explains why documents of one change differ."""
 
 
-def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
+def print_sources(console: Console, sources: Sequence[RecordedSource]) -> None:
     """Prints a column for each source of the job; its outcomes add up to the records read."""
     table = Table(title="\nOne job, one journal: the outcomes of the records of each source")
     table.title_justify = "left"
@@ -63,7 +63,7 @@ def print_sources(console: Console, sources: Sequence[Recorded]) -> None:
 
 
 def print_change(
-    console: Console, title: str, sources: Sequence[Recorded], recorded: Sequence[Operations]
+    console: Console, title: str, sources: Sequence[RecordedSource], recorded: Sequence[Operations]
 ) -> None:
     """Prints one change of a row as each source recorded it."""
     names = sorted({a.name for operations in recorded for a in operations[0].attributes})
@@ -77,23 +77,23 @@ def print_change(
     console.print(table)
 
 
-def print_lines(console: Console, sources: Sequence[Recorded], lines: Sequence[Line]) -> None:
+def print_lines(console: Console, sources: Sequence[RecordedSource], lines: Sequence[Line]) -> None:
     """Prints the forms of each source's documents by kind of change, then why they differ."""
     console.print("\n[italic]The same day, as each system recorded it")
     for line in lines:
         times = "time" if line.acts == 1 else "times"
-        kind = f"{line.kind.what}, in the log event type {line.kind.types}"
+        kind = f"{line.kind.name}, in the log event type {line.kind.types}"
         console.print(f"{kind}: {line.acts:,} {times}")
-        for cell, titles in _alike(line, sources).items():
+        for cell, titles in _group_sources(line, sources).items():
             names = ", ".join(titles) if len(titles) < len(sources) else "all"
-            console.print(f"  [bold]{cell.alike or ' '}[/] {cell.form:<{_FORM}}  {names}")
+            console.print(f"  [bold]{cell.letter or ' '}[/] {cell.form:<{_FORM_WIDTH}}  {names}")
     console.print()
     for sentence in (FORMS, *DIFFERENCES):
         console.print(sentence, style="dim", markup=False)
 
 
-def _alike(line: Line, sources: Sequence[Recorded]) -> dict[Cell, list[str]]:
-    """Groups the sources whose documents of a line are the same."""
+def _group_sources(line: Line, sources: Sequence[RecordedSource]) -> dict[Cell, list[str]]:
+    """Groups the titles of the sources whose documents of a line are the same."""
     titles: dict[Cell, list[str]] = {}
     for cell, source in zip(line.cells, sources, strict=True):
         titles.setdefault(cell, []).append(source.title)

@@ -25,7 +25,7 @@ from publisher.demo.extracts import pack_decimal
 from publisher.demo.log import Subject, Trigger
 from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import employee, log_text
-from publisher.demo.recorded import Recorded, write_recordings
+from publisher.demo.recorded_sources import RecordedSource, write_recordings
 from publisher.demo.recordings import (
     Operation,
     Operations,
@@ -33,7 +33,7 @@ from publisher.demo.recordings import (
     operations,
     recordings,
 )
-from publisher.demo.story import Story, tell
+from publisher.demo.story import Story, write_story
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneNames
 from publisher.model.catalogue import ColumnKind, Table
@@ -58,9 +58,9 @@ class Recordings:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.story: Story = tell()
+        self.story: Story = write_story()
         job = Path(shutil.copy(resource("conf/demo.toml"), folder / "demo.toml"))
-        self.sources: list[Recorded] = write_recordings(job, self.story)
+        self.sources: list[RecordedSource] = write_recordings(job, self.story)
         self.settings: Settings = load(job)
 
     def options(self, name: str) -> Any:
@@ -140,7 +140,7 @@ def test_change_tables_read_as_what_was_done(written: Recordings) -> None:
             names = (*KEYS[change.table], *COLUMNS[change.table])
             expected.append(must_be(change, 1, names))
         else:
-            expected.append(must_be(change, 2, change.changed))
+            expected.append(must_be(change, 2, change.changed_columns))
     assert found == expected
     records_ = sum(int(str(row["records"])) for row in records)
     assert records_ == written.count_records(
@@ -176,7 +176,7 @@ def test_a_queue_reads_as_what_was_done(written: Recordings) -> None:
     expected = []
     for change in written.changes:
         kind = 4 if change.after is None else 1 if change.before is None else 2
-        names = change.changed if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
+        names = change.changed_columns if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
         expected.append(must_be(change, kind, names))
     assert [spell_values(change) for change in found] == expected
     reasons = Counter(row["reason"] for row in records if row["outcome"] is not None)
@@ -219,7 +219,7 @@ def test_a_row_that_is_replaced_is_changed_deleted_and_inserted() -> None:
     act = act_of(played, delete_and_read_back(played))
     assert act is not None
     first, gone, back = act.changes
-    assert first.changed
+    assert first.changed_columns
     assert gone.before == first.after
     assert gone.after is back.before is None
     assert back.after == played.row
@@ -297,8 +297,8 @@ def test_a_line_says_which_documents_are_the_same() -> None:
     log = [ADD, operations_text("modify", put("fname", "John"))]
     images = [ADD, operations_text("modify", put("fname", "John", "Jack"))]
     inserted, changed = lines(acts(), [log, images, log])
-    assert [cell.alike for cell in inserted.cells] == ["A", "A", "A"]
-    assert [cell.alike for cell in changed.cells] == ["A", "", "A"]
+    assert [cell.letter for cell in inserted.cells] == ["A", "A", "A"]
+    assert [cell.letter for cell in changed.cells] == ["A", "", "A"]
     assert [cell.form for cell in changed.cells] == ["new", "old → new", "new"]
 
 

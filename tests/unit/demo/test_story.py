@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from publisher.demo.author import APART
+from publisher.demo.author import EPISODE_DISTANCE
 from publisher.demo.database import write_database, write_snapshot
-from publisher.demo.story import EVENTS, PROCESSED, Story, tell
+from publisher.demo.story import EVENTS, PROCESSED, Story, write_story
 from publisher.model.change import LOG_COLUMNS, Outcome, Reason
 
 REJECTS_OF_A_TABLE = {
@@ -28,11 +28,11 @@ REJECTS_OF_A_TABLE = {
 
 @pytest.fixture(scope="module")
 def story() -> Story:
-    return tell()
+    return write_story()
 
 
 def test_is_the_same_each_time(story: Story) -> None:
-    again = tell()
+    again = write_story()
     assert again.events == story.events
     assert again.company == story.company
 
@@ -72,8 +72,8 @@ def test_events_of_an_object_are_close_together_or_more_than_a_poll_apart(story:
         if event.outcome is not Outcome.REJECTED:
             rows[event.table_name, event.table_key].append(place)
     gaps = [b - a for places in rows.values() for a, b in pairwise(places)]
-    assert not [gap for gap in gaps if 100 < gap < APART - 200]
-    assert [gap for gap in gaps if gap >= APART]
+    assert not [gap for gap in gaps if 100 < gap < EPISODE_DISTANCE - 200]
+    assert [gap for gap in gaps if gap >= EPISODE_DISTANCE]
 
 
 def test_database_and_snapshot_hold_the_same_log(story: Story, tmp_path: Path) -> None:

@@ -16,12 +16,12 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
 
-RECORDED = "recorded"
+RECORDINGS_FOLDER = "recorded"
 """Folder of the files."""
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSource:
     """One source of the job."""
 
     name: str
@@ -32,45 +32,47 @@ class Recorded:
     """Expected numbers of records by outcome and reason."""
 
 
-def write_recordings(job: Path, story: Story) -> list[Recorded]:
+def write_recordings(job: Path, story: Story) -> list[RecordedSource]:
     """Writes the input files of the job's sources; returns all sources in the order of the job file.
 
     The event log is in the database already.  Files are built with the options that read them.
     """
-    folder = job.parent / RECORDED
+    folder = job.parent / RECORDINGS_FOLDER
     folder.mkdir()
     (folder / "dispatch_attrs.csv").write_text(ATTRIBUTES)  # the job file refers to it
     settings = load(job)
     return [
-        Recorded("company", "event log", story.counts(live=True)),
+        RecordedSource("company", "event log", story.counts(live=True)),
         _change_tables(settings, story),
         _queue(settings, story),
         _extract(settings, story),
     ]
 
 
-def _change_tables(settings: Settings, story: Story) -> Recorded:
+def _change_tables(settings: Settings, story: Story) -> RecordedSource:
     name = "change-tables"
     options = _options(settings, name)
     assert isinstance(options, ChangeTableOptions)
-    folder = settings.directory / RECORDED
-    return Recorded(name, "change tables", write_change_tables(folder, options, story.acts))
+    folder = settings.directory / RECORDINGS_FOLDER
+    return RecordedSource(name, "change tables", write_change_tables(folder, options, story.acts))
 
 
-def _queue(settings: Settings, story: Story) -> Recorded:
+def _queue(settings: Settings, story: Story) -> RecordedSource:
     name = "queue"
     options = _options(settings, name)
     assert isinstance(options, DispatchQueueOptions)
-    path = settings.directory / RECORDED / "queue.dat"
-    return Recorded(name, "dispatch queue", write_queue(path, options, story))
+    path = settings.directory / RECORDINGS_FOLDER / "queue.dat"
+    return RecordedSource(name, "dispatch queue", write_queue(path, options, story))
 
 
-def _extract(settings: Settings, story: Story) -> Recorded:
+def _extract(settings: Settings, story: Story) -> RecordedSource:
     name = "extract"
     options = _options(settings, name)
     assert isinstance(options, LinkexpressOptions)
-    path = settings.directory / RECORDED / "people.dat"
-    return Recorded(name, "Linkexpress", write_extract(path, options, story.acts, story.unfinished))
+    path = settings.directory / RECORDINGS_FOLDER / "people.dat"
+    return RecordedSource(
+        name, "Linkexpress", write_extract(path, options, story.acts, story.unfinished)
+    )
 
 
 def _options(settings: Settings, name: str) -> object:
