@@ -40,8 +40,8 @@ _SECOND = 1_000_000
 class EventLogBacklog:
     """Counts the rows of status ``N`` of one event log, or all rows where the source reads any status.
 
-    The clock is the database's own (PostgreSQL, MySQL, MariaDB), else this machine's; times without
-    a zone are in that of the source, as its reader takes them.
+    The age of the oldest row is measured by the clock of the database (PostgreSQL, MySQL, MariaDB), else of
+    this machine.  Times without a zone are in the zone of the source, as for its reader.
     """
 
     def __init__(self, options: EventLogOptions, database: DatabaseOptions, table: str) -> None:
@@ -52,18 +52,18 @@ class EventLogBacklog:
         self._statement: Select[Any] | None = None
 
     def count(self, state: Path | None = None) -> WaitingRows:
-        """As ``TableBacklog.count``, by one statement, which an index on the status makes quick."""
-        del state  # rows say themselves what became of them
+        """As ``TableBacklog.count``.  Uses one statement, which is fast with an index on the status."""
+        del state  # the status of each row shows whether it waits
         if self._statement is None:  # asks the catalogue, by the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
         with fatal_errors(self._database, f"Counting the waiting rows of table {self._table}"):
             rows, oldest, now = self._database.run(self._ask)
-        first = self._seconds(oldest)
+        oldest_time = self._seconds(oldest)
         clock = time.time() if now is None else float(now)
-        return WaitingRows(rows, None if first is None else max(0.0, clock - first))
+        return WaitingRows(rows, None if oldest_time is None else max(0.0, clock - oldest_time))
 
     def count_by_status(self) -> dict[str, int]:
-        """As ``TableBacklog.count_by_status``, NULL as ``NULL``.  Reads the whole table or an index."""
+        """As ``TableBacklog.count_by_status``, with NULL as ``NULL``.  Reads the whole table or an index."""
         relation = relation_of(self._database, LiveTable(self._table))
         written = self._options.expected_columns().written.get("status", "status")
         status: ColumnElement[Any] = column(
@@ -79,7 +79,7 @@ class EventLogBacklog:
         return dict(sorted(counts.items()))
 
     def close(self) -> None:
-        """Gives the connection back; a later use makes a new one."""
+        """Closes the connection; a later use opens a new one."""
         self._database.close()
 
     def _ask(self, connection: Connection) -> tuple[int, str | None, Any]:
@@ -101,14 +101,14 @@ class EventLogBacklog:
 
     def _seconds(self, moment: str | None) -> float | None:
         """Converts a time to seconds since 1970-01-01 UTC, by the rules of the reader."""
-        values, right = times(pa.array([moment], pa.string()), self._options.time_zone)
-        return float(values[0]) / _SECOND if right[0] else None
+        values, valid = times(pa.array([moment], pa.string()), self._options.time_zone)
+        return float(values[0]) / _SECOND if valid[0] else None
 
 
 def _oldest(relation: Relation, moment: str, dialect: str) -> ColumnElement[Any]:
     time_column: ColumnElement[Any] = column(quoted(moment, quote=True))
     if isinstance(relation.types[moment], types.DateTime | types.Date) and dialect != "sqlite":
-        # as text: infinity is not a value in Python
+        # as text: Python has no infinite time
         return cast(func.min(time_column), Text)
     text = as_text(relation, moment)
     return func.min(case((text.like(_DATED), text)))

@@ -1,8 +1,8 @@
 """Fingerprints of log rows, which show that a row is still the one that a run has read.
 
-A fingerprint covers record id, event time and table key as text of the database.  The journal keeps it,
-and it is compared before the status of a row changes: a record id alone proves nothing once the log
-was emptied or another database answers.
+A fingerprint covers record id, event time and table key as text of the database.  The journal stores it, and
+acknowledgement compares it before it changes the status of a row: a record id alone proves nothing if the log
+was emptied in the meantime, or if another database answers.
 """
 
 from __future__ import annotations

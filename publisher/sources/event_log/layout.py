@@ -30,14 +30,14 @@ LAYOUT: Mapping[Layout, tuple[str, ...]] = {
         "new_value",
     ),
 }
-"""Columns by position, by driver version: 2.0 and 2.1; 3.5.1, 3.6 and 4.8."""
+"""Columns by position: ``3.5`` of the drivers 3.5.1, 3.6 and 4.8; ``2.x`` of the drivers 2.0 and 2.1."""
 
 OPTIONAL = frozenset({"perpetrator", "column_name", "old_value", "new_value"})
 """Columns that may be NULL, and so may be absent from a JSON object."""
 
 
 def check_layout(frames: Iterator[Frame], path: str, layout: Layout) -> Iterator[Frame]:
-    """Yields the frames, and refuses a file whose first records have no status letter in place.
+    """Yields the frames; refuses a file whose first records have no status letter where the layout has it.
 
     Raises ``FatalError``.
     """

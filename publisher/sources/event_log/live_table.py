@@ -33,7 +33,7 @@ class LiveEventLog(LiveSource):
     text_of: Callable[[Any], str | None]
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
-    """Digests of rejected rows without record_id, which stay N, and which earlier runs have reported."""
+    """Digests of rejected rows without record_id that earlier runs have reported; their status stays N."""
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
@@ -99,8 +99,8 @@ def _ignore_known_rejects(batch: pa.RecordBatch, reported: frozenset[int]) -> pa
     ]
     ignored = {"outcome": int(Outcome.IGNORED), "reason": str(Reason.REPORTED)}
     for name, value in ignored.items():
-        at = batch.schema.get_field_index(name)
-        field = batch.schema.field(at)
+        index = batch.schema.get_field_index(name)
+        field = batch.schema.field(index)
         column = pc.if_else(pa.array(known), pa.scalar(value, field.type), batch[name])
-        batch = batch.set_column(at, field, column)
+        batch = batch.set_column(index, field, column)
     return batch

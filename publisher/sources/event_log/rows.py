@@ -70,11 +70,11 @@ class EventObjects:
         self.tables, self._table_names = _encode(rows.text["table_name"])
         """Code of the table of each row."""
         self.targets = [names.target(name) for name in self._table_names]
-        """By code of the table."""
+        """The resolved tables, by code."""
         self.codes: Codes = np.full(len(self.tables), -1)
         """Code of the object of each row."""
         self.keys: list[Key] = []
-        """By code of the object."""
+        """The keys of the objects, by code."""
 
     def resolve(self) -> None:
         """Finds the key of each live row; rejects the rows whose object cannot be resolved."""
@@ -87,13 +87,13 @@ class EventObjects:
         size = len(key_texts)
         pairs = pa.array(self.tables[rows.live] * size + codes[rows.live]).dictionary_encode()
         self.codes[rows.live] = pairs.indices.to_numpy()
-        find, faults = self._names.key, {}
+        faults = {}
         for code, pair in enumerate(pairs.dictionary.to_pylist()):
-            found = find(targets[pair // size], key_texts[pair % size])
-            if isinstance(found, RecordFault):
-                faults[code] = found
-                found = Key("", 0)
-            self.keys.append(found)
+            key = self._names.key(targets[pair // size], key_texts[pair % size])
+            if isinstance(key, RecordFault):
+                faults[code] = key
+                key = Key("", 0)
+            self.keys.append(key)
         if faults:
             wrong_keys = np.isin(self.codes[rows.live], list(faults))
             rows.fault(wrong_keys, lambda row: faults[int(self.codes[row])])
@@ -134,13 +134,13 @@ class EventColumns:
         octets: list[int] = []
         faults: dict[int, RecordFault] = {}
         for pair in np.unique(pairs[rows.live][per_field[rows.live]]).tolist():
-            table, column = divmod(pair, len(column_texts))
-            found = objects.column(table, column_texts[column])
-            if isinstance(found, RecordFault):
-                faults[pair] = found
+            table, code = divmod(pair, len(column_texts))
+            column = objects.column(table, column_texts[code])
+            if isinstance(column, RecordFault):
+                faults[pair] = column
                 continue
-            spelled[pair] = found.name
-            if found.octet:
+            spelled[pair] = column.name
+            if column.octet:
                 octets.append(pair)
         if faults:
             wrong = (np.isin(pairs, list(faults)) & per_field)[rows.live]
@@ -174,14 +174,14 @@ class EventColumns:
 
 
 def _ranks_of(values: Codes, order: dict[int, int]) -> Codes:
-    """Looks up each value in ``order``; -1 for values without one."""
+    """Looks up the rank of each value in ``order``; -1 for values that are not in it."""
     places = np.full(len(values), -1)
     if order:
         known = np.fromiter(order, np.int64, len(order))
         ranks = np.argsort(known)
-        at = np.minimum(np.searchsorted(known[ranks], values), len(known) - 1)
-        hit = known[ranks][at] == values
-        places[hit] = ranks[at][hit]
+        nearest = np.minimum(np.searchsorted(known[ranks], values), len(known) - 1)
+        is_known = known[ranks][nearest] == values
+        places[is_known] = ranks[nearest][is_known]
     return places
 
 

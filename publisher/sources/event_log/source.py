@@ -61,9 +61,9 @@ class EventLog(Source):
 
     def raw(self, split: Split[FileRange], row: int) -> str | None:
         """As ``Source.raw``."""
-        rest = file_splits.narrow(split, row, self.snapshot)
+        remaining = file_splits.narrow(split, row, self.snapshot)
         columns = self.options.expected_columns()
-        return find_record(file_splits.frames(rest, self.snapshot, columns), row)
+        return find_record(file_splits.frames(remaining, self.snapshot, columns), row)
 
     def _frames(self, split: Split[FileRange]) -> Iterator[Frame]:
         columns = self.options.expected_columns()
@@ -101,7 +101,7 @@ def read_frames(
 
 
 def position_of(text: str) -> Position:
-    """Parses ``4711``, a record_id, or ``events.csv:17``, the place of a record without one.
+    """Parses a record_id (``4711``), or the place of a record without record_id (``events.csv:17``).
 
     Raises ``UsageError`` for anything else.
     """

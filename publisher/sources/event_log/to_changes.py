@@ -1,8 +1,8 @@
 """Turns rows of an event log into records, in bulk, and rejects invalid rows.
 
-Column by column, by the reference (event log columns): record_id is a positive integer, status is
-case-sensitive, event_type is 1 to 8, event_time must be there, column_name is used by the per-field
-types, old_value by type 2, new_value by types 1 to 3, binary values are Base64.
+The rules are those of the reference (event log columns): record_id is a positive integer, status is
+case-sensitive, event_type is 1 to 8, event_time is required, column_name is used by the per-field types,
+old_value by type 2, new_value by types 1 to 3, and binary values are Base64.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class EventLogChangeBuilder:
         time_zone: str,
         fingerprints: bool = False,
     ) -> None:
-        """``fingerprints``: add the fingerprint of each row, by which it is acknowledged."""
+        """``fingerprints``: add the fingerprint of each row, for its acknowledgement."""
         self._fingerprints = fingerprints
         self._place = place
         self._names = names
@@ -63,11 +63,11 @@ class EventLogChangeBuilder:
 
     def batches(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """Yields the records of all frames, and the tally of the split at the end."""
-        framed = 0
+        record_count = 0
         for frame in frames:
-            framed += frame.batch.num_rows + len(frame.broken)
+            record_count += frame.batch.num_rows + len(frame.broken)
             yield from self.records(frame)
-        yield tally(self._place, framed)
+        yield tally(self._place, record_count)
 
     def records(self, frame: Frame) -> Iterator[pa.RecordBatch]:
         """Yields the records of a frame: ignored rows, changes, then rejected rows."""
@@ -75,7 +75,7 @@ class EventLogChangeBuilder:
             yield broken(frame, self._place)
         if not frame.batch.num_rows:
             return
-        rows, types = self._start(frame)
+        rows, types = self._read_columns(frame)
         yield from self._ignore_other_statuses(rows)
         moments = self._check(rows, types)
         changes = self._changes(rows, types, moments)
@@ -84,7 +84,7 @@ class EventLogChangeBuilder:
         if rows.faults:
             yield _faulty_records(rows)
 
-    def _start(self, frame: Frame) -> tuple[EventRows, Integers]:
+    def _read_columns(self, frame: Frame) -> tuple[EventRows, Integers]:
         batch = frame.batch
         text, readable = {}, {}
         for name in TEXT_COLUMNS:
@@ -119,17 +119,17 @@ class EventLogChangeBuilder:
 
     def _check(self, rows: EventRows, types: Integers) -> Codes:
         """Rejects rows without usable record_id, event_type or event_time; returns the times."""
-        for name, right in rows.readable.items():
-            if not right.all():
+        for name, valid in rows.readable.items():
+            if not valid.all():
                 rows.fault(
-                    ~right[rows.live],
+                    ~valid[rows.live],
                     RecordFault(
                         Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text"
                     ),
                 )
         rows.fault(~rows.has_id[rows.live], lambda row: _no_id(rows.value("record_id", row)))
-        values, right = types
-        wrong = ~(right & (values >= 1) & (values <= 8))
+        values, valid = types
+        wrong = ~(valid & (values >= 1) & (values <= 8))
         rows.fault(wrong[rows.live], lambda row: _no_type(rows.value("event_type", row)))
         moments, known = times(rows.frame.batch.column("event_time"), self._time_zone)
         rows.fault(~known[rows.live], lambda row: _no_time(rows.value("event_time", row)))
@@ -156,7 +156,7 @@ def _build_changes(
     rows: EventRows, objects: EventObjects, columns: EventColumns, types: Codes, moments: Codes
 ) -> pa.RecordBatch:
     live, place = rows.live, rows.place
-    whole = len(live) == rows.frame.batch.num_rows
+    is_whole = len(live) == rows.frame.batch.num_rows
     take = pa.array(live)
     codes = pa.array(objects.codes[live])
     tables = pa.array(objects.tables[live])
@@ -164,7 +164,7 @@ def _build_changes(
     ids = pa.array(rows.ids[live])
 
     def pick(array: pa.Array) -> pa.Array:
-        return array if whole else array.take(take)
+        return array if is_whole else array.take(take)
 
     return batch(
         len(live),
@@ -196,7 +196,7 @@ def _of_tables(objects: EventObjects, name: str) -> pa.Array:
 
 
 def _build_records(rows: EventRows, which: Codes, **columns: object) -> pa.RecordBatch:
-    """Builds records that give no change, at their record_id, else at their place in the file."""
+    """Builds records that do not become changes, at their record_id or else at their place in the file."""
     place, numbers, has_id = rows.place, rows.frame.rows[which], rows.has_id[which]
     position = np.where(has_id, rows.ids[which], numbers)
     where = {
@@ -209,7 +209,7 @@ def _build_records(rows: EventRows, which: Codes, **columns: object) -> pa.Recor
 
 
 def _faulty_records(rows: EventRows) -> pa.RecordBatch:
-    """Builds the records of rejected and excluded rows; values of excluded rows are not kept."""
+    """Builds the records of rejected and excluded rows; values of excluded rows are not stored."""
     which = np.array(sorted(rows.faults), np.int64)
     faults = [rows.faults[row] for row in which.tolist()]
     known = [rows.objects.get(row) for row in which.tolist()]

@@ -58,7 +58,7 @@ def has_record(start: bytes, options: SnapshotOptions) -> bool:
 def read_header(
     start: bytes, where: str, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Header:
-    """Reads the header from the first bytes of a file.  Raises ``FatalError`` if it does not fit."""
+    """Reads the header from the first bytes of a file.  Raises ``FatalError`` if the columns do not fit."""
     if options.header == "no":
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
     data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
@@ -68,9 +68,9 @@ def read_header(
         if options.header == "yes":
             raise FatalError(f"{where}: {_NO_HEADER}")
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
-    found = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
-    if options.header == "auto" and not columns.names_a_column(found):
-        why = refusal(found, columns.names, where)
+    names = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
+    if options.header == "auto" and not columns.names_a_column(names):
+        why = refusal(names, columns.names, where)
         if why is not None:
             raise FatalError(why)
         return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
@@ -78,7 +78,7 @@ def read_header(
         return Header(len(columns.names), tuple(range(len(columns.names))), named=True)
     if first in piece.wrong:
         raise FatalError(f"{where}: the header cannot be read: {piece.wrong[first]}")
-    return Header(len(found), tuple(columns.locate(found, where)), named=True)
+    return Header(len(names), tuple(columns.locate(names, where)), named=True)
 
 
 def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str]:
@@ -94,8 +94,8 @@ def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str
                 raise FatalError(f"{where}: the header cannot be read: {piece.wrong[i]}")
             if piece.stops[i] - piece.starts[i] > _LONGEST_HEADER:
                 raise FatalError(f"{where}: {_NO_HEADER}")
-            found = fields(data[piece.starts[i] : piece.stops[i]], options)
-            return [name.strip() for name in found]
+            names = fields(data[piece.starts[i] : piece.stops[i]], options)
+            return [name.strip() for name in names]
     return []
 
 
@@ -122,7 +122,7 @@ def frames(
 def _break_off_last(
     pieces: Iterator[tuple[bytes, Piece]], reason: str | None
 ) -> Iterator[tuple[bytes, Piece]]:
-    """Yields the pieces of a block; if there is a reason, the last one is marked as broken."""
+    """Yields the pieces of a block; marks the last record as broken if there is a reason."""
     if reason is None:
         yield from pieces
         return
@@ -132,30 +132,29 @@ def _break_off_last(
 
 
 class _BlockGatherer:
-    """Joins blocks while much is pending, because all of that is examined again with each block.
+    """Joins blocks up to the number of pending bytes; divides blocks of more than ``max_bytes``."""
 
-    Blocks of more than ``most`` bytes are divided."""
-
-    def __init__(self, blocks: Iterator[bytes | Tail], most: int) -> None:
+    def __init__(self, blocks: Iterator[bytes | Tail], max_bytes: int) -> None:
         self._blocks = blocks
-        self._most = most
+        self._max_bytes = max_bytes
         self.pending = 0
+        """Bytes of an incomplete record, all of which are examined again with each block."""
 
     def blocks(self) -> Iterator[bytes | Tail]:
-        gathered: list[bytes] = []
+        parts: list[bytes] = []
         size = 0
         for block in self._blocks:
             if isinstance(block, Tail):
-                yield from (b"".join(gathered), block)
+                yield from (b"".join(parts), block)
                 return
-            for at in range(0, len(block), self._most):
-                part = block[at : at + self._most]
-                gathered.append(part)
+            for at in range(0, len(block), self._max_bytes):
+                part = block[at : at + self._max_bytes]
+                parts.append(part)
                 size += len(part)
                 if size >= self.pending:
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
-        yield b"".join(gathered)
+                    yield b"".join(parts)
+                    parts, size = [], 0
+        yield b"".join(parts)
 
 
 def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | None]]:
@@ -169,7 +168,7 @@ def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | N
 
 
 def _mark_last(data: bytes, piece: Piece, reason: str) -> Piece:
-    """Marks the last record of a file that breaks off as broken, whatever it looks like."""
+    """Marks the last record of a file that breaks off as broken, even if it looks complete."""
     whole = piece.used == len(data) and (not len(piece.stops) or data.endswith(b"\n"))
     if not whole and len(piece.starts):
         return piece._replace(wrong=piece.wrong | {len(piece.starts) - 1: reason})
@@ -187,7 +186,7 @@ def _frame(
     columns: ExpectedColumns,
     options: SnapshotOptions,
 ) -> tuple[Frame, bool]:
-    """Builds a frame of the records of a piece; ``skip`` leaves out the first one, the header."""
+    """Builds a frame of a piece; ``skip`` leaves out the header.  Also returns ``skip`` for the next one."""
     starts, stops, wrong = piece.starts, piece.stops, piece.wrong
     keep = np.ones(len(starts), bool)
     if header.width > 1:
@@ -198,7 +197,7 @@ def _frame(
         header_at = int(np.argmax(keep))
         keep[header_at] = False
         wrong = {i: why for i, why in wrong.items() if i != header_at or why != TOO_LONG}
-        skip = False  # a header at which the file breaks off is reported
+        skip = False  # a header is reported as broken only if the file breaks off in it
     lines = line + np.searchsorted(np.flatnonzero(np.frombuffer(data, np.uint8) == LF), starts)
     good = keep.copy()
     good[list(wrong)] = False
@@ -251,7 +250,7 @@ def _convert(
         return schema.empty_table()
     if not dialect_of(options).is_plain:
         return _convert_by_field(data, starts, stops, schema, options)
-    clean = _runs(data, starts, stops)
+    clean = _join_records(data, starts, stops)
     try:
         return pc.read_csv(
             pa.BufferReader(clean),
@@ -292,10 +291,10 @@ def _convert_by_field(
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _runs(data: bytes, starts: Offsets, stops: Offsets) -> bytes:
-    """Joins the records, copied in runs of neighbours."""
-    near = starts[1:] - stops[:-1] <= 2  # nothing but a line end between them
-    cuts = np.flatnonzero(~near)
+def _join_records(data: bytes, starts: Offsets, stops: Offsets) -> bytes:
+    """Joins the records; copies adjacent records together."""
+    are_adjacent = starts[1:] - stops[:-1] <= 2  # only a line end between them
+    cuts = np.flatnonzero(~are_adjacent)
     begins = starts[np.concatenate(([0], cuts + 1))].tolist()
     ends = stops[np.concatenate((cuts, [len(stops) - 1]))].tolist()
     return b"".join(b"%b\n" % data[a:b] for a, b in zip(begins, ends, strict=True))

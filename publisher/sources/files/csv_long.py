@@ -1,8 +1,8 @@
-"""Records longer than ``max_record``: each becomes one reject, and its end is found without keeping it.
+"""Records longer than ``max_record``: each becomes one reject; its end is found without storing the record.
 
-Such a record ends at the first line end after ``max_record`` bytes.  If that is inside quotes and the
-quotes close correctly within another ``max_record`` bytes, it ends where the grammar ends it; a record
-whose quote never closes must not consume the rest of the file.  Both rules depend on the bytes alone,
+A long record ends at the first line end after ``max_record`` bytes.  If this line end is inside quotes, and
+the quotes close correctly within another ``max_record`` bytes, the record ends where the grammar ends it; a
+record whose quote never closes must not consume the rest of the file.  Both rules depend on the bytes alone,
 not on how they are divided into blocks.
 """
 
@@ -30,7 +30,7 @@ from publisher.sources.files.options import SnapshotOptions
 _DOUBTS = frozenset(
     {OPEN_QUOTE, STRAY_QUOTE, AFTER_QUOTE, LONE_CR, DOUBLE_ESCAPE, SHIFTED_DELIMITER}
 )
-"""Faults that leave open which quotes begin a field and which end one."""
+"""Faults after which it is uncertain which quotes begin a field and which end one."""
 
 
 class LongRecord:
@@ -42,31 +42,31 @@ class LongRecord:
         self._least = options.max_record
         """Bytes before the first line end that may end the record."""
         self._opening: bytes | None = b""
-        """A short text that gives the rest its meaning; ``None`` in doubt."""
+        """A quote if the next byte is inside quotes, else the last byte of the field; ``None`` in doubt."""
         self._in_quotes = False
-        """Whether that line end was inside quotes."""
+        """Whether the first line end that may end the record was inside quotes."""
 
     def end(self, data: bytes, *, final: bool) -> tuple[int, bool]:
-        """Returns the number of next bytes that belong to the record, and whether it ends there.
+        """Returns how many of the next bytes belong to the record, and whether it ends after them.
 
-        If it does not, call again with the remaining bytes and more.
+        If the record does not end, call again with the remaining bytes and more.
         """
         if self._in_quotes:
             return self._end_of_quotes(data, final=final)
         stop = data.find(b"\n", self._least) + 1
         if not stop:
-            used = len(data) if final else self._pass_by(data)
+            used = len(data) if final else self._advance(data)
             self._least = max(0, self._least - used)
             return used, final
-        self._pass_by(data[:stop])
+        self._advance(data[:stop])
         self._in_quotes = bool(self._dialect.quote) and self._opening == self._dialect.quote
         return stop, not self._in_quotes
 
-    def _pass_by(self, data: bytes) -> int:
-        """Reads on; returns the number of bytes that are no longer needed."""
+    def _advance(self, data: bytes) -> int:
+        """Parses the next bytes; returns the number of bytes that are no longer needed."""
         if self._opening is None or not data:
             return len(data)
-        whole = self._without_begin_of_end(self._opening + data)
+        whole = self._without_partial_mark(self._opening + data)
         if self._has_only_delimiters(whole):
             before, last = self._opening, whole.rfind(self._dialect.delimiter) + 1
             self._opening = whole[last:][-1:]
@@ -85,12 +85,12 @@ class LongRecord:
         return used - len(before)
 
     def _has_only_delimiters(self, text: bytes) -> bool:
-        """Tests whether the last delimiter of a text says all of its end; that is quick to find."""
+        """Tests whether a text has no quotes and no line ends, so that its last field is easy to find."""
         marks = (self._dialect.quote, b"\r", b"\n")
         return self._dialect.is_plain and not any(mark and mark in text for mark in marks)
 
-    def _without_begin_of_end(self, text: bytes) -> bytes:
-        """Removes trailing bytes that may begin a line end or a delimiter."""
+    def _without_partial_mark(self, text: bytes) -> bytes:
+        """Removes trailing bytes that may be the beginning of a line end or a delimiter."""
         text, delimiter = text.removesuffix(b"\r"), self._dialect.delimiter
         for size in range(len(delimiter) - 1, 0, -1):
             if text.endswith(delimiter[:size]):
@@ -98,7 +98,7 @@ class LongRecord:
         return text
 
     def _end_of_quotes(self, data: bytes, *, final: bool) -> tuple[int, bool]:
-        """As ``end`` for what follows a line end inside quotes: all of the record, or nothing."""
+        """As ``end``, after a line end inside quotes: the record ends where the grammar ends it, or here."""
         limit = self._limit
         record = read_record(self._dialect.quote + data, 0, self._dialect)
         if record.why is None and (record.after is not None or final):
@@ -106,7 +106,7 @@ class LongRecord:
             after = len(data) if record.after is None else record.after - 1
             return (after if len(text) <= limit else 0), True
         may_close = record.why is None or (record.open and record.why == OPEN_QUOTE)
-        return 0, final or not may_close or len(data) > limit + 1  # CR may be its last
+        return 0, final or not may_close or len(data) > limit + 1  # the last byte may be a CR
 
 
 class PieceFinder:
@@ -121,28 +121,28 @@ class PieceFinder:
 
     def pieces(self, block: bytes, *, final: bool) -> Iterator[tuple[bytes, Piece]]:
         """Yields the records that end in a block, with the bytes that their offsets refer to."""
-        data, again = self.rest + block, True
-        while again:
+        data, has_more = self.rest + block, True
+        while has_more:
             if self._long is not None:
                 used, ends = self._long.end(data, final=final)
                 yield data, Piece(np.empty(0, np.int64), np.empty(0, np.int64), {}, used)
                 data = data[used:]
                 if not ends:
                     break
-            found = find(data, self._width, self._options, final=final)
-            piece, self._long = _limit(data, found, self._options, final=final)
+            whole = find(data, self._width, self._options, final=final)
+            piece, self._long = _limit(data, whole, self._options, final=final)
             yield data, piece
             data = data[piece.used :]
-            again = self._long is not None or piece.used < found.used
+            has_more = self._long is not None or piece.used < whole.used
         self.rest = data
 
 
 def _limit(
     data: bytes, piece: Piece, options: SnapshotOptions, *, final: bool
 ) -> tuple[Piece, LongRecord | None]:
-    """Returns the records up to the first with a doubtful end, with long ones marked and truncated.
+    """Marks and truncates long records; returns the records up to the first whose end is uncertain.
 
-    The second value is the pending record, if that is already too long.
+    The second value is the pending record if it is already too long.
     """
     limit = options.max_record
     long = np.flatnonzero(piece.stops - piece.starts > limit).tolist()
@@ -152,7 +152,7 @@ def _limit(
         if line_end and (piece.wrong.get(index) in _DOUBTS or stop - line_end > limit):
             return _mark_long(_first(piece, index + 1, line_end), long[: place + 1], limit), None
     piece = _mark_long(piece, long, limit)
-    if final or len(data) - piece.used <= limit + 1:  # CR may be its last
+    if final or len(data) - piece.used <= limit + 1:  # the last byte may be a CR
         return piece, None
     start = piece.used
     starts, stops = np.append(piece.starts, start), np.append(piece.stops, start + limit)

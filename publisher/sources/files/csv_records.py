@@ -1,11 +1,11 @@
-"""Finds the records of CSV, and those that its grammar does not allow.
+"""Finds the records of CSV, and marks the records that violate its grammar.
 
-Bytes are examined in bulk: with an even number of quotes before it, a line end ends a record and a
-delimiter ends a field, provided that each quote is where the grammar (RFC 4180) allows one.  Where
-one does not, the buffer is read again by a plain scanner, which finds the records concerned.
+Bytes are examined in bulk: if all quotes are where the grammar (RFC 4180) allows them, a line end after an
+even number of quotes ends a record, and a delimiter after an even number of quotes ends a field.  If a quote
+is elsewhere, a slower scanner reads the buffer again and finds the broken records.
 
-Stricter than most readers: a quote inside an unquoted field, text after a closing quote and a lone
-carriage return break their record.  Line ends are LF or CR LF.
+The grammar is stricter than that of most readers: a quote inside an unquoted field, text after a closing
+quote and a lone carriage return break their record.  Line ends are LF or CR LF.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ NO_TEXT = (
 
 
 class Piece(NamedTuple):
-    """Records found in a buffer: [start, stop) without the line end, and what is wrong with some."""
+    """The records of a buffer, [start, stop) without the line end, and the faults of broken records."""
 
     starts: Offsets
     stops: Offsets
     wrong: dict[int, str]
-    """Index of the record to reason."""
+    """The fault of each broken record, by its index."""
     used: int
-    """Bytes that are done; the rest is examined again with the next block."""
+    """Number of bytes that are finished; the others are examined again with the next block."""
 
 
 def find(data: bytes, width: int, options: SnapshotOptions, *, final: bool) -> Piece:
@@ -79,7 +79,7 @@ def _find_in_bulk(data: bytes, width: int, dialect: Dialect, *, final: bool) -> 
             return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
     if (final and len(quotes) % 2) or not _quotes_are_valid(buffer, quotes, dialect):
-        return None  # beyond the last end, too: a stray quote there may hide line ends
+        return None  # quotes after the last line end count, too: they may hide line ends
     delimiters = np.flatnonzero(buffer[:used] == delimiter)
     delimiters = _outside(delimiters, quotes) if len(quotes) else delimiters
     starts = np.concatenate(([0], ends + 1))
@@ -140,8 +140,8 @@ def _quotes_are_valid(buffer: npt.NDArray[np.uint8], quotes: Offsets, dialect: D
     )
 
 
-def _width_problem(found: int, width: int) -> str:
-    return f"{found} fields where there should be {width}; fix the record, or the delimiter in the settings"
+def _width_problem(count: int, width: int) -> str:
+    return f"{count} fields where there should be {width}; fix the record, or the delimiter in the settings"
 
 
 def scan(
@@ -152,7 +152,7 @@ def scan(
     width: int | None = None,
     only_first: bool = False,
 ) -> Piece:
-    """Finds the records of a buffer one by one: slow, and correct for any bytes.
+    """Finds the records of a buffer one by one: slow, but correct for any bytes.
 
     ``only_first`` stops after the first record that is not blank.
     """
@@ -185,9 +185,9 @@ class CsvRecord(NamedTuple):
     """One record of a buffer."""
 
     stop: int
-    """Its end, a CR of the line end included."""
+    """Its end, before the LF; a CR before the LF is included."""
     after: int | None
-    """Start of the next record; ``None`` where the buffer ends before."""
+    """Start of the next record; ``None`` if the buffer ends before it."""
     width: int
     """Number of its fields."""
     why: str | None
@@ -251,20 +251,20 @@ def _record_to(
 
 
 def values(record: bytes, dialect: Dialect) -> list[tuple[bytes, bool]]:
-    """Splits one record into its fields, and tells for each whether it is quoted."""
-    found, at = [], 0
+    """Splits one record into its fields; returns the text of each, and whether it is quoted."""
+    fields_, at = [], 0
     while True:
         is_quoted = bool(dialect.quote) and record.startswith(dialect.quote, at)
         match = dialect.quoted.match(record, at) if is_quoted else None
         raw = match.group() if match else _span(dialect, record, at)
         at += len(raw)
-        found.append((dialect.text_of(raw) if match else raw, match is not None))
+        fields_.append((dialect.text_of(raw) if match else raw, match is not None))
         if at >= len(record):
-            return found
+            return fields_
         at += len(dialect.delimiter)
 
 
 def fields(record: bytes, options: SnapshotOptions) -> list[str]:
     """Splits one record into its fields, for a header."""
-    found = values(record, dialect_of(options))
-    return [text.decode("utf-8", "backslashreplace") for text, _ in found]
+    texts = (text for text, _ in values(record, dialect_of(options)))
+    return [text.decode("utf-8", "backslashreplace") for text in texts]

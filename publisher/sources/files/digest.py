@@ -1,4 +1,4 @@
-"""Digests of inputs, by which a replay of the same files is the same run."""
+"""Digests of inputs: a replay of files with the same digest is the same run."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def digest_of_file(path: Path) -> str:
 
 
 def digest_of_text(text: str) -> int:
-    """Computes a digest of 64 bits, by which a record is recognized."""
+    """Computes a digest of 64 bits, by which a record is recognised."""
     return int.from_bytes(
         hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
     )
 
 
 def digest_of_files(paths: Sequence[Path]) -> str:
-    """Computes one digest of the contents and names of files, wherever they are.
+    """Computes one digest of the contents and names of files; their directories do not count.
 
     The whole content counts, because an edit in place may keep the size and time of a file.
     """

@@ -13,7 +13,7 @@ def refuse_undecodable(paths: Iterable[Path]) -> None:
     """Refuses names with bytes that are not text, which no journal can store.
 
     Raises:
-        UsageError: Names the first of them.
+        UsageError: A name has such bytes; the message shows the first one.
     """
     for path in paths:
         try:
@@ -30,26 +30,26 @@ def list_files(
     accepts: Callable[[Path], bool] = lambda _path: True,
     refusal: str = "",
 ) -> list[Path]:
-    """Lists files: as given, those of directories in name order; without hidden ones and those with ``_``.
+    """Lists files as given, and the files below directories in name order.
 
-    Directories may have other files than ``accepts`` accepts.
+    Below directories, it leaves out files that ``accepts`` refuses, and names that begin with ``.`` or ``_``.
 
     Raises:
         UsageError: A path does not exist, ``accepts`` refuses it, or its name cannot be stored.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p, path))
-            found += filter(accepts, inside)
+            children = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p, path))
+            files += filter(accepts, children)
         elif not path.is_file():
             raise UsageError(f"{path} does not exist; name a file or a directory")
         elif not accepts(path):
             raise UsageError(f"{path}: {refusal}")
         else:
-            found.append(path)
-    refuse_undecodable(found)
-    return found
+            files.append(path)
+    refuse_undecodable(files)
+    return files
 
 
 def _is_hidden(path: Path, root: Path) -> bool:
@@ -57,8 +57,8 @@ def _is_hidden(path: Path, root: Path) -> bool:
 
 
 def distinct(paths: Iterable[Path]) -> list[Path]:
-    """Removes other spellings of the same file, and links to it."""
-    found: dict[Path, Path] = {}
+    """Removes paths that lead to the same file as an earlier path."""
+    by_target: dict[Path, Path] = {}
     for path in paths:
-        found.setdefault(path.resolve(), path)
-    return list(found.values())
+        by_target.setdefault(path.resolve(), path)
+    return list(by_target.values())

@@ -22,7 +22,7 @@ from publisher.sources.files.recognise import format_of, hint
 from publisher.sources.files.text_blocks import Tail, refuse_utf16, text_blocks
 
 _PROBED = 1 << 16
-"""Bytes of a JSON file that are searched for keys of other formats."""
+"""Number of bytes of a JSON file that are searched for keys of other formats."""
 TextKind = Literal["csv", "jsonl"]
 Kind = Literal[TextKind, "parquet"]
 Payload_co = TypeVar("Payload_co", covariant=True)
@@ -92,17 +92,17 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
 
     Two files of the same name are refused, because positions name a file without its directory.
     """
-    found = distinct(list_files(paths))
-    if not found and not may_be_none:
+    file_list = distinct(list_files(paths))
+    if not file_list and not may_be_none:
         raise UsageError(f"no files in {', '.join(map(str, paths))}; name a file or a directory")
     names: dict[str, Path] = {}
-    for path in found:
+    for path in file_list:
         if names.setdefault(path.name, path) != path:
             raise UsageError(
                 f"{names[path.name]} and {path} have the same name, and positions name files by it:"
                 " rename one"
             )
-    return found
+    return file_list
 
 
 def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
@@ -112,14 +112,12 @@ def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False)
     files (unless there may be none yet), or if a name shows no known kind.
     """
     names = f"use {', '.join(SUFFIXES)} (and .gz)"
-    found = list_files(
-        paths,
-        lambda path: kind_of(path) is not None,
-        f"the kind is not known by its name; {names}",
+    file_list = list_files(
+        paths, lambda path: kind_of(path) is not None, f"its name shows no known kind; {names}"
     )
-    if not found and not may_be_none:
+    if not file_list and not may_be_none:
         raise UsageError(f"no snapshot files in {', '.join(map(str, paths))}; {names}")
-    return distinct(found)
+    return distinct(file_list)
 
 
 def kind_of(path: Path) -> Kind | None:
@@ -150,9 +148,9 @@ def splits(
 
     Raises ``FatalError`` if the columns of a file do not fit, so that a run ends before it starts.
     """
-    found = files(paths)
-    target = max(1, sum(path.stat().st_size for path in found) // max(1, wanted))
-    return [split for path in found for split in _cut(path, options, columns, target)]
+    file_list = files(paths)
+    target = max(1, sum(path.stat().st_size for path in file_list) // max(1, wanted))
+    return [split for path in file_list for split in _cut(path, options, columns, target)]
 
 
 def json_splits(path: Path, options: SnapshotOptions, wanted: int) -> list[Split[TextRange]]:
@@ -202,10 +200,10 @@ def _line_start(path: str, lines: TextRange, line: int) -> int:
     with Path(path).open("rb", buffering=0) as file:
         file.seek(position)
         while block := file.read(1 << 22):
-            found = block.count(b"\n")
-            if found >= missing:
+            breaks = block.count(b"\n")
+            if breaks >= missing:
                 return position + _after_lines(block, missing)
-            position, missing = position + len(block), missing - found
+            position, missing = position + len(block), missing - breaks
     return lines.stop
 
 
@@ -282,7 +280,7 @@ def _cut(
     path: Path, options: SnapshotOptions, columns: ExpectedColumns, target: int
 ) -> list[Split[FileRange]]:
     kind, name = kind_of(path), str(path)
-    assert kind is not None  # ``files`` found it
+    assert kind is not None  # ``files`` lists only known kinds
     if kind == "parquet":
         length = path.stat().st_size
         groups = parquet.row_groups(name, columns, options, target)

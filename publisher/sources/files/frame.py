@@ -29,6 +29,6 @@ class Frame(NamedTuple):
     batch: pa.RecordBatch
     rows: npt.NDArray[np.int64]
     """Number of each record of ``batch`` in its file, from 1.  For text it is the line on which the
-    record starts (lines end at LF; a header is line 1), so that an editor leads to the record; for
+    record starts (lines end at LF; a header is line 1), so that an editor can jump to the record; for
     Parquet it counts rows."""
     broken: tuple[Broken, ...] = ()

@@ -60,24 +60,24 @@ def lines(
     blocks: Iterator[bytes | Tail], number: int, limit: int
 ) -> Iterator[tuple[int, bytes, str | None]]:
     """Yields number and bytes of each line, and a reason if it cannot be a record."""
-    rest, long = b"", False
+    pending, long = b"", False
     for block in blocks:
         if isinstance(block, Tail):
-            yield number, rest, block.reason
+            yield number, pending, block.reason
             return
-        *whole, last = block.split(b"\n")
-        if long and not whole:
+        *complete, last = block.split(b"\n")
+        if long and not complete:
             continue
-        for part in whole:
-            line = rest + part
+        for part in complete:
+            line = pending + part
             yield number, line[:limit], TOO_LONG if long or len(line) > limit else None
-            rest, long = b"", False
+            pending, long = b"", False
             number += 1
-        rest += last
-        if len(rest) > limit:
-            rest, long = rest[:limit], True
-    if rest:
-        yield number, rest, TOO_LONG if long else None
+        pending += last
+        if len(pending) > limit:
+            pending, long = pending[:limit], True
+    if pending:
+        yield number, pending, TOO_LONG if long else None
 
 
 class _JsonLineReader:
@@ -141,7 +141,7 @@ class _JsonLineReader:
         return row
 
     def _locate(self, keys: tuple[str, ...]) -> list[int]:
-        """Finds the index among ``keys`` of each of our names; -1 for an absent optional one.
+        """Finds the index among ``keys`` of each of our names; -1 for an absent optional name.
 
         Index -1 reads the ``None`` that follows the values.
         """
@@ -169,31 +169,31 @@ class _JsonLineReader:
 
 def first_keys(start: bytes) -> list[tuple[str, ...]]:
     """Lists the keys of the objects in the first lines of a file; other lines are skipped."""
-    found = []
+    keys = []
     for line in start.split(b"\n"):
         try:
-            found.append(tuple(key for key, _ in parse_object(line)))
+            keys.append(tuple(key for key, _ in parse_object(line)))
         except LineProblem:
             continue
-    return found
+    return keys
 
 
 def column_keys(start: bytes) -> tuple[str, ...]:
     """Determines the columns from the keys in the first lines of a file.
 
-    Keys that several objects share come first, beginning with the object with most keys.  A key of a
-    single object is left out if it differs from another key only in case, because the line may be
-    damaged.  So is an object with a key that cannot be a name.
+    Keys of repeated objects come first, beginning with the object with the most keys.  A key of a single
+    object is left out if it differs from another key only in case, because the line may be damaged.
+    An object with a key that cannot be a name is left out, too.
     """
     listed = Counter(keys for keys in first_keys(start) if all(map(_may_be_name, keys)))
     ordered = sorted(listed, key=lambda keys: (listed[keys] > 1, len(keys)), reverse=True)
-    found: dict[str, None] = {}
-    spelled: set[str] = set()
+    columns: dict[str, None] = {}
+    folded: set[str] = set()
     for keys in ordered:
-        sure = listed[keys] > 1 or not found
-        found.update((key, None) for key in keys if sure or key.casefold() not in spelled)
-        spelled.update(key.casefold() for key in keys)
-    return tuple(found)
+        is_reliable = listed[keys] > 1 or not columns
+        columns.update((key, None) for key in keys if is_reliable or key.casefold() not in folded)
+        folded.update(key.casefold() for key in keys)
+    return tuple(columns)
 
 
 def _may_be_name(key: str) -> bool:
@@ -208,7 +208,10 @@ def _picker(places: list[int]) -> Callable[[tuple[object, ...]], Row]:
 
 
 def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
-    """Parses the object on a line: keys and values, nested objects as tuples, arrays as lists."""
+    """Parses the object on a line: keys and values, nested objects as tuples, arrays as lists.
+
+    Raises ``LineProblem``.
+    """
     if len(line) > _LONG:
         _check_amount(line)
     try:
@@ -229,7 +232,7 @@ def parse_object(line: bytes) -> tuple[tuple[str, object], ...]:
 
 
 def _check_amount(line: bytes) -> None:
-    """Refuses a line that would take many times its own size as an object."""
+    """Refuses a line whose object would need many times the memory of its text."""
     if line.count(b",") > _MOST_COMMAS:
         raise LineProblem(f"the object has more than {_MOST_COMMAS:,} commas; split the record")
     if next(islice(_KEY.finditer(line), _MOST_KEYS, None), None) is not None:
@@ -256,8 +259,8 @@ def _text(value: object, name: str) -> str | None:
 def _check_keys(value: object) -> None:
     """Refuses keys with half of a surrogate pair, in nested objects as well."""
     if isinstance(value, list):
-        for each in value:
-            _check_keys(each)
+        for item in value:
+            _check_keys(item)
     elif isinstance(value, tuple):
         for key, nested in value:
             try:

@@ -46,7 +46,7 @@ class SnapshotOptions:
         try:
             find_codec(self.encoding)
         except LookupError:
-            text = f"{self.encoding} is not known as a character code; write utf-8, cp1252 ..."
+            text = f"{self.encoding} is not a known character encoding; write utf-8, cp1252 ..."
             problems.append(OptionProblem("encoding", text))
         refuse_options(problems)
 
@@ -55,12 +55,12 @@ class SnapshotOptions:
         marks = {"delimiter": self.delimiter, "quote": self.quote, "escape": self.escape}
         for name, mark in marks.items():
             if not mark.isascii() or {"\r", "\n"} & set(mark):
-                text = f"{mark!r} is not ASCII, or a line end; write another character"
+                text = f"{mark!r} is not ASCII, or contains a line end; write another character"
                 yield OptionProblem(name, text)
         if not self.delimiter or {self.quote, self.escape} & set(self.delimiter):
             yield OptionProblem(
                 "delimiter",
-                f"{self.delimiter!r} is empty, or has the quote or the escape in it; write another one",
+                f"{self.delimiter!r} is empty, or contains the quote or the escape; write another delimiter",
             )
         if self.escape and not self.quote:
             text = f"{self.escape!r} has no meaning without quotes; leave it out, or set quote"
@@ -87,22 +87,22 @@ class ExpectedColumns:
     """The columns that a source expects, by its own names."""
 
     names: tuple[str, ...]
-    """In the order of files without names; frames have exactly these columns, in this order."""
+    """In the order of files without column names; frames have exactly these columns, in this order."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Differing names in the file: our name to theirs."""
+    """Names that differ in the file: our name to the name in the file."""
     optional: frozenset[str] = frozenset()
     """Columns that may be absent from a JSON object, which means NULL."""
     closed: bool = False
-    """Whether a JSON object may have no other keys than these."""
+    """Whether a JSON object with any other key is refused."""
 
-    def locate(self, found: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
-        """Finds the index in ``found`` of each of ``names``: as written, else whatever the case.
+    def locate(self, present: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
+        """Finds the index in ``present`` of each of ``names``: with the same case, else in any case.
 
-        Columns of a file may have no names; columns of a table always have.
+        Columns of a file may have no names; columns of a table always have names.
 
         Raises ``FatalError`` if a column is missing or appears twice.
         """
-        exact = [name.strip() for name in found]
+        exact = [name.strip() for name in present]
         folded = [name.casefold() for name in exact]
         places, problems = [], []
         for name in self.names:
@@ -115,10 +115,10 @@ class ExpectedColumns:
         if problems:
             advice = "Map the names in the settings (columns), or "
             advice += (
-                'set header = "no" where the file has no names' if is_file else "name another table"
+                'set header = "no" if the file has no names' if is_file else "name another table"
             )
             raise FatalError(
-                f"{where}: the columns do not fit: {', '.join(problems)}; found are"
+                f"{where}: the columns do not fit: {', '.join(problems)}; the columns are"
                 f" {', '.join(exact) or 'none'}. {advice}{hint(exact, format_of(self.names))}"
             )
         return places

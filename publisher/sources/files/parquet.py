@@ -28,8 +28,10 @@ WIDE_ROW = 1 << 10
 """Bytes: if the mean row is this large, few rows are read at once, because sizes differ."""
 WIDE_ROWS = 256
 _SMALL_DICTIONARY = 1 << 12
-"""Bytes of a dictionary whose entries may be unpacked for a whole batch at once."""
-TOO_LONG = "the row is longer than max_record; raise that setting or export the table without it"
+"""Maximum bytes of a dictionary whose entries may be unpacked for a whole batch at once."""
+TOO_LONG = (
+    "the row is longer than max_record; raise that setting, or export the table without the row"
+)
 TOO_MUCH = "the file unpacks to far more than its size warrants; export it again, as CSV"
 _SHOWN = 1 << 10
 
@@ -37,15 +39,14 @@ _SHOWN = 1 << 10
 def row_groups(
     path: str, columns: ExpectedColumns, options: SnapshotOptions, target: int
 ) -> list[tuple[int, int, int, int]]:
-    """Divides row groups into runs of about ``target`` bytes: first, after the last, first row, bytes."""
+    """Divides row groups into runs of about ``target`` bytes: first group, stop, first row, bytes."""
     with _open(path) as file:
         _places(file, path, columns, options)
-        # Not the sizes of column chunks: asking for a damaged one ends the process.
+        # not the sizes of column chunks: pyarrow ends the process if it reads a damaged one
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
-        group_sizes(
-            path, _names_in_file(file, path, columns, options)
-        )  # refuses what would not fit
+        # refuses a file that would unpack to too much
+        group_sizes(path, _names_in_file(file, path, columns, options))
     scale = Path(path).stat().st_size / max(1, sum(weight for _, weight in weights))
     runs: list[tuple[int, int, int, int]] = []
     start, first, row, size = 0, 1, 1, 0.0
@@ -68,7 +69,7 @@ def frames(
         metadata = file.metadata
     sizes = group_sizes(path, set(names))
     for group in groups:
-        claimed, begin = metadata.row_group(group).num_rows, first
+        row_count, group_first = metadata.row_group(group).num_rows, first
         # at most one group stays in memory
         with _open(path, metadata, _dictionaries(sizes[group])) as file:
             rows = _batch_rows(sizes[group])
@@ -76,35 +77,35 @@ def frames(
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
                 yield from budget.frames(batch.select(names), columns, first)
                 first += batch.num_rows
-        if first - begin != claimed:
+        if first - group_first != row_count:
             raise FatalError(
-                f"{path} is damaged: its row group {group + 1} has {first - begin:,} rows and should"
-                f" have {claimed:,}; export it again"
+                f"{path} is damaged: its row group {group + 1} has {first - group_first:,} rows and should"
+                f" have {row_count:,}; export it again"
             )
 
 
 class _Budget:
-    """Cuts batches to pieces of bounded size, and rejects rows that would unpack to too much."""
+    """Cuts batches into pieces of bounded size, and rejects rows that would unpack to too much."""
 
     def __init__(self, max_record: int, allowed: int) -> None:
         self._max_record = max_record
-        self._left = allowed
+        self._remaining = allowed
 
     def frames(
         self, batch: pa.RecordBatch, columns: ExpectedColumns, first: int
     ) -> Iterator[Frame]:
         """Yields the rows of a batch, the first of which has number ``first``."""
-        most = _most_bytes(batch)
-        if most <= min(BATCH_BYTES, self._max_record, self._left):
-            self._left -= most
+        bound = _max_bytes(batch)
+        if bound <= min(BATCH_BYTES, self._max_record, self._remaining):
+            self._remaining -= bound
             yield Frame(_rename_columns(batch, columns), np.arange(first, first + batch.num_rows))
             return
         sizes = _row_sizes(batch)
         ends = np.cumsum(sizes)
         begin = 0
         while begin < len(sizes):
-            reached = ends[begin] - sizes[begin] + BATCH_BYTES
-            stop = max(begin + 1, int(np.searchsorted(ends, reached, side="right")))
+            limit = ends[begin] - sizes[begin] + BATCH_BYTES
+            stop = max(begin + 1, int(np.searchsorted(ends, limit, side="right")))
             yield self._frame(batch.slice(begin, stop - begin), sizes[begin:stop], columns, first)
             first += stop - begin
             begin = stop
@@ -114,8 +115,8 @@ class _Budget:
     ) -> Frame:
         numbers = np.arange(first, first + len(sizes), dtype=np.int64)
         long = sizes > self._max_record
-        beyond = np.cumsum(np.where(long, 0, sizes)) > self._left
-        self._left -= int(sizes[~long & ~beyond].sum())
+        beyond = np.cumsum(np.where(long, 0, sizes)) > self._remaining
+        self._remaining -= int(sizes[~long & ~beyond].sum())
         bad = long | beyond
         if not bad.any():
             return Frame(_rename_columns(batch, columns), numbers)
@@ -126,15 +127,15 @@ class _Budget:
         return Frame(_rename_columns(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
 
 
-def _most_bytes(batch: pa.RecordBatch) -> int:
+def _max_bytes(batch: pa.RecordBatch) -> int:
     """Maximum bytes of the rows with their dictionaries unpacked."""
-    most = 0
+    total = 0
     for column in batch.columns:
         if not pa.types.is_dictionary(column.type):
-            most += column.nbytes
+            total += column.nbytes
         elif len(column.dictionary):
-            most += len(column) * int(_lengths(column.dictionary).max())
-    return most
+            total += len(column) * int(_lengths(column.dictionary).max())
+    return total
 
 
 def _row_sizes(batch: pa.RecordBatch) -> Sizes:
@@ -155,8 +156,8 @@ def _lengths(column: pa.Array) -> Sizes:
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind):
         lengths = pc.binary_length(column).fill_null(0)
-        found: Sizes = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
-        return found
+        sizes: Sizes = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+        return sizes
     return np.full(len(column), column.nbytes // max(1, len(column)), np.int64)
 
 
@@ -212,14 +213,14 @@ def _open(
 def _places(
     file: pq.ParquetFile, path: str, columns: ExpectedColumns, options: SnapshotOptions
 ) -> list[int]:
-    found = file.schema_arrow.names
+    names = file.schema_arrow.names
     if options.header != "no":
-        return columns.locate(found, path)
-    if len(found) != len(columns.names):
+        return columns.locate(names, path)
+    if len(names) != len(columns.names):
         raise FatalError(
-            f'{path} has {len(found)} columns, not {len(columns.names)}; set header = "yes"'
+            f'{path} has {len(names)} columns, not {len(columns.names)}; set header = "yes"'
         )
-    return list(range(len(found)))
+    return list(range(len(names)))
 
 
 def _names_in_file(
@@ -230,7 +231,7 @@ def _names_in_file(
 
 
 def _dictionaries(group: GroupSizes) -> list[str]:
-    """Columns that stay dictionaries until their rows are measured: each row may have a long entry."""
+    """Columns that stay dictionaries until their rows are measured: each row may name a long entry."""
     return [
         column.name
         for column in group.columns
@@ -240,12 +241,12 @@ def _dictionaries(group: GroupSizes) -> list[str]:
 
 def _batch_rows(group: GroupSizes) -> int:
     mean = max(1, group.row_bytes)
-    most = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
-    return int(max(1, min(most, BATCH_BYTES // mean)))
+    max_rows = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
+    return int(max(1, min(max_rows, BATCH_BYTES // mean)))
 
 
 def _rename_columns(batch: pa.RecordBatch, columns: ExpectedColumns) -> pa.RecordBatch:
-    """The batch under our names; text that is not UTF-8 becomes bytes, since the reader does not check."""
+    """The batch with our names; text that is not UTF-8 becomes bytes, since the reader does not check it."""
     arrays = [_text_or_bytes(plain(column)) for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
 

@@ -21,13 +21,13 @@ _FREE_BYTES = 256 << 20
 """Bytes that every file may unpack to, however small it is."""
 _MOST_PER_PAGE = 50
 _MOST_PER_GROUP = 1_000
-"""Factor of its stored size that a page or a row group may unpack to beyond the free bytes."""
+"""Maximum ratios of unpacked to stored bytes, of pages and row groups that exceed the free bytes."""
 _ROW = 16
-"""Minimum bytes that a row counts: a row of NULLs takes none in the file."""
+"""Bytes that each row counts at least: a row of NULLs takes none in the file."""
 _DELTA_BYTE_ARRAY = 7
 _BYTE_ARRAY = 6
 _DELTA_ROWS = 16
-"""Number of values in a page of shared prefixes that are assumed to be as long as the page."""
+"""Maximum number of values assumed in a page with shared prefixes, because a few may be very long."""
 _MAGIC = b"PAR1"
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 # numbers of fields in parquet.thrift
@@ -44,7 +44,7 @@ class PageSizes:
 
     name: str
     is_text: bool
-    """Whether the column is a plain one of texts or bytes, so that it can be read as a dictionary."""
+    """Whether the column has texts or bytes and is not nested, so that it can be read as a dictionary."""
     stored: int
     """Bytes in the file."""
     dictionary: int
@@ -56,7 +56,7 @@ class PageSizes:
     unpacked: int
     """Bytes of all data pages."""
     density: float
-    """Bytes of a value, in the page with the largest values."""
+    """Mean bytes of a value, in the page with the largest values."""
 
     @property
     def value_bytes(self) -> float:
@@ -128,12 +128,12 @@ def _groups(data: mmap.mmap, names: Collection[str]) -> Iterator[GroupSizes]:
     if length > size - 8:
         raise ThriftError("the footer is longer than the file")
     footer, _ = read_struct(data, size - 8 - length, size - 8)
-    left = size
+    remaining = size
     for group in footer[_FOOTER_GROUPS]:
         metas = [chunk[_CHUNK_META] for chunk in group[_GROUP_COLUMNS]]
         stored = sum(max(0, meta[_STORED]) for meta in metas)
-        left -= stored
-        if left < 0:
+        remaining -= stored
+        if remaining < 0:
             raise ThriftError("its column chunks are larger than the file")
         columns = tuple(
             _pages(data, meta) for meta in metas if meta[_PATH][0].decode(errors="replace") in names
@@ -156,16 +156,16 @@ def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:
         if size < 0 or not 0 <= header[_PAGE_STORED] <= end - at:
             raise ThriftError("a page lies outside its column")
         at += header[_PAGE_STORED]
-        own = header.get(_PAGE_HEADERS.get(kind, 0), {})
+        page_header = header.get(_PAGE_HEADERS.get(kind, 0), {})
         if kind == _DICTIONARY_PAGE:
-            dictionary, entry = size, size // max(1, own[1])
+            dictionary, entry = size, size // max(1, page_header[1])
         elif kind in _ENCODING:
-            values += max(0, own[1])
+            values += max(0, page_header[1])
             largest, unpacked = max(largest, size), unpacked + size
-            each = size / max(1, own[1])
-            if own[_ENCODING[kind]] == _DELTA_BYTE_ARRAY:
-                each = max(each, size / _DELTA_ROWS)
-            density = max(density, each)
+            mean_bytes = size / max(1, page_header[1])
+            if page_header[_ENCODING[kind]] == _DELTA_BYTE_ARRAY:
+                mean_bytes = max(mean_bytes, size / _DELTA_ROWS)
+            density = max(density, mean_bytes)
     return PageSizes(
         name=meta[_PATH][0].decode(errors="replace"),
         is_text=meta[_TYPE] == _BYTE_ARRAY and len(meta[_PATH]) == 1,

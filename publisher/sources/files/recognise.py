@@ -1,4 +1,4 @@
-"""Recognizes the format of a file that does not fit the configured one, by its first record."""
+"""Recognises the format of a file that does not fit the configured format, by its first record."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAMES: Mapping[str, frozenset[str]] = {
         {"dbnode", "dst_server", "dst_table", "transact_id", "syslog_addr"}
     ),
 }
-"""Columns that identify a format: its files have most of them, others do not."""
+"""Columns that identify a format: its files have most of them, files of other formats do not."""
 _ENOUGH = 3
 _CHANGE_SEQ = re.compile(r"[0-9]{35}")
 _NAME = re.compile(r"[^\W\d]\w*")
@@ -28,36 +28,38 @@ def format_of(names: Iterable[str]) -> str | None:
     return next(hits, None)
 
 
-def hint(found: Sequence[str], asked: str | None) -> str:
+def hint(names: Sequence[str], asked: str | None) -> str:
     """Returns advice to append to a message if columns belong to another format than ``asked``."""
-    other = format_of(found)
+    other = format_of(names)
     if other is None or other == asked:
         return ""
-    layout = ', with layout = "messages",' if _is_message({n.casefold() for n in found}) else ""
+    layout = ', with layout = "messages",' if _is_message({n.casefold() for n in names}) else ""
     return f"; {_advice(other, layout)}"
 
 
-def refusal(found: Sequence[str], names: Sequence[str], where: str) -> str | None:
+def refusal(fields: Sequence[str], names: Sequence[str], where: str) -> str | None:
     """Returns the reason to refuse a file whose first record names none of the expected columns.
 
     ``None`` if it may be a file without names.
     """
-    other = hint(found, format_of(names))
+    other = hint(fields, format_of(names))
     if other:
-        return f"{where}: its columns are {_some(found)}{other}"
-    if not found or len(found) == len(names):
+        return f"{where}: its columns are {_some(fields)}{other}"
+    if not fields or len(fields) == len(names):
         return None
     message = (
-        f"{where}: its first record has {len(found)} fields where there should be {len(names)}"
+        f"{where}: its first record has {len(fields)} fields where there should be {len(names)}"
     )
-    if _CHANGE_SEQ.fullmatch(found[0].strip()):
+    if _CHANGE_SEQ.fullmatch(fields[0].strip()):
         return f"{message} and begins with a change_seq; {_advice('change-table')}"
     if dfm_of(Path(where)).is_file():
         return f"{message}, and {dfm_of(Path(where)).name} describes it; {_advice('change-table')}"
-    if len(set(found)) == len(found) > 1 and all(_NAME.fullmatch(name.strip()) for name in found):
+    if len(set(fields)) == len(fields) > 1 and all(
+        _NAME.fullmatch(name.strip()) for name in fields
+    ):
         return (
-            f"{message} and seems to name them: {_some(found)}; choose its format (--format,"
-            ' format), map the names in the settings (columns), or set header = "no" where these are'
+            f"{message} and seems to name them: {_some(fields)}; choose its format (--format,"
+            ' format), map the names in the settings (columns), or set header = "no" if these are'
             " values"
         )
     return None

@@ -56,7 +56,7 @@ def _read_raw(file: BinaryIO, size: int | None, block_size: int) -> Iterator[byt
         try:
             block = file.read(block_size if remaining is None else min(block_size, remaining))
         except OSError as problem:
-            yield Tail(f"the file cannot be read on from here ({problem}); read it again")
+            yield Tail(f"the file cannot be read from here on ({problem}); read it again")
             return
         if not block:
             return
@@ -73,17 +73,17 @@ def _unpack(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes |
         if isinstance(packed, Tail):
             yield packed
             return
-        rest = packed
-        while rest:
+        remaining = packed
+        while remaining:
             try:
-                block = member.decompress(rest, block_size)
+                block = member.decompress(remaining, block_size)
             except zlib.error as problem:
                 yield Tail(f"the compressed file is damaged from here ({problem}); export it again")
                 return
             in_member = True
-            rest = member.unconsumed_tail
+            remaining = member.unconsumed_tail
             if member.eof:
-                rest, member, in_member = (
+                remaining, member, in_member = (
                     member.unused_data.lstrip(b"\0"),
                     zlib.decompressobj(_GZIP),
                     False,
@@ -109,8 +109,8 @@ def _transcode(blocks: Iterator[bytes | Tail], encoding: str) -> Iterator[bytes 
             return
         except UnicodeError as problem:  # no byte order mark
             yield Tail(
-                f"the text is not {encoding} ({problem}); set the right encoding, as utf-8, or"
-                f" {encoding}-le or {encoding}-be where there is no byte order mark"
+                f"the text is not {encoding} ({problem}); set the right encoding, for example utf-8, or"
+                f" {encoding}-le or {encoding}-be if there is no byte order mark"
             )
             return
         yield _escape(text)

@@ -53,17 +53,17 @@ class _ThriftReader:
 
     def _value(self, kind: int, depth: int) -> Any:
         if depth > _DEEPEST:
-            raise ThriftError("structures nested too deeply")
+            raise ThriftError("structures are nested too deeply")
         if kind == _STRUCT:
             return self.struct(depth)
         if kind in (_LIST, _SET):
             return self._list(depth)
         if kind == _MAP:
             return self._map(depth)
-        if kind in (_TRUE, _FALSE):  # in a list a byte of its own
+        if kind in (_TRUE, _FALSE):  # an item of a list, which has a byte of its own
             return self._byte() == _TRUE
         if kind not in self._simple:
-            raise ThriftError("a value of an unknown type")
+            raise ThriftError("a value has an unknown type")
         return self._simple[kind]()
 
     def _list(self, depth: int) -> list[Any]:
@@ -71,13 +71,13 @@ class _ThriftReader:
         size, kind = head >> 4, head & 15
         size = self._number() if size == 15 else size
         if size > self._end - self.at:  # each item takes a byte at least
-            raise ThriftError("a list longer than its place")
+            raise ThriftError("a list is longer than the bytes that remain")
         return [self._value(kind, depth + 1) for _ in range(size)]
 
     def _map(self, depth: int) -> list[tuple[Any, Any]]:
         size = self._number()
         if size > self._end - self.at:
-            raise ThriftError("a map longer than its place")
+            raise ThriftError("a map is longer than the bytes that remain")
         kinds = self._byte() if size else 0
         return [
             (self._value(kinds >> 4, depth + 1), self._value(kinds & 15, depth + 1))
@@ -93,10 +93,10 @@ class _ThriftReader:
 
     def _bytes(self, size: int) -> bytes:
         if size > self._end - self.at:
-            raise ThriftError("a text longer than its place")
+            raise ThriftError("a text is longer than the bytes that remain")
         self.at += size
-        found: bytes = self._data[self.at - size : self.at]
-        return found
+        text: bytes = self._data[self.at - size : self.at]
+        return text
 
     def _number(self) -> int:
         value = shift = 0
@@ -106,7 +106,7 @@ class _ThriftReader:
             if byte < 128:
                 return value
             shift += 7
-        raise ThriftError("a number without end")
+        raise ThriftError("a number does not end")
 
     def _signed_number(self) -> int:
         value = self._number()

@@ -1,8 +1,8 @@
-"""Reads a live table: one moment, several tasks, never through the driver process.
+"""Reads a live table as it is at one moment, in several tasks, and never through the driver process.
 
-The driver process holds a *moment* open while the job runs, tasks read *splits* of the table as it
-was in that moment.  PostgreSQL: a snapshot that the tasks share, each with a range of the ordering
-column, as CSV that the server writes (COPY).  Other databases: one statement in one task.
+The driver process holds a *moment* open while the job runs; tasks read *splits* of the table as it was at
+that moment.  In PostgreSQL the tasks share a snapshot, and each reads a range of the ordering column, as CSV
+that the server writes (COPY).  In other databases one task reads the table by one statement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from publisher.sources.files.frame import Frame
 
 BATCH_BYTES = 8 << 20
 _ROWS_AT_ONCE = 64
-"""Rows of other databases that are fetched together: few, so that values of 1 MB fit memory."""
+"""Rows of other databases that are fetched together: few, so that values of 1 MB fit into memory."""
 
 Payload_co = TypeVar("Payload_co", covariant=True)
 TextOf = Callable[[Any], str | None]
@@ -43,11 +43,11 @@ class LiveTable:
     order: str | None = None
     """An integer column by which the table is cut; without one it is read by one task."""
     where: tuple[str, str] | None = None
-    """A column and its value: only such rows are read, by the database's own comparison."""
+    """A column and a value: only rows with this value are read; the database compares it."""
     sorted_by: str | None = None
     """A column that gives the order of the rows."""
     most: int | None = None
-    """Maximum number of rows, any of them, for a sample; ``None``: all rows."""
+    """Maximum number of rows, in any order, for a sample; ``None`` for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class TableSplit(Generic[Payload_co]):
     low: int | None = None
     high: int | None = None
     span: Span | None = None
-    """Only these rows."""
+    """The rows to read; ``None`` for all."""
     notes: tuple[str, ...] = ()
-    """For operators: rows that came late, rows that wait."""
+    """Notes for operators, about rows that arrived late and rows that wait."""
     payload: Payload_co = None  # type: ignore[assignment]
-    """Facts about the table as a whole, as those of ``Split``: a type of the format."""
+    """Facts about the whole table: a type of the format, as in ``Split``."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def moment(
 ) -> Iterator[tuple[TableSplit[None], ...]]:
     """Yields at most ``tasks`` splits that all see the table as it is now, while the context is open.
 
-    Raises ``FatalError`` if the table cannot be read like this, ``UnreachableError``.
+    Raises ``FatalError`` if the table or a column does not exist, ``UnreachableError``.
     """
     if not copy.can_copy(database):
         database.check_reachable()
@@ -88,10 +88,10 @@ def moment(
         return
     relation = relation_of(database, table)
     order = column_of(relation, table.order, database) if table.order is not None else None
-    whole = order is None or not isinstance(relation.types[order], types.Integer)
+    is_whole = order is None or not isinstance(relation.types[order], types.Integer)
     with copy.shared_snapshot(database) as (connection, snapshot):
         ends = None
-        if order is not None and not whole and tasks > 1:
+        if order is not None and not is_whole and tasks > 1:
             where = _where(relation, table, database)
             with fatal_errors(database, f"Reading table {relation.table.name}"):
                 ends = copy.value_range(connection, relation, order, where)
@@ -120,10 +120,9 @@ def read(
 ) -> Iterator[Frame]:
     """Yields the rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
 
-    Columns are the table's, in its order, all as text in the log's form; ``text_of`` gives that form
-    of a value that a driver returns.  A connection that is lost before
-    the first row is replaced; later it ends the read, because yielded rows cannot be taken back.  Raises
-    ``UnreachableError`` and ``FatalError``.
+    The columns are those of the table, in its order, as text; ``text_of`` converts a value of the database
+    driver to text.  A connection that is lost before the first row is replaced; if it is lost later, the
+    reading fails, because yielded rows cannot be taken back.  Raises ``UnreachableError`` and ``FatalError``.
     """
     relation = relation_of(database, table)
     where = _where(relation, table, database)
@@ -138,14 +137,13 @@ def read(
         portions = _portions(connection, relation, bounds)
         return gather((_batch(rows, names, text_of) for rows in portions), batch_bytes)
 
-    done = 0
-    # beside the connection for look-ups, which may be asked while rows are read
-    doing = f"Reading table {relation.table.name}"
-    with database.separate() as own, fatal_errors(database, doing):
-        for batch in own.stream(batches):
-            rows = np.arange(done + 1, done + 1 + batch.num_rows, dtype=np.int64)
-            done += batch.num_rows
-            yield Frame(batch, rows)
+    first = 1
+    # not on the connection for look-ups, which may be needed while rows are read
+    action = f"Reading table {relation.table.name}"
+    with database.separate() as reader, fatal_errors(database, action):
+        for batch in reader.stream(batches):
+            yield Frame(batch, np.arange(first, first + batch.num_rows, dtype=np.int64))
+            first += batch.num_rows
 
 
 def measure_extent(
@@ -156,9 +154,11 @@ def measure_extent(
     Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
     """
     relation = relation_of(database, table)
-    asked = select(*ordered_ranges.extent_columns(relation, sorting(database, table), form, mark))
+    statement = select(
+        *ordered_ranges.extent_columns(relation, sorting(database, table), form, mark)
+    )
     ((greatest, rows, before, others),) = ask(
-        database, table, split, asked.select_from(sql_table_of(relation))
+        database, table, split, statement.select_from(sql_table_of(relation))
     )
     return TableExtent(None if greatest is None else str(greatest).rstrip(), rows, before, others)
 
@@ -179,9 +179,10 @@ def ask(
             copy.join_snapshot(connection, split.snapshot)
         return connection.execute(statement).all()
 
-    doing = f"Reading table {table.name}"
-    with database.separate() as own, fatal_errors(database, doing):  # the moment's connection waits
-        return own.run(answer)
+    action = f"Reading table {table.name}"
+    # not on the connection of the moment, whose transaction must stay open
+    with database.separate() as reader, fatal_errors(database, action):
+        return reader.run(answer)
 
 
 def sorting(database: Database, table: LiveTable) -> str:
@@ -193,28 +194,28 @@ def sorting(database: Database, table: LiveTable) -> str:
 def relation_of(database: Database, table: LiveTable) -> Relation:
     """Finds the table.  Raises ``FatalError`` if there is none."""
     catalogue = catalogue_of(database)
-    found = catalogue.relation(table.schema, table.name)
-    if found is None and table.schema is None and "." in table.name:
+    relation = catalogue.relation(table.schema, table.name)
+    if relation is None and table.schema is None and "." in table.name:
         schema, _, name = table.name.partition(".")
-        found = catalogue.relation(schema, name)
-    if found is None:
+        relation = catalogue.relation(schema, name)
+    if relation is None:
         where = f" in schema {table.schema}" if table.schema is not None else ""
         raise FatalError(
             f"{database.name} has no table or view {table.name}{where}: correct the table's name, "
             "or give the user the right to see it"
         )
-    return found
+    return relation
 
 
 def column_of(relation: Relation, name: str, database: Database) -> str:
     """Returns a column's name in the database.  Raises ``FatalError`` if there is none."""
-    found = relation.column(name)
-    if found is None:
+    column = relation.column(name)
+    if column is None:
         raise FatalError(
             f"table {relation.table.name} of {database.name} has no column {name}: map the name in "
             f"the source's columns to one of {', '.join(relation.types)}"
         )
-    return found
+    return column
 
 
 def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[str, str] | None:
@@ -238,9 +239,9 @@ def _portions(
     if bounds.most is not None:
         statement = statement.limit(bounds.most)
     if connection.dialect.name in ("mysql", "mariadb"):
-        # the server waits for us while rows are worked on; its own limit is a minute
+        # the server waits for the client while rows are processed; its default limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")
-    # neither fetched ahead by the driver nor buffered by SQLAlchemy beyond this
+    # limits the rows that the driver fetches ahead and that SQLAlchemy buffers
     streaming = connection.execution_options(stream_results=True, max_row_buffer=_ROWS_AT_ONCE)
     yield from streaming.execute(statement).partitions(_ROWS_AT_ONCE)
 

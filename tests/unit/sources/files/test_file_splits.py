@@ -141,9 +141,13 @@ NO_WIDE_TEXT = (
     (
         "utf-16",
         "a,b\n1,2\n".encode("utf-16-le"),
-        "or utf-16-le or utf-16-be where there is no byte",
+        "or utf-16-le or utf-16-be if there is no byte",
     ),
-    ("utf-32", "a,b\n1,2\n".encode("utf-32-le"), "set the right encoding, as utf-8, or utf-32-le"),
+    (
+        "utf-32",
+        "a,b\n1,2\n".encode("utf-32-le"),
+        "set the right encoding, for example utf-8, or utf-32-le",
+    ),
     ("utf-32", b"a,b\n1,2\n", "the text is not utf-32 (code point not in range(0x110000))"),
     ("utf-16", b"a", "the file ends inside a character of utf-16; export it again"),
 )
@@ -206,8 +210,8 @@ def test_columns_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: P
     (tmp_path / "a.csv").write_bytes(b"a,c\n1,2\n")
     pq.write_table(pa.table({"b": [1]}), tmp_path / "b.parquet")
     for name, words in (
-        ("a.csv", "b is missing; found are a, c"),
-        ("b.parquet", "a is missing; found are b"),
+        ("a.csv", "b is missing; the columns are a, c"),
+        ("b.parquet", "a is missing; the columns are b"),
     ):
         with pytest.raises(FatalError, match=words):
             file_splits.splits([tmp_path / name], OPTIONS, AB, 1)
