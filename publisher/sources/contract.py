@@ -29,7 +29,7 @@ Excludes = Callable[[str | None, str], bool]
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The inputs of a reading task beside its split."""
+    """The inputs of a reading task besides its split."""
 
     source: int
     """Number of the source in the job."""
@@ -53,7 +53,7 @@ class CarryOver:
     source: str = ""
     """Name of the source, for messages."""
     by_rows: bool = False
-    """Rows may prove that a table of another database is the one that the last run read."""
+    """If another database than at the last run answers, equal rows may prove that its table is a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,27 @@ class Migration:
     equal: tuple[tuple[str, str], ...] = ()
     """Columns and their texts; all must match."""
     keys: tuple[str, ...] = ()
-    """Keys of rows; empty: any."""
+    """Keys of rows; empty: all."""
 
     def plain(self) -> dict[str, object]:
-        """Plain values, as a state stores them."""
+        """Converts to the plain values that a state stores."""
         return dict(json.loads(json.dumps(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingContext:
-    """The knowledge of a job about the input of a source between two runs."""
+    """The inputs with which a source looks for pending work between two runs of a job."""
 
     paths: tuple[Path, ...]
     """Files and directories of the job file."""
     new_files: Callable[[], list[Path]]
     """Finds the files that no run has published yet."""
     state: Callable[[], Path | None]
-    """Finds the folder that the last run left; ``None`` if there is none."""
+    """Finds the folder with the state of the last run; ``None`` if there is none."""
     clock: int
     """Now, in microseconds since 1970-01-01 UTC."""
     samples: TableQueueOptions
-    """How samples of LINTER's table queue are read."""
+    """Settings for reading samples of LINTER's table queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class SourceInput:
     """The part of its input that a source reads in a run."""
 
     source: Source
-    """The source, with options that say no more than this part."""
+    """The source, with its options limited to this part."""
     paths: tuple[Path, ...]
     """Files to read."""
     reads: bool
@@ -102,14 +102,14 @@ class SourceInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareContext:
-    """The circumstances in which a source prepares a run."""
+    """The inputs with which a source prepares a run."""
 
     wanted: int
     """Approximate number of splits."""
     catalogue: Catalogue
     tasks: TaskRunner
     stack: ExitStack
-    """Keeps open what tasks read, until they have ended."""
+    """Closes the resources that tasks use, such as database snapshots, after the tasks have ended."""
     staged: Path
     """Folder for files of the source, visible to all tasks; does not exist yet.  With a carry-over it
     is ``CarryOver.after``."""
@@ -124,9 +124,10 @@ class PrepareContext:
     number: int = 1
     """Number of the run in its job."""
     reported: frozenset[int] = frozenset()
-    """Digests of the raw records that earlier runs have rejected, of rows that no status marks."""
+    """Digests of raw records that earlier runs rejected and whose rows could get no status."""
     sample: int | None = None
-    """If set, only a sample is read: the first split is enough, and so many rows of a table."""
+    """Maximum rows of a table to read as a sample; of files, a sample is the first split.  ``None``:
+    all are read."""
 
     def limit(self, splits: Sequence[Split[Payload]]) -> list[Split[Payload]]:
         """Returns the splits that the run needs: all, or the first for a sample."""
@@ -141,7 +142,7 @@ class PreparedSource:
     """The source as it goes to tasks, with the results of its preparation."""
     splits: tuple[Split[Any] | TableSplit[Any], ...] = ()
     notes: tuple[str, ...] = ()
-    """Results of the preparation for operators that reject no record."""
+    """Notes for operators on the preparation; no note rejects a record."""
 
     def read(self, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads the split of this number, see ``Source.read``."""
@@ -183,13 +184,13 @@ class SourceBase(ABC):
         """Parses a position that a user wrote.  Raises ``UsageError``."""
 
     def is_short(self, text: str) -> bool:  # noqa: ARG002
-        """Tests whether a position that a user wrote omits ``high``.  By default none does."""
+        """Tests whether a position that a user wrote omits ``high``.  By default, none may."""
         return False
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """Columns of ``RECORD_SCHEMA`` that together name a transaction: of ``transaction``, ``part``,
-        ``high`` and ``low``.  Empty, as by default, where there are no transactions.
+        """Columns of ``RECORD_SCHEMA`` that together name a transaction: some of ``transaction``,
+        ``part``, ``high`` and ``low``.  Empty, the default, for formats without transactions.
 
         A transaction is published as a whole or not at all.  A record whose ``transaction`` is null
         belongs to none.  Without ``transaction`` the columns name one record, which may give several
@@ -197,16 +198,16 @@ class SourceBase(ABC):
         return ()
 
     def tables(self) -> tuple[Table, ...]:
-        """Lists the tables that the settings of the source describe, by default none.  Job file and
-        database override them."""
+        """Lists the tables that the settings of the source describe, by default none.  Descriptions of
+        the job file and of the database override them."""
         return ()
 
     def forget(  # noqa: B027 - an empty default
         self, splits: Sequence[Split[Any]], refused: Sequence[bool], folder: Path
     ) -> None:
-        """Removes from the state of this run in ``folder`` what only the refused splits said: their
-        files stay unpublished and are read again.  By default states hold nothing of files that were
-        read to their end."""
+        """Removes facts that only the refused splits contain from the state of this run in ``folder``:
+        files of these splits stay unpublished and are read again.  Does nothing by default, for
+        formats whose state has no facts about files that were read to their end."""
 
 
 class Source(SourceBase):
@@ -219,15 +220,15 @@ class Source(SourceBase):
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """Lists the files that paths name: as given, those in directories in name order.
+        """Lists the files that paths name, in the order of the paths; files of a directory by name.
 
-        Raises ``UsageError`` if there are none (unless there may be none yet), or if one cannot be
-        of this format by its name.
+        Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file
+        excludes this format.
         """
 
     @abstractmethod
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[Any]]:
-        """Cuts the input into parts for tasks, about ``wanted`` of them or more, in its order.
+        """Cuts the input into at least about ``wanted`` parts for tasks, in the order of the input.
 
         Raises ``UsageError`` if there is nothing to read, ``FatalError`` if a file as a whole cannot
         be of this format.
@@ -240,7 +241,7 @@ class Source(SourceBase):
         )
 
     def pending(self, context: PendingContext) -> SourceInput:
-        """Finds the input that the next run of a job reads.  By default the new files.
+        """Finds the input that the next run of a job reads, by default the new files.
 
         Raises:
             PublisherError: The files or the state of the last run cannot be read.
@@ -249,9 +250,9 @@ class Source(SourceBase):
         return SourceInput(self, paths, bool(paths))
 
     def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
-        """Frees what the replaced states, newest first, need no more once the run of a state is sent.
+        """Reduces the replaced states, newest first, after the run that wrote ``state`` has been sent.
 
-        Returns notes for operators, under this name of the source.  By default all is kept."""
+        Returns notes for operators, in which ``name`` names the source.  By default does nothing."""
         del state, replaced, name
         return []
 
@@ -259,9 +260,9 @@ class Source(SourceBase):
     def read(self, split: Split[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Yields batches of ``RECORD_SCHEMA``; the last row is the tally of the split ``number``.
 
-        A record fetched from another split, to be read with a record of this one, keeps the number of
-        the split that framed it: tallies and outcomes must agree over all splits of a source.  Raises
-        ``FatalError`` if the file has changed or is damaged.
+        A record that is fetched from another split, because a record of this split needs it, keeps the
+        number of the split that framed it: tallies and outcomes must agree over all splits of a source.
+        Raises ``FatalError`` if the file has changed or is damaged.
         """
 
     @abstractmethod
@@ -272,8 +273,8 @@ class Source(SourceBase):
 class ComparingSource(Source):
     """Optional: a source that compares whole tables with their last known rows (``Format.compares``).
 
-    Its state tells what was read, not the list of published files.  Tables come from files, or from
-    the database if there are no files.
+    Its state, not the list of published files, determines which input is pending.  Tables come from
+    files, or from the database if there are no files.
     """
 
     @property
@@ -284,7 +285,7 @@ class ComparingSource(Source):
     @property
     @abstractmethod
     def hint_files(self) -> tuple[str, ...]:
-        """Files and directories that tell which tables may have changed."""
+        """Files and directories that show which tables may have changed."""
 
     @abstractmethod
     def table_names(self, paths: Sequence[Path]) -> tuple[str, ...]:
@@ -315,9 +316,9 @@ class ComparingSource(Source):
         state: Path | None,
         name: str,
     ) -> str:
-        """Describes the tables to compare, in words; compares nothing.
+        """Describes the tables to compare, in words, without comparing them.
 
-        ``state`` is the folder that the last run left, ``name`` that of the source.
+        ``state`` is the folder with the state of the last run, ``name`` the name of the source.
 
         Raises:
             PublisherError: Tables, files or the state do not fit.
@@ -351,15 +352,15 @@ class WaitingRows:
 
     rows: int
     oldest: float | None
-    """Age in seconds of the oldest, 0 for one in the future; ``None`` where no row waits or none has
-    a time."""
+    """Age of the oldest row in seconds, 0 if its time is in the future; ``None`` if no row waits or
+    none has a time."""
 
 
 class TableBacklog(Protocol):
     """Counts the rows of a table that wait to be read, by one connection for all counts."""
 
     def count(self, state: Path | None) -> WaitingRows:
-        """Counts the rows that wait after the state that the last run left.
+        """Counts the rows that wait, according to the state of the last run.
 
         Raises:
             FatalError: The table does not fit, the state is damaged, or the database refuses.
@@ -367,7 +368,7 @@ class TableBacklog(Protocol):
         """
 
     def count_by_status(self) -> dict[str, int]:
-        """Counts all rows by their status; empty for tables whose rows have none.
+        """Counts all rows by their status; empty for tables without a status column.
 
         Raises:
             FatalError: The table does not fit, or the database refuses.
@@ -375,4 +376,4 @@ class TableBacklog(Protocol):
         """
 
     def close(self) -> None:
-        """Gives the connection back; a later use makes a new one."""
+        """Closes the connection; a later count opens a new one."""

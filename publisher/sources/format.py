@@ -1,4 +1,4 @@
-"""The descriptor of a source format: all that other packages ask about a format."""
+"""The descriptor of a source format: everything that other packages need to know about a format."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class LiveFormat:
     backlog: Callable[[Any, DatabaseOptions, str], TableBacklog]
     """Creates the counter of the rows that wait to be read."""
     has_status: bool = False
-    """Rows have a status, which tells whether they were published.  For a table without one, the
-    state of the source tells how far it was read."""
+    """Rows have a status, which shows whether they were published.  For a table without one, the
+    state of the source records how far the table was read."""
 
 
 def _keep_options(
@@ -53,8 +53,8 @@ def _no_problems(options: FormatOptions, *, is_table: bool) -> Iterable[OptionPr
 
 
 class CompleteOptions(Protocol):
-    """Completes the options of a job file with what they refer to: paths relative to its
-    directory, files that describe tables.
+    """Completes the options of a job file: resolves paths relative to its directory, and reads files
+    that describe tables.
 
     Raises ``OptionsError``."""
 
@@ -71,7 +71,7 @@ class FindProblems(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """A source format.  Its package makes one of these, the registry lists it."""
+    """A source format.  Its package creates this object, and the registry lists it."""
 
     name: str
     """Name in settings, journals and ``--format``."""
@@ -83,21 +83,22 @@ class Format:
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
     split: type[Split[Any]]
-    """Type of its splits of files, whose plain values a journal keeps."""
+    """Type of its splits of files; a journal stores their plain values."""
     live: LiveFormat | None = None
-    """How tables of a database are read; ``None`` for formats of files."""
+    """Readers for tables of a database; ``None`` if the format only exists in files."""
     complete_options: CompleteOptions = _keep_options
     find_problems: FindProblems = _no_problems
     reads_snapshots: bool = False
     """Files are CSV, JSON lines or Parquet, read as ``SnapshotOptions`` say."""
     names_users: bool = False
-    """Records say which database user made a change."""
+    """Records name the database user who made a change."""
     in_polls: bool = False
-    """Changes are planned together by polls; those of other formats are operations by themselves."""
+    """Changes are planned together by polls; in other formats each change is an operation by itself."""
     in_commits: bool = False
-    """Changes come in the order of commits, not in that of the file."""
+    """Changes are in the order of commits, not in the order of the file."""
     knows_repetitions: bool = False
-    """Records of an earlier file of the job are recognized: a file with equal content repeats none."""
+    """The source recognizes records of earlier files of the job, so equal content is not published
+    again."""
     compares: bool = False
     """Whole tables are compared with their last known state."""
 
@@ -107,5 +108,5 @@ class Format:
         return self.live is not None and self.live.has_status
 
     def restore(self, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Source:
-        """Creates the source that a journal was read with, from the plain values kept there."""
+        """Restores the source of a journal from the plain values that the journal stores."""
         return self.source(restore(self.options, options), restore(SnapshotOptions, reading))

@@ -26,8 +26,8 @@ def parse_position(text: str, parse: Callable[[str], Position]) -> Position:
 
 
 def _too_large(text: str) -> UsageError:
-    shown = text if len(text) <= 50 else f"{text[:50]}…"
+    excerpt = text if len(text) <= 50 else f"{text[:50]}…"
     return UsageError(
-        f"position {shown!r} is too large, numbers of positions end at {_GREATEST:,}: copy it from a "
-        "report, a document or explain"
+        f"position {excerpt!r} is too large: a number may be {_GREATEST:,} at most; copy the position "
+        "from a report, a document or explain"
     )

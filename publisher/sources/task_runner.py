@@ -1,4 +1,4 @@
-"""Tasks that a source asks for while it prepares a run; an engine runs them, or this process."""
+"""Tasks that a source requests while it prepares a run; an engine or this process runs them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ShuffleWork(Protocol):
         """Yields the pieces of a part."""
 
     def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
-        """Processes the pieces of a partition, which come in any order.
+        """Processes the pieces of a partition, which are in any order.
 
         ``attempt`` distinguishes the files of repeated tasks.  Returns a short result."""
 
@@ -48,7 +48,7 @@ class TaskRunner(Protocol):
     ) -> list[Findings]:
         """Calls the function with each item in a task of its own; items and results can be pickled.
 
-        Returns the results in the order of the items: a few facts of each, never its records."""
+        Returns the results in the order of the items.  A result has a few facts, never records."""
 
     def shuffle(self, work: ShuffleWork) -> list[str]:
         """Returns the results of all partitions, in any order."""

@@ -1,4 +1,4 @@
-"""Columns as text: binary values as Base64, however their source writes them."""
+"""Converts columns to text; binary values become Base64, whatever their form in the source."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ Mask = npt.NDArray[np.bool_]
 def column_texts(
     array: pa.Array, what: str, *, octet: bool, untyped: bool, binary_text: str | None
 ) -> tuple[pa.Array, Mask]:
-    """Converts a column to text, binary values to Base64; invalid values stay and are marked.
+    """Converts a column to text, binary values to Base64; returns the texts and marks of valid values.
 
     ``octet``: the column is known to be binary; ``untyped``: nothing is known about its table.
-    ``binary_text`` (``hex``, ``base64``) is how text writes binary values; ``what`` names the column.
-    Raises ``FatalError`` if that is needed and not set.
+    ``binary_text`` is the form of binary values in text, ``hex`` or ``base64``; ``what`` names the column.
+    Raises ``FatalError`` if ``binary_text`` is needed and not set.
     """
     array = plain(array)
     if pa.types.is_binary(array.type) and (octet or untyped):
         return _convert_each(array, _to_base64)
-    found, right = texts(array)
-    if not octet or found.null_count == len(found):
-        return found, right
+    converted, valid = texts(array)
+    if not octet or converted.null_count == len(converted):
+        return converted, valid
     if binary_text is None:
         raise FatalError(
-            f"{what} is binary, and how text writes it is not documented; set"
+            f"{what} is binary, and no page documents its form in text; set"
             ' binary_text = "hex" or "base64"'
         )
-    again, good = _convert_each(found, _from_hex if binary_text == "hex" else _from_base64)
-    return again, right & good
+    decode = _from_hex if binary_text == "hex" else _from_base64
+    encoded, decodable = _convert_each(converted, decode)
+    return encoded, valid & decodable
 
 
-def _convert_each(array: pa.Array, form: Callable[[Any], str]) -> tuple[pa.Array, Mask]:
-    right = np.ones(len(array), bool)
+def _convert_each(array: pa.Array, convert: Callable[[Any], str]) -> tuple[pa.Array, Mask]:
+    valid = np.ones(len(array), bool)
     values: list[str | None] = []
     for row, value in enumerate(array.to_pylist()):
         try:
-            values.append(None if value is None else form(value))
+            values.append(None if value is None else convert(value))
         except (ValueError, binascii.Error):
             values.append(value)
-            right[row] = False
-    return pa.array(values, pa.string()), right
+            valid[row] = False
+    return pa.array(values, pa.string()), valid
 
 
 def _to_base64(value: bytes) -> str:

@@ -13,11 +13,11 @@ Mask = npt.NDArray[np.bool_]
 
 
 def numbers_at(data: Bytes, at: Offsets, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Reads numbers of a kind at offsets, aligned or not.  All must lie inside."""
+    """Reads numbers of type ``kind`` at offsets, aligned or not.  All must lie inside ``data``."""
     if not len(at):
         return np.zeros(0, kind)
-    every = np.ndarray((len(data) - kind.itemsize + 1,), kind, data, 0, (1,))
-    return every[at]
+    at_each_byte = np.ndarray((len(data) - kind.itemsize + 1,), kind, data, 0, (1,))
+    return at_each_byte[at]
 
 
 def areas_at(data: Bytes, at: Offsets, width: int) -> Bytes:
@@ -27,8 +27,8 @@ def areas_at(data: Bytes, at: Offsets, width: int) -> Bytes:
     step = int(at[1] - at[0]) if len(at) > 1 else 0
     if len(at) == 1 or (step > 0 and at[-1] - at[0] == step * (len(at) - 1) and _even(at, step)):
         return np.ndarray((len(at), width), np.uint8, data, int(at[0]), (step, 1))
-    every: Bytes = np.lib.stride_tricks.sliding_window_view(data, width)
-    return every[at]
+    windows: Bytes = np.lib.stride_tricks.sliding_window_view(data, width)
+    return windows[at]
 
 
 def _even(at: Offsets, step: int) -> bool:
@@ -36,7 +36,7 @@ def _even(at: Offsets, step: int) -> bool:
 
 
 def begins_run(*columns: npt.NDArray[Any]) -> Mask:
-    """Marks each row that differs from the row before it in one of the columns, and the first."""
+    """Marks the first row, and each row that differs from the row before it in one of the columns."""
     begins = np.ones(len(columns[0]), bool)
     begins[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return begins

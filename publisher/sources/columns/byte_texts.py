@@ -34,7 +34,7 @@ _IDENTICAL = bytes(range(128)).decode("ascii")
 
 
 class TextColumn(NamedTuple):
-    """Values of some records: texts, null for absent and wrong values, and marks of the wrong ones."""
+    """Values of some records: texts (null for absent and wrong values), and marks of wrong values."""
 
     texts: pa.Array
     wrong: Mask
@@ -49,7 +49,7 @@ class TextColumn(NamedTuple):
 
 
 def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
-    """Makes texts of rows of ASCII characters, of those that ``keep`` marks."""
+    """Converts rows of ASCII characters to texts; drops characters that ``keep`` does not mark."""
     count, width = chars.shape
     offsets = np.zeros(count + 1, np.int32)
     if keep is None:
@@ -62,7 +62,7 @@ def strings(chars: Bytes, keep: Mask | None = None) -> pa.Array:
 
 
 def set_null(texts: pa.Array, mask: Mask) -> pa.Array:
-    """Sets the texts to null that ``mask`` marks."""
+    """Replaces the texts that ``mask`` marks by null."""
     if not mask.any():
         return texts
     return pc.if_else(pa.array(~mask), texts, pa.scalar(None, texts.type))
@@ -73,9 +73,9 @@ def decode_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> Text
     count, width = areas.shape
     keep = None if sizes is None else np.arange(width) < sizes[:, None]
     used = areas if keep is None else areas[keep]
-    if plain_in(codec) and not bool((used > 0x7F).any()):
+    if extends_ascii(codec) and not bool((used > 0x7F).any()):
         return TextColumn(strings(areas, keep), np.zeros(count, bool))
-    texts = _at_once(areas, codec, keep)
+    texts = _decode_as_lines(areas, codec, keep)
     if texts is not None:
         return TextColumn(texts, np.zeros(count, bool))
     lengths = [width] * count if sizes is None else sizes.tolist()
@@ -84,8 +84,8 @@ def decode_areas(areas: Bytes, codec: str, sizes: Offsets | None = None) -> Text
     )
 
 
-def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
-    """Decodes rows as lines of one text; ``None`` if one has a line feed or is wrong."""
+def _decode_as_lines(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
+    """Decodes rows as lines of one text; ``None`` if a row has a line feed or is invalid."""
     if codecs.lookup(codec).name not in _IN_LINES:
         return None
     lines = np.full((len(areas), areas.shape[1] + 1), _LF, np.uint8)
@@ -96,8 +96,8 @@ def _at_once(areas: Bytes, codec: str, keep: Mask | None) -> pa.Array | None:
         text = _encodable(lines.tobytes().decode(codec))
     except UnicodeError:
         return None
-    found = text.split("\n")
-    return pa.array(found[:-1], pa.string()) if len(found) == len(areas) + 1 else None
+    rows = text.split("\n")
+    return pa.array(rows[:-1], pa.string()) if len(rows) == len(areas) + 1 else None
 
 
 def decode_each(values: Iterator[bytes], codec: str) -> TextColumn:
@@ -116,18 +116,19 @@ def decode_each(values: Iterator[bytes], codec: str) -> TextColumn:
 
 
 def _encodable(text: str) -> str:
-    """Raises ``UnicodeError`` for half a character."""
+    """Returns the text.  Raises ``UnicodeError`` if it has half of a surrogate pair."""
     text.encode()
     return text
 
 
-def plain_in(codec: str) -> bool:
-    """Tests whether bytes below 0x80 are the ASCII characters in this code."""
-    known = _PLAIN.get(codec)
-    if known is None:
-        known = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
-        known = _PLAIN[codec] = known and not codecs.lookup(codec).name.startswith(_ESCAPING)
-    return known
+def extends_ascii(codec: str) -> bool:
+    """Tests whether bytes below 0x80 are always the ASCII characters in this code."""
+    extends = _EXTENDS_ASCII.get(codec)
+    if extends is None:
+        extends = bytes(range(128)).decode(codec, "replace") == _IDENTICAL
+        extends = extends and not codecs.lookup(codec).name.startswith(_ESCAPING)
+        _EXTENDS_ASCII[codec] = extends
+    return extends
 
 
-_PLAIN: dict[str, bool] = {}
+_EXTENDS_ASCII: dict[str, bool] = {}

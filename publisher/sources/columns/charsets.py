@@ -14,9 +14,9 @@ F5A1-FEFE          user-defined characters, U+E000-U+E3AB       rows 89 to 92 (F
 8FF5A1-8FFEFE      user-defined characters, U+E3AC-U+E757       none
 ================== ============================================ ====================================
 
-Sources: the Open Group's and JVC's eucJP-ms as the GNU C library has it (``EUC-JP-MS``) and Oracle's page
-eucJP(5); the registration of CP51932 with IANA.  Everything follows from Python's tables of EUC-JP and of
-code page 932, where the characters of IBM stand in the same order.
+Sources: the Open Group's and JVC's eucJP-ms as in the GNU C library (``EUC-JP-MS``) and Oracle's page
+eucJP(5); the registration of CP51932 with IANA.  Everything is derived from Python's tables of EUC-JP and
+of code page 932, which has the characters of IBM in the same order.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def find_codec(charset: str) -> str:
     """Returns Python's name of a character code.  Raises ``LookupError`` for any other name."""
     try:
         name = codecs.lookup(charset).name
-        # codecs that decode no text, as rot13, are known but refused here
+        # raises LookupError for codecs that decode no text, such as rot13
         b"a".decode(name, "replace")
     except (UnicodeError, ValueError):
         raise LookupError(charset) from None
@@ -74,9 +74,9 @@ def _is_in_jis_x_0212(char: str) -> bool:
 
 
 def _rows(rows: range) -> dict[bytes, str]:
-    """Lists characters of code page 932 by their bytes in EUC."""
-    found = ((row, cell, _in_cp932(row, cell)) for row in rows for cell in _CELLS)
-    return {bytes([0xA0 + row, 0xA0 + cell]): char for row, cell, char in found if char}
+    """Maps bytes in EUC to the characters of some rows of code page 932."""
+    places = ((row, cell, _in_cp932(row, cell)) for row in rows for cell in _CELLS)
+    return {bytes([0xA0 + row, 0xA0 + cell]): char for row, cell, char in places if char}
 
 
 def _user_characters(prefix: bytes, first: int) -> dict[bytes, str]:
@@ -85,7 +85,9 @@ def _user_characters(prefix: bytes, first: int) -> dict[bytes, str]:
 
 
 def _ibm_characters() -> dict[bytes, str]:
-    """Lists the characters of IBM that JIS X 0212 lacks; of those in other places only ``№``."""
+    """Maps bytes to the characters of IBM that JIS X 0212 lacks, and to ``№``, which it has.
+
+    Three characters that other rows have are left out."""
     chars = (_in_cp932(row, cell) for row in _IBM_ROWS for cell in _CELLS)
     lacking = (
         c for c in chars if c and c not in "￢￤∵" and (c == "№" or not _is_in_jis_x_0212(c))
@@ -98,7 +100,7 @@ def _ibm_characters() -> dict[bytes, str]:
 
 @cache
 def _vendor_chars(name: str) -> Mapping[bytes, str]:
-    """Lists the characters that Python's EUC-JP lacks, by their bytes."""
+    """Maps bytes to the characters that Python's EUC-JP lacks."""
     nec = _rows(range(_NEC_ROW, _NEC_ROW + 1))
     if name == "cp51932":
         return nec | _rows(_NEC_SELECTED)
@@ -109,7 +111,7 @@ def _vendor_chars(name: str) -> Mapping[bytes, str]:
 
 @cache
 def _handler(name: str, errors: str) -> str:
-    """Registers an error handler that knows the vendors' characters and leaves others to ``errors``."""
+    """Registers an error handler that decodes the vendors' characters and leaves others to ``errors``."""
     chars, otherwise = _vendor_chars(name), codecs.lookup_error(errors)
 
     def handle(problem: UnicodeError) -> tuple[str | bytes, int]:
@@ -130,9 +132,9 @@ def _decode(name: str, data: bytes, errors: str) -> str:
     handler = _handler(name, errors)
     if name == "eucjp-ms":
         return _WIDE_TILDE.join(_decode_piece(piece, handler) for piece in data.split(_TILDE))
-    first, *others = data.split(_SS3)
+    first, *pieces = data.split(_SS3)
     texts, at = [_decode_piece(first, handler)], len(first)
-    for piece in others:
+    for piece in pieces:
         problem = UnicodeDecodeError(name, data, at, at + 1, "CP51932 has no JIS X 0212")
         texts += [str(codecs.lookup_error(errors)(problem)[0]), _decode_piece(piece, handler)]
         at += 1 + len(piece)
@@ -143,16 +145,16 @@ def _decode_piece(piece: bytes, handler: str) -> str:
     return piece.decode("euc_jp", handler).translate(_AS_CP932)
 
 
-def _whole(data: bytes) -> int:
-    """Counts the bytes up to the end of the last whole character."""
+def _count_complete(data: bytes) -> int:
+    """Counts the bytes up to the end of the last complete character."""
     at = len(data)
     while at and data[at - 1] >= 0x80:
         at -= 1
     while at < len(data):
         size = 3 if data[at] == 0x8F else 2 if data[at] == 0x8E or 0xA0 < data[at] < 0xFF else 1
-        others = data[at + 1 : at + size]
-        if all(0xA0 < byte < 0xFF for byte in others):
-            if len(others) < size - 1:
+        trail = data[at + 1 : at + size]
+        if all(0xA0 < byte < 0xFF for byte in trail):
+            if len(trail) < size - 1:
                 break
             at += size
         else:
@@ -170,10 +172,10 @@ def _codec(name: str) -> codecs.CodecInfo:
 
         def _buffer_decode(self, input: Buffer, errors: str, final: bool) -> tuple[str, int]:  # noqa: A002
             raw = bytes(input)
-            size = len(raw) if final else _whole(raw)
+            size = len(raw) if final else _count_complete(raw)
             return _decode(name, raw[:size], errors), size
 
-    # nothing is written in these codes
+    # the program writes nothing in these codes
     encode = codecs.lookup("ascii").encode
     return codecs.CodecInfo(encode, decode, name=name, incrementaldecoder=Decoder)
 
@@ -182,9 +184,9 @@ _CODECS = {"eucjpms": "eucjp-ms", "eucjpopen": "eucjp-ms", "cp51932": "cp51932"}
 """Names of the two codes in letters and digits."""
 
 
-def _find(name: str) -> codecs.CodecInfo | None:
-    found = _CODECS.get("".join(filter(str.isalnum, name)).lower())
-    return None if found is None else _codec(found)
+def _search(name: str) -> codecs.CodecInfo | None:
+    codec_name = _CODECS.get("".join(filter(str.isalnum, name)).lower())
+    return None if codec_name is None else _codec(codec_name)
 
 
-codecs.register(_find)
+codecs.register(_search)

@@ -58,23 +58,23 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def texts(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.bool_]]:
-    """Converts a column to text, and marks valid values; bytes that are not text become null."""
+    """Converts a column to text and marks its valid values; bytes that are not text become null."""
     array = plain(array)
-    right = np.ones(len(array), bool)
+    valid = np.ones(len(array), bool)
     if pa.types.is_string(array.type):
-        return array, right
+        return array, valid
     if pa.types.is_nested(array.type):
         return pa.nulls(len(array), pa.string()), ~_valid(array)
     try:
-        return array.cast(pa.string()), right
+        return array.cast(pa.string()), valid
     except pa.ArrowInvalid:
         decoded = [_decode(value) for value in array.to_pylist()]
-        right = np.array([readable for _, readable in decoded], bool)
-        return pa.array([value for value, _ in decoded], pa.string()), right
+        valid = np.array([readable for _, readable in decoded], bool)
+        return pa.array([value for value, _ in decoded], pa.string()), valid
 
 
 def _decode(value: bytes | None) -> tuple[str | None, bool]:
-    """Decodes bytes, and tells whether they are text."""
+    """Decodes bytes, and reports whether they are text."""
     if value is None:
         return None, True
     try:
@@ -101,16 +101,16 @@ def integers(array: pa.Array) -> Integers:
 def times(array: pa.Array, zone: str) -> Integers:
     """Converts a column to microseconds since 1970-01-01 UTC; ``zone`` applies to times without zone.
 
-    Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``); finer digits are dropped.  A local
-    time that exists twice when the clocks change means the first; a skipped one is read with the
-    offset before the change.  Years are 1 to 9999.
+    Text is ISO 8601 or ODBC (``yyyy-mm-dd hh:mm:ss.fffffffff``); digits below a microsecond are dropped.
+    When clocks change, an ambiguous local time is the earlier one, and a skipped local time is read with
+    the offset before the change.  Years are 1 to 9999.
     """
     array = _text_of_bytes(array)
     if pa.types.is_date(array.type):
         array = array.cast(pa.date32()).cast(pa.timestamp("s"))
     if pa.types.is_timestamp(array.type):
-        found = _microseconds(array)
-        return found if array.type.tz else _utc(found, zone)
+        moments = _microseconds(array)
+        return moments if array.type.tz else _to_utc(moments, zone)
     if pa.types.is_string(array.type):
         return _times_of_text(array, zone)
     return _none_right(array)
@@ -118,7 +118,7 @@ def times(array: pa.Array, zone: str) -> Integers:
 
 def _times_of_text(array: pa.Array, zone: str) -> Integers:
     try:
-        return _utc(_microseconds(_zoneless(array)), zone)
+        return _to_utc(_microseconds(_parse_zoneless(array)), zone)
     except pa.ArrowInvalid:
         pass
     try:
@@ -129,30 +129,30 @@ def _times_of_text(array: pa.Array, zone: str) -> Integers:
     return _partly(
         array,
         _PLAIN_TIME,
-        lambda part: _utc(_microseconds(_zoneless(part)), zone),
+        lambda part: _to_utc(_microseconds(_parse_zoneless(part)), zone),
         lambda value: _time(value, local),
     )
 
 
 def _microseconds(array: pa.Array) -> Integers:
     """Converts timestamps of any unit; those outside the years 1 to 9999 are invalid."""
-    values, right = _numbers(array)
+    values, valid = _numbers(array)
     unit = {"s": 1_000_000, "ms": 1000}.get(array.type.unit, 1)
     if array.type.unit == "ns":
         values = values // 1000
-    right = right & (values >= _FIRST // unit) & (values <= _LAST // unit)
-    return np.where(right, values, 0) * unit, right
+    valid = valid & (values >= _FIRST // unit) & (values <= _LAST // unit)
+    return np.where(valid, values, 0) * unit, valid
 
 
-def _utc(local: Integers, zone: str) -> Integers:
-    """Converts local times of a zone to UTC, by the standard library: Arrow knows no rules after 2037."""
-    values, right = local
+def _to_utc(local: Integers, zone: str) -> Integers:
+    """Converts local times of a zone to UTC with the standard library: Arrow has no rules after 2037."""
+    values, valid = local
     if zone == "UTC":
         return local
     place = ZoneInfo(zone)
     distinct, which = np.unique(values // 1_000_000, return_inverse=True)
     offsets = [_offset(second, place) for second in distinct.tolist()]
-    return np.where(right, values - np.array(offsets, np.int64)[which], 0), right
+    return np.where(valid, values - np.array(offsets, np.int64)[which], 0), valid
 
 
 def _offset(second: int, zone: ZoneInfo) -> int:
@@ -170,12 +170,12 @@ def _none_right(array: pa.Array) -> Integers:
     return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
 
 
-def _zoneless(array: pa.Array) -> pa.Array:
+def _parse_zoneless(array: pa.Array) -> pa.Array:
     """Converts text without zone to timestamps.  Raises ``ArrowInvalid`` for any other text."""
     longest = pc.max(pc.binary_length(array)).as_py() or 0
     if longest > 26:
-        rest = pc.utf8_slice_codeunits(array, 26)
-        if longest > 29 or _any_matches(rest, "[^0-9]"):
+        nanoseconds = pc.utf8_slice_codeunits(array, 26)
+        if longest > 29 or _any_matches(nanoseconds, "[^0-9]"):
             raise pa.ArrowInvalid
         array = pc.utf8_slice_codeunits(array, 0, 26)
     return array.cast(pa.timestamp("us"))
@@ -200,20 +200,20 @@ def _partly(
     bulk: Callable[[pa.Array], Integers],
     single: Callable[[object], int | None],
 ) -> Integers:
-    """Converts text that matches ``pattern`` in bulk, other rows (all, if bulk fails) one by one."""
-    values, right = np.zeros(len(array), np.int64), np.zeros(len(array), bool)
+    """Converts text that matches ``pattern`` in bulk, and other rows (all, if bulk fails) one by one."""
+    values, valid = np.zeros(len(array), np.int64), np.zeros(len(array), bool)
     if pa.types.is_string(array.type):
         matches = pc.match_substring_regex(array, pattern).fill_null(False)
         try:
             in_bulk = matches.to_numpy(zero_copy_only=False)
-            values[in_bulk], right[in_bulk] = bulk(array.filter(matches))
+            values[in_bulk], valid[in_bulk] = bulk(array.filter(matches))
         except pa.ArrowInvalid:
             values[:] = 0
-    for i in np.flatnonzero(~right).tolist():
+    for i in np.flatnonzero(~valid).tolist():
         value = single(array[i].as_py())
         if value is not None:
-            values[i], right[i] = value, True
-    return values, right
+            values[i], valid[i] = value, True
+    return values, valid
 
 
 def _integer(value: object) -> int | None:
@@ -236,7 +236,7 @@ def _time(value: object, zone: ZoneInfo) -> int | None:
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, utc, sign, hours, minutes = match.groups()
-    micros = int((fraction or "").ljust(6, "0")[:6])
+    subsecond = int((fraction or "").ljust(6, "0")[:6])
     try:
         moment = datetime(
             int(year),
@@ -245,7 +245,7 @@ def _time(value: object, zone: ZoneInfo) -> int | None:
             int(hour or 0),
             int(minute or 0),
             int(second or 0),
-            micros,
+            subsecond,
             zone,
         )
         if utc:
@@ -253,8 +253,8 @@ def _time(value: object, zone: ZoneInfo) -> int | None:
         elif sign:
             offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
             moment = moment.replace(tzinfo=timezone(offset if sign == "+" else -offset))
-        found = (moment - _EPOCH) // _MICROSECOND
+        micros = (moment - _EPOCH) // _MICROSECOND
     except (ValueError, OverflowError):
         return None
-    # as Arrow, which converts times with an offset first: the year in UTC counts
-    return found if not sign or _FIRST <= found <= _LAST else None
+    # as in Arrow, the years 1 to 9999 of a time with an offset are those of UTC
+    return micros if not sign or _FIRST <= micros <= _LAST else None

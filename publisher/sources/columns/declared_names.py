@@ -33,40 +33,42 @@ class DeclaredNames:
     @classmethod
     def of(
         cls,
-        own: Table,
+        declared: Table,
         columns: Sequence[str],
         catalogue: Catalogue,
         case: IdentifierCase,
-        **more: Any,
+        **subclass_fields: Any,
     ) -> Self:
-        """Determines the names of a table: the catalogue's spelling and types, or else those of ``own``.
+        """Determines the names of a table: spelling and types of the catalogue, or else of ``declared``.
 
-        ``columns`` are the declared names in order, ``more`` the fields of a subclass.
+        ``columns`` are the declared names in order.
         """
-        known = LayeredCatalogue(catalogue, JobCatalogue([own])).table(own.schema, own.name)
+        layers = LayeredCatalogue(catalogue, JobCatalogue([declared]))
+        known = layers.table(declared.schema, declared.name)
         assert known is not None  # the settings describe it
-        schema = own.schema or known.schema
+        schema = declared.schema or known.schema
         if schema is not None:
             schema = case.apply(schema, known.schema)
-        table = case.apply(own.name, known.name)
-        theirs = [known.column(name) for name in columns]
-        spelled = tuple(case.apply(name, t) for name, t in zip(columns, theirs, strict=True))
-        places = (columns.index(name) for name in own.key)
+        table = case.apply(declared.name, known.name)
+        catalogued = [known.column(name) for name in columns]
+        spelled = tuple(case.apply(name, c) for name, c in zip(columns, catalogued, strict=True))
+        places = (columns.index(name) for name in declared.key)
         return cls(
             schema=schema,
             table=table,
             columns=spelled,
             key=tuple(sorted(places, key=lambda place: spelled[place])),
-            kinds=tuple(None if name is None else known.columns[name] for name in theirs),
+            kinds=tuple(None if name is None else known.columns[name] for name in catalogued),
             form=KeyForm(dict(known.columns), case, known.columns),
             hash=table_hash(schema, table),
-            **more,
+            **subclass_fields,
         )
 
     def join_keys(self, texts: Sequence[pa.Array], plain: Sequence[pa.Array | None]) -> ColumnKeys:
         """Builds the keys of rows from the texts of the key's columns.
 
-        ``plain`` has the parts of keys by column; ``None`` if each value needs its own treatment.
+        ``plain`` has each column's values as they appear in keys, or ``None`` if they must be converted
+        one by one.
         """
         names = [self.columns[place] for place in self.key]
         parts = [part for part in plain if part is not None]
@@ -75,5 +77,5 @@ class DeclaredNames:
         return ColumnKeys(join_key(names, parts), {})
 
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
-        """The lane of each key."""
+        """Computes the lane of each key."""
         return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())

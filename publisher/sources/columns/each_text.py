@@ -1,4 +1,4 @@
-"""Lists of texts in settings: each is parsed, and every wrong one is reported."""
+"""Parses settings that are lists of texts, and reports every wrong text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def parse_each(name: str, texts: Iterable[str], parse: Callable[[str], T]) -> tuple[T, ...]:
-    """The parsed texts of the setting ``name``.
+    """Parses the texts of the setting ``name``.
 
-    Raises ``OptionsError`` with a problem for each wrong one.
+    Raises ``OptionsError`` with a problem for each wrong text.
     """
     parsed: list[T] = []
     problems: list[OptionProblem] = []
@@ -29,9 +29,9 @@ def parse_each(name: str, texts: Iterable[str], parse: Callable[[str], T]) -> tu
 def find_declaration_problems(
     setting: str, noun: str, names: Sequence[str], key: Sequence[str]
 ) -> list[OptionProblem]:
-    """Finds problems of the names that ``setting`` declares, and of the names among them in ``key``.
+    """Finds problems of the names that ``setting`` declares, and of ``key``, which lists some of them.
 
-    ``noun`` is one of them in messages, as ``a column``.
+    ``noun`` is the word for one such name in messages, for example ``a column``.
     """
     problems = []
     double = sorted({name for name in names if names.count(name) > 1})

@@ -12,15 +12,15 @@ Lanes = npt.NDArray[np.int64]
 
 _ALL = 0xFFFFFFFF
 _LONG = 64
-"""Minimum bytes of keys that are computed one by one, because they are rare."""
+"""Keys of at least so many bytes are rare, so their lanes are computed one by one."""
 
 
 def _table() -> npt.NDArray[np.uint32]:
     """Computes the table of CRC-32 (ISO-HDLC, as in zlib)."""
-    rest = np.arange(256, dtype=np.uint32)
+    crcs = np.arange(256, dtype=np.uint32)
     for _ in range(8):
-        rest = np.where(rest & 1, (rest >> 1) ^ np.uint32(0xEDB88320), rest >> 1)
-    return rest
+        crcs = np.where(crcs & 1, (crcs >> 1) ^ np.uint32(0xEDB88320), crcs >> 1)
+    return crcs
 
 
 _TABLE = _table()
@@ -36,15 +36,15 @@ def key_lanes(prefix: int, keys: pa.Array, lanes: int) -> Lanes:
     lengths = np.diff(ends)
     order = np.argsort(-lengths, kind="stable")
     starts, sizes = ends[:-1][order].astype(np.int64), lengths[order]
-    found = np.empty(len(keys), np.int64)
+    result = np.empty(len(keys), np.int64)
     short = int(np.searchsorted(-sizes, -_LONG))
-    found[order[short:]] = _remainders(prefix, octets, starts[short:], sizes[short:]) % lanes
+    result[order[short:]] = _remainders(prefix, octets, starts[short:], sizes[short:]) % lanes
     for place in order[:short].tolist():
         text = keys[place].as_py()
-        found[place] = 0 if text is None else key_lane(prefix, text, lanes)
+        result[place] = 0 if text is None else key_lane(prefix, text, lanes)
     if keys.null_count:
-        found[keys.is_null().to_numpy(zero_copy_only=False)] = 0
-    return found
+        result[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+    return result
 
 
 def _remainders(
@@ -54,11 +54,11 @@ def _remainders(
     sizes: npt.NDArray[np.int32],
 ) -> Lanes:
     """Computes the CRC-32 of byte ranges, the longest first, each continuing ``prefix``."""
-    rest = np.full(len(starts), prefix ^ _ALL, np.uint32)
+    crcs = np.full(len(starts), prefix ^ _ALL, np.uint32)
     longest = int(sizes[0]) if len(sizes) else 0
-    counts = np.searchsorted(-sizes, -np.arange(longest))  # how many are longer than each place
+    counts = np.searchsorted(-sizes, -np.arange(longest))  # number of ranges longer than each place
     for place, count in enumerate(counts.tolist()):
-        mine = rest[:count]
-        changed = (mine ^ octets[starts[:count] + place]) & np.uint32(0xFF)
-        rest[:count] = _TABLE[changed] ^ (mine >> np.uint32(8))
-    return (rest ^ np.uint32(_ALL)).astype(np.int64)
+        before = crcs[:count]
+        changed = (before ^ octets[starts[:count] + place]) & np.uint32(0xFF)
+        crcs[:count] = _TABLE[changed] ^ (before >> np.uint32(8))
+    return (crcs ^ np.uint32(_ALL)).astype(np.int64)

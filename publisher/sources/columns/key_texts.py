@@ -1,4 +1,4 @@
-"""Object keys of many rows at once, as ``model.keys`` writes them one by one."""
+"""Builds object keys of many rows at once, equal to the keys that ``model.keys`` builds one by one."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def join_key(names: Sequence[str], values: Sequence[pa.Array]) -> pa.Array:
 
 
 def canonical_keys(form: KeyForm, names: Sequence[str], values: Sequence[pa.Array]) -> ColumnKeys:
-    """Builds keys row by row, for values that need more than quotes, and the problems by row.
+    """Builds keys row by row, for values that need more than quotes, and records problems by row.
 
-    A row with a NULL has neither key nor problem.
+    A row with a NULL gets neither a key nor a problem.
     """
     keys: list[str | None] = []
     problems: dict[int, str] = {}

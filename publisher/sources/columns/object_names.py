@@ -17,7 +17,7 @@ from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, pa
 from publisher.model.lanes import key_lane, table_hash
 from publisher.sources.contract import Excludes
 
-# Possessive, so that no name takes more than linear time; a bare part is stripped afterwards.
+# Possessive quantifiers, so that matching takes linear time; blanks after a bare part are removed later.
 _PART = re.compile(
     r'\s*+(?:"((?:[^"]|"")*+)"\s*+|`((?:[^`]|``)*+)`\s*+|\[((?:[^\]]|\]\])*+)\]\s*+|([^."`\[\]]++))(\.|\Z)'
 )
@@ -27,7 +27,7 @@ REMEMBERED = 10_000
 
 
 class RecordFault(NamedTuple):
-    """The reason that a record gives no change: it is rejected, or its table is excluded."""
+    """The reason why a record gives no change: it is rejected, or its table is excluded."""
 
     reason: Reason
     detail: str
@@ -62,7 +62,7 @@ class TargetTable:
     known: Table | None
     form: KeyForm
     is_plain: Callable[[str], object]
-    """Tests quickly whether a key is canonical and names the right column; may miss some."""
+    """A fast test that a key is canonical and names the key column; false for some canonical keys."""
     key_columns: frozenset[str]
     hash: int
 
@@ -115,14 +115,14 @@ class Names:
 
     def target(self, name: str) -> TargetTable | RecordFault:
         """Resolves a ``table_name``."""
-        found = self._targets.get(name)
-        if found is None:
-            found = self._find(name)
+        target = self._targets.get(name)
+        if target is None:
+            target = self._find_target(name)
             if len(self._targets) < REMEMBERED and len(name) <= LONGEST_NAME:
-                self._targets[name] = found
-        return found
+                self._targets[name] = target
+        return target
 
-    def _find(self, name: str) -> TargetTable | RecordFault:
+    def _find_target(self, name: str) -> TargetTable | RecordFault:
         if _is_too_long(name):
             return _too_long(Reason.TABLE_NAME, name)
         parts = split_name(name)
@@ -134,7 +134,8 @@ class Names:
         schema, table = parts[0] or self._schema, parts[1]
         if self._excludes is not None and self._excludes(schema, table):
             return RecordFault(
-                Reason.EXCLUDED, f"table_name {_short(name)} is excluded, or of a system schema"
+                Reason.EXCLUDED,
+                f"table_name {_short(name)} is excluded, or belongs to a system schema",
             )
         try:
             known = self._catalogue.table(schema, table)
@@ -164,7 +165,7 @@ class Names:
         )
 
     def _spelling(self, schema: str, known: Table | None) -> str | None:
-        """The spelling of a schema in the catalogue, else in the settings."""
+        """Returns the spelling of a schema in the catalogue, else in the settings."""
         if known is not None and known.schema is not None:
             return known.schema
         same = self._schema is not None and self._schema.casefold() == schema.casefold()
@@ -185,27 +186,27 @@ class Names:
         known = target.known
         if known is None or not (known.key or known.complete):
             return
-        written = [part.column for part in parse(canonical)]
+        key_columns = [part.column for part in parse(canonical)]
         if target.key_columns:
-            if {column.casefold() for column in written} != target.key_columns:
+            if {column.casefold() for column in key_columns} != target.key_columns:
                 raise KeyProblem(
-                    f"the key of {known.name} is {', '.join(known.key)}, not {', '.join(written)};"
+                    f"the key of {known.name} is {', '.join(known.key)}, not {', '.join(key_columns)};"
                     " fix the trigger, or the table's key in the settings"
                 )
             return
         columns = {column.casefold() for column in known.columns}
-        absent = [column for column in written if column.casefold() not in columns]
+        absent = [column for column in key_columns if column.casefold() not in columns]
         if absent:
             raise KeyProblem(f"{known.name} has no column {', '.join(absent)}; fix the trigger")
 
     def column(self, name: str, target: TargetTable, column: str) -> NamedColumn | RecordFault:
         """Resolves a ``column_name`` in the table that the records call ``name``."""
-        found = self._columns.get((name, column))
-        if found is None:
-            found = self._find_column(target, column)
+        resolved = self._columns.get((name, column))
+        if resolved is None:
+            resolved = self._find_column(target, column)
             if len(self._columns) < REMEMBERED and len(column) <= LONGEST_NAME:
-                self._columns[name, column] = found
-        return found
+                self._columns[name, column] = resolved
+        return resolved
 
     def _find_column(self, target: TargetTable, column: str) -> NamedColumn | RecordFault:
         column = column.strip(BLANKS)  # a log table of fixed width pads it
@@ -216,17 +217,17 @@ class Names:
         known = target.known
         if known is None:
             return NamedColumn(self._case.apply(column), octet=False)
-        found = _lookup(known, column)
-        if found is None and "." in column:
-            found = self._child_column(target, column)
-        if found is None and known.complete:
+        match = _lookup(known, column)
+        if match is None and "." in column:
+            match = self._child_column(target, column)
+        if match is None and known.complete:
             return RecordFault(
                 Reason.COLUMN_NAME,
                 f"{known.name} has no column {column!r}; fix column_name, or the table's columns",
             )
-        kind = found[1] if found else None
+        kind = match[1] if match else None
         return NamedColumn(
-            self._case.apply(column, found[0] if found else None), kind is ColumnKind.OCTET
+            self._case.apply(column, match[0] if match else None), kind is ColumnKind.OCTET
         )
 
     def _child_column(self, target: TargetTable, column: str) -> tuple[str, ColumnKind] | None:
@@ -236,18 +237,18 @@ class Names:
             child = self._catalogue.table(target.schema, child_name)
         except TableRefusedError:
             return None
-        found = _lookup(child, child_column) if child is not None else None
-        return (f"{child.name}.{found[0]}", found[1]) if child is not None and found else None
+        match = _lookup(child, child_column) if child is not None else None
+        return (f"{child.name}.{match[0]}", match[1]) if child is not None and match else None
 
 
 def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
-    """Finds name and kind of a column: as written, else whatever the case if only one fits."""
+    """Finds name and kind of a column: as written, else in any case if only one column fits."""
     kind = table.columns.get(column)
     if kind is not None:
         return column, kind
     folded = column.casefold()
-    fits = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
-    return fits[0] if len(fits) == 1 else None
+    matches = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _is_too_long(name: str) -> bool:

@@ -40,17 +40,17 @@ def batch(count: int, **columns: object) -> pa.RecordBatch:
 
 
 def batch_of(schema: pa.Schema, count: int, /, **columns: object) -> pa.RecordBatch:
-    """Builds a batch from columns, or values that all rows have; columns not given are null."""
+    """Builds a batch from columns; an integer or string is the value of all rows, absent columns are null."""
     arrays = []
     for item in schema:
         value = columns.pop(item.name, None)
         if value is None:
             value = pa.nulls(count, item.type)
         elif not isinstance(value, pa.Array):
-            is_one = isinstance(value, int | str)
+            is_scalar = isinstance(value, int | str)
             value = (
                 pa.repeat(pa.scalar(value, item.type), count)
-                if is_one
+                if is_scalar
                 else pa.array(value, item.type)
             )
         arrays.append(value.cast(item.type) if value.type != item.type else value)
@@ -74,7 +74,7 @@ def record_lanes(place: Place, numbers: Codes) -> Codes:
 
 
 def nameless(place: Place, numbers: Codes, **columns: object) -> pa.RecordBatch:
-    """Builds records that name no object, at their numbers in the file unless ``columns`` differ."""
+    """Builds records that name no object; their position is their number, unless ``columns`` override it."""
     at_numbers = {
         "source": place.source,
         "lane": record_lanes(place, numbers),
@@ -125,7 +125,7 @@ def find_record(
     row: int,
     form: Callable[[Frame], pa.RecordBatch] = lambda frame: frame.batch,
 ) -> str | None:
-    """Finds the record of a number as JSON text; ``form`` turns its frame into the columns to show."""
+    """Finds the record with a number, as JSON text; ``form`` turns its frame into the columns to show."""
     for frame in frames:
         for piece in frame.broken:
             if piece.row == row:

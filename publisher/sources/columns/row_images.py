@@ -1,4 +1,4 @@
-"""Images of rows by the column: the values they have, their differences, lists of marked columns."""
+"""Row images by the column: which values are set, which columns differ, and lists of marked columns."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def non_null(columns: Sequence[pa.Array], rows: int) -> Matrix:
     return marks
 
 
-def differ(one: pa.Array, other: pa.Array) -> Mask:
+def differ(left: pa.Array, right: pa.Array) -> Mask:
     """Compares two columns; NULL differs from every value."""
-    same = pc.fill_null(pc.equal(one, other), False)
-    same = pc.or_(same, pc.and_(one.is_null(), other.is_null()))
+    same = pc.fill_null(pc.equal(left, right), False)
+    same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
     different: Mask = ~same.to_numpy(zero_copy_only=False)
     return different
 
@@ -45,14 +45,14 @@ def marked_values(
 ) -> pa.Array:
     """Lists the values of the marked columns of each row, or null for a row that is not ``present``.
 
-    ``rows`` has the place of each row in the columns, by default its own.
+    ``rows`` has the place of each row in the columns; by default both have the same order.
     """
     if present is not None:
         marked = marked & present[:, np.newaxis]
     at, places = np.divmod(np.flatnonzero(marked), len(columns))
     if not len(at):
         return _lists(pa.array([], pa.string()), marked, present)
-    # one long column of all columns, then the marked values row by row
+    # concatenate all columns, then take the marked values row by row
     long = pa.concat_arrays(list(columns))
     index = places * len(columns[0]) + (at if rows is None else rows[at])
     return _lists(long.take(pa.array(index)), marked, present)

@@ -20,7 +20,7 @@ from publisher.sources.columns.byte_texts import (
     TextColumn,
     decode_areas,
     decode_each,
-    plain_in,
+    extends_ascii,
     set_null,
     strings,
 )
@@ -91,7 +91,7 @@ class ItemReader:
 
     def _characters(self, areas: Bytes, item: Item) -> TextColumn:
         codec = self.options.national_codec if item.type in NATIONAL else self.options.codec
-        plain = plain_in(codec) and not bool((areas > 0x7F).any())
+        plain = extends_ascii(codec) and not bool((areas > 0x7F).any())
         if plain:
             texts, wrong = strings(areas), np.zeros(len(areas), bool)
         else:
