@@ -38,8 +38,8 @@ def raw_of(operations: Operations, number: int) -> str:
 def _images(operations: Operations, number: int) -> dict[str, object]:
     rows, members = operations.rows, operations.rows_of(number)
     if operations.whole[number]:
-        one, two = operations.segments(number)
-        return {"first": operations.image(one).hex(), "second": operations.image(two).hex()}
+        first, second = operations.segments(number)
+        return {"first": operations.image(first).hex(), "second": operations.image(second).hex()}
     parts = []
     for member in members:
         at, size = int(rows.data_at[member]), int(rows.data_bytes[member])
@@ -48,6 +48,6 @@ def _images(operations: Operations, number: int) -> dict[str, object]:
 
 
 def _date(seconds: int, fraction: int) -> str:
-    """OPER_DATE as local time; its zone is unknown."""
+    """Formats OPER_DATE as local time; its zone is unknown."""
     moment = _START + dt.timedelta(seconds=seconds, microseconds=fraction * 1_000_000 // FRACTIONS)
     return moment.isoformat(sep=" ", timespec="microseconds")

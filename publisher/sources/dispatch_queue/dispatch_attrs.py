@@ -1,7 +1,7 @@
 """The columns of replicated tables, from a delimited export of DISPATCH_ATTRS.
 
-The server of the source fills that table with a row per replicated column: number of the table, name and
-number of the column, code of its type, flag of the primary key, bytes (documented).
+As documented, the source server fills this table with one row per replicated column: number of the table,
+name and number of the column, code of its type, flag of the primary key, bytes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class AttributeRow(NamedTuple):
 def with_attributes(
     options: DispatchQueueOptions, directory: Path, reading: SnapshotOptions
 ) -> DispatchQueueOptions:
-    """The options with the tables of their ``attributes`` file, which is relative to ``directory``.
+    """Returns the options with the tables of their ``attributes`` file, a path relative to ``directory``.
 
-    The result names no file any more, so that a changed file changes the settings' meaning.
+    The result has the tables instead of the path, so that a changed file counts as changed settings.
 
     Raises ``OptionsError``.
     """
@@ -55,7 +55,7 @@ def with_attributes(
     try:
         text = path.read_text(reading.encoding)
     except OSError as error:
-        raise _refusal(f"{path}: {error.strerror}; name the export") from None
+        raise _refusal(f"{path}: {error.strerror}; write the path of the export") from None
     except UnicodeError:
         raise _refusal(f"{path} is not {reading.encoding}; set encoding") from None
     attributes: dict[int, list[AttributeRow]] = {}
@@ -69,8 +69,8 @@ def _with_tables(
 ) -> DispatchQueueOptions:
     """Adds the tables.  Raises ``OptionsError`` with all missing settings of row images."""
     of_any_node = {table.number for table in options.tables if table.node is None}
-    new = [QueueTable(number) for number in attributes if number not in of_any_node]
-    entries = [table for table in (*options.tables, *new) if table.number in attributes]
+    added = [QueueTable(number) for number in attributes if number not in of_any_node]
+    entries = [table for table in (*options.tables, *added) if table.number in attributes]
     without_columns = {
         table.number: attributes[table.number] for table in entries if not table.columns
     }
@@ -95,8 +95,8 @@ def _length_problem(
         if options.length_counted is None and CODES.get(attribute.code) in VARIABLE:
             yield OptionProblem(
                 "length_counted",
-                f"is required for column {attribute.name} of table {attribute.table}, no page "
-                "documents whether LEN counts the length before the value; write true or false",
+                f"is required for column {attribute.name} of table {attribute.table}, since no page "
+                "documents whether LEN includes the length before the value; write true or false",
             )
             return
 
@@ -135,7 +135,7 @@ def _attributes(text: str, path: str, reading: SnapshotOptions) -> Iterator[Attr
             yield AttributeRow(int(table), name, int(number), int(code), int(key) != 0, int(length))
         except (ValueError, IndexError):
             raise _refusal(
-                f"{path}, line {line}: integers and a name are expected, as 7,idu,1,2,1,4"
+                f"{path}, line {line}: integers and a name are expected, such as 7,idu,1,2,1,4"
             ) from None
 
 

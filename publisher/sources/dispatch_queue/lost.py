@@ -34,36 +34,37 @@ _SCHEMA = pa.schema(
 
 
 def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
-    """Yields facts of faulty operations; without an address, a row affects all transactions of its number."""
-    known = [(row, row.address) for row in rows if row.address is not None]
-    nodes = tuple(sorted({row.node for row, _ in known}))
-    zeros = np.zeros(len(known), np.int64)
+    """Yields lost rows as facts of faulty operations; without an address, a row affects all transactions
+    with its number."""
+    addressed = [(row, row.address) for row in rows if row.address is not None]
+    nodes = tuple(sorted({row.node for row, _ in addressed}))
+    zeros = np.zeros(len(addressed), np.int64)
     yield facts_of(
         TransactionRows(
             kind=zeros + RowKind.OPERATION,
-            node=np.array([nodes.index(row.node) for row, _ in known], np.int64),
+            node=np.array([nodes.index(row.node) for row, _ in addressed], np.int64),
             nodes=nodes,
-            transaction=np.array([row.transaction for row, _ in known], np.int64),
-            address=np.array([address for _, address in known], np.uint64),
+            transaction=np.array([row.transaction for row, _ in addressed], np.int64),
+            address=np.array([address for _, address in addressed], np.uint64),
             lists=zeros,
-            faults={place: row.detail for place, (row, _) in enumerate(known)},
+            faults={place: row.detail for place, (row, _) in enumerate(addressed)},
         )
     )
-    # of several in a transaction, any cut of the input reports the first in the order of their texts
+    # of several rows of a transaction, report the first by its text, wherever the input is cut
     unplaced = sorted((row for row in rows if row.address is None), key=lambda row: row.detail)
-    others = {(row.node, row.transaction): row for row in reversed(unplaced)}
+    distinct = {(row.node, row.transaction): row for row in reversed(unplaced)}
     columns: dict[str, list[object]] = {
-        "node": [row.node for row in others.values()],
-        "transaction": [row.transaction for row in others.values()],
-        "fault": [row.detail for row in others.values()],
-        **{name: [0] * len(others) for name in ("first", "fault_first", "operations", "lists")},
-        **{name: [_LAST] * len(others) for name in ("last", "fault_last")},
+        "node": [row.node for row in distinct.values()],
+        "transaction": [row.transaction for row in distinct.values()],
+        "fault": [row.detail for row in distinct.values()],
+        **{name: [0] * len(distinct) for name in ("first", "fault_first", "operations", "lists")},
+        **{name: [_LAST] * len(distinct) for name in ("last", "fault_last")},
     }
     yield other_facts(RowKind.OPERATION, **columns)
 
 
 def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
-    """Yields lost rows whose transaction is open; a row without an address counts as one of these."""
+    """Yields lost rows whose transaction is open; without an address, if all with its number are open."""
     for row in rows:
         node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
         at = np.array([row.address or 0], np.uint64)
@@ -72,7 +73,7 @@ def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator
 
 
 def write_lost_rows(folder: Path, rows: Sequence[LostRow]) -> None:
-    """Writes lost rows for the next run, each once; without lost rows it writes no file."""
+    """Writes lost rows for the next run, each once; writes no file if there are none."""
     distinct = sorted({row[:3]: row for row in rows}.values(), key=repr)
     if distinct:
         table = pa.Table.from_pylist([row._asdict() for row in distinct], _SCHEMA)

@@ -56,8 +56,8 @@ class QueueTableNames(DeclaredNames):
         return self.reader.layout
 
     @property
-    def others(self) -> tuple[int, ...]:
-        """Indexes of the columns whose values are published."""
+    def published(self) -> tuple[int, ...]:
+        """Indexes of the columns outside the key whose values are published."""
         omit = self.reader.options.blob_columns == "omit"
         return tuple(
             place
@@ -67,10 +67,10 @@ class QueueTableNames(DeclaredNames):
 
     def keys(self, texts: list[pa.Array]) -> ColumnKeys:
         """Builds the keys of rows from the texts of all columns."""
-        mine = [texts[place] for place in self.key]
-        complete = np.all([t.is_valid().to_numpy(zero_copy_only=False) for t in mine], axis=0)
-        plain = [self._plain(place, text) for place, text in zip(self.key, mine, strict=True)]
-        keys = self.join_keys(mine, plain)
+        parts = [texts[place] for place in self.key]
+        complete = np.all([p.is_valid().to_numpy(zero_copy_only=False) for p in parts], axis=0)
+        plain = [self._plain(place, part) for place, part in zip(self.key, parts, strict=True)]
+        keys = self.join_keys(parts, plain)
         for row in np.flatnonzero(~complete).tolist():
             keys.problems[row] = (
                 "a column of the key is NULL; fix the key or null_mode of the table"
@@ -94,7 +94,7 @@ class QueueNames:
         self._options = options
         self._catalogue = catalogue
         self._tables: dict[tuple[str, int], QueueTable | None] = {}
-        self._found: dict[tuple[str | None, int, Destination | None], QueueTableNames] = {}
+        self._names: dict[tuple[str | None, int, Destination | None], QueueTableNames] = {}
 
     def depends_on_destination(self, node: str, number: int) -> bool:
         """Tests whether a table is named after its destination, because the settings give no name."""
@@ -114,17 +114,17 @@ class QueueNames:
         if table is None:
             return None
         key = table.node, number, destination if table.name is None else None
-        if key not in self._found:
-            self._found[key] = QueueTableNames.of_table(
+        if key not in self._names:
+            self._names[key] = QueueTableNames.of_table(
                 table, destination, self._options, self._catalogue
             )
-        return self._found[key]
+        return self._names[key]
 
 
 def describe_table(
     table: QueueTable, destination: Destination, options: DispatchQueueOptions
 ) -> Table:
-    """Describes a table by the settings; without a name in the settings it has that of its destination."""
+    """Describes a table from the settings; without a name there, it has the name at its destination."""
     schema = table.schema or options.schema
     if schema is None and table.name is None:
         schema = destination.owner or None

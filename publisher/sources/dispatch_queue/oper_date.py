@@ -17,7 +17,7 @@ _QUARTER = 900
 
 
 def event_times(rows: QueueRows, chosen: Codes, zone: str | None) -> pa.Array:
-    """Microseconds since 1970 UTC of the chosen rows; null without a zone."""
+    """Returns OPER_DATE of chosen rows in microseconds since 1970-01-01 UTC; null without a zone."""
     if zone is None:
         return pa.nulls(len(chosen), pa.int64())
     seconds = rows.seconds[chosen] + EPOCH_SECONDS
@@ -27,7 +27,7 @@ def event_times(rows: QueueRows, chosen: Codes, zone: str | None) -> pa.Array:
 
 
 def _utc_offsets(local: Codes, zone: ZoneInfo) -> Codes:
-    """UTC offsets of local times in seconds; ambiguous times count as the earlier one."""
+    """Returns the UTC offsets of local times, in seconds; an ambiguous time is the earlier one."""
     quarters, which = np.unique(local // _QUARTER, return_inverse=True)
     offsets = []
     for quarter in quarters.tolist():

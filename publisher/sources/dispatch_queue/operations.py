@@ -23,7 +23,7 @@ class RowKind(IntEnum):
     COMMIT = 1
     ROLLBACK = 2
     CLOSING = 3
-    """COMMIT or ROLLBACK; the code does not tell which."""
+    """COMMIT or ROLLBACK; the code does not distinguish them."""
 
 
 class OperationUse(IntEnum):
@@ -47,7 +47,7 @@ WITH_DATA = frozenset(
         OperationCode.CLEAR_BLOB,
     }
 )
-"""TYP of operations on a row; 4 with data is DELETE BLOB (the list below the table)."""
+"""Codes of operations on a row; in list b of ``OperationCode``, code 4 with data is DELETE BLOB."""
 BLOB_TYPES = frozenset(
     {
         OperationCode.COMMIT,
@@ -73,9 +73,9 @@ class Operations:
 
     rows: QueueRows
     first: Codes
-    """Place in ``rows`` of the first row of each."""
+    """Place in ``rows`` of the first row of each operation."""
     parts: Codes
-    """Number of rows of each."""
+    """Number of rows of each operation."""
     members: list[list[int]]
     """Places of all rows of operations with several rows, by ``group``."""
     group: Codes
@@ -85,13 +85,14 @@ class Operations:
     use: Codes
     """An ``OperationUse``."""
     len1: Codes
-    """Bytes of the first image in all parts together; ``len2``: of the second."""
+    """Bytes of the first image in all parts together."""
     len2: Codes
+    """Bytes of the second image in all parts together."""
     reading: PartsReading
     whole: Mask
-    """Whether the two images can be separated."""
+    """Marks operations whose two images can be separated."""
     ignored: Mask
-    """Operations on BLOBs that the settings ignore; their content is not checked."""
+    """Marks operations on BLOBs that the settings ignore; their content is not checked."""
     repeated: list[int] = field(default_factory=list)
     """Places of exact repetitions of rows."""
     faults: dict[int, RecordFault] = field(default_factory=dict)
@@ -100,7 +101,7 @@ class Operations:
         return len(self.first)
 
     def column(self, name: str) -> Codes:
-        """An integer column of the first row of each operation."""
+        """Returns an integer column of the first row of each operation."""
         return self.rows.integers[name][self.first]
 
     @property
@@ -114,7 +115,7 @@ class Operations:
         return self.rows.address[self.first]
 
     def rows_of(self, number: int) -> list[int]:
-        """Places of the rows of an operation."""
+        """Returns the places of the rows of an operation."""
         group = int(self.group[number])
         return [int(self.first[number])] if group < 0 else self.members[group]
 
@@ -127,7 +128,7 @@ class Operations:
             self.faults.setdefault(int(number), RecordFault(reason, detail))
 
     def segments(self, number: int) -> tuple[list[DataSegment], list[DataSegment]]:
-        """Segments of the two images of a faultless operation."""
+        """Returns the segments of the two images of a faultless operation."""
         members = self.rows_of(number)
         len1, len2 = int(self.len1[number]), int(self.len2[number])
         if len(members) == 1:
@@ -135,13 +136,13 @@ class Operations:
             return [DataSegment(row, 0, len1)], [DataSegment(row, len1, len2)]
         if self.reading == "totals":
             return _segments(members, 0, len1), _segments(members, len1, len1 + len2)
-        ones, twos = [], []
+        first, second = [], []
         lengths = self.rows.integers
         for row in members:
-            one, two = int(lengths["LEN1"][row]), int(lengths["LEN2"][row])
-            ones.append(DataSegment(row, 0, one))
-            twos.append(DataSegment(row, one, two))
-        return ones, twos
+            part1, part2 = int(lengths["LEN1"][row]), int(lengths["LEN2"][row])
+            first.append(DataSegment(row, 0, part1))
+            second.append(DataSegment(row, part1, part2))
+        return first, second
 
     def image(self, segments: Iterable[DataSegment]) -> bytes:
         """Joins the bytes of segments."""
@@ -151,7 +152,7 @@ class Operations:
 
 
 def _segments(members: list[int], start: int, stop: int) -> list[DataSegment]:
-    """Segments of bytes ``start`` to ``stop`` of the joined DATA of rows."""
+    """Divides bytes ``start`` to ``stop`` of the joined DATA of rows into segments."""
     segments = []
     for number, row in enumerate(members):
         base = number * DATA_BYTES

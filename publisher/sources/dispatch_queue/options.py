@@ -83,9 +83,9 @@ class QueueTable:
         names = [column.name for column in self.parse_columns()]
         problems = find_declaration_problems("columns", "a column", names, self.key)
         for setting in ("numbers", "offsets"):
-            given = getattr(self, setting)
-            if given and (len(given) != len(names) or len(set(given)) < len(given)):
-                text = f"give one for each of the {len(names)} columns"
+            values = getattr(self, setting)
+            if values and (len(values) != len(names) or len(set(values)) < len(values)):
+                text = f"write a different number for each of the {len(names)} columns"
                 problems.append(OptionProblem(setting, text))
         refuse_options(problems)
 
@@ -155,7 +155,7 @@ class DispatchQueueOptions:
     length_bytes: Literal[1, 2, 4] = 2
     """Bytes of the length before a value of variable length."""
     length_counted: bool | None = None
-    """Whether LEN of ``attributes`` includes the bytes of the length. There is no default."""
+    """LEN of ``attributes`` includes the bytes of the length before a value. There is no default."""
     decimal_coding: Literal["bcd", "base100"] = "bcd"
     """Coding of a DECIMAL byte: two half bytes of one digit each (``bcd``), or a number below 100
     (``base100``)."""
@@ -207,7 +207,7 @@ class DispatchQueueOptions:
         numbers = [(table.node, table.number) for table in self.tables]
         if len(set(numbers)) < len(numbers):
             yield OptionProblem(
-                "tables", "a number of one node appears twice; describe each table once"
+                "tables", "a number appears twice for one node; keep one entry for each table"
             )
 
     def _table_problems(self) -> Iterator[OptionProblem]:
@@ -221,15 +221,16 @@ class DispatchQueueOptions:
                 yield from _charset_problem("charsets", charset)
 
     def table(self, node: str, number: int) -> QueueTable | None:
-        """The entry of a database's table, or ``None``."""
-        mine = [table for table in self.tables if table.number == number]
-        own = [table for table in mine if table.node == node]
-        return next(iter(own or [table for table in mine if table.node is None]), None)
+        """Returns the entry of a database's table, or ``None``."""
+        entries = [table for table in self.tables if table.number == number]
+        of_node = [table for table in entries if table.node == node]
+        return next(iter(of_node or [table for table in entries if table.node is None]), None)
 
     def of_table(self, table: QueueTable) -> DispatchQueueOptions:
-        """The options with the table's overrides, and without tables."""
-        own = {name: getattr(table, name) for name in _IMAGE if getattr(table, name) is not None}
-        return replace(self, tables=(), **own)
+        """Returns the options with the table's overrides, and without tables."""
+        values = {name: getattr(table, name) for name in _IMAGE}
+        overrides = {name: value for name, value in values.items() if value is not None}
+        return replace(self, tables=(), **overrides)
 
     @property
     def codec(self) -> str:
@@ -237,7 +238,7 @@ class DispatchQueueOptions:
         return find_codec(self.charset or "ascii")
 
     def kind_of(self, column: ImageColumn) -> ColumnKind:
-        """Type of a column in documents."""
+        """Returns the type of a column in documents."""
         if column.type == "DATE" and self.date_coding == "raw":
             return ColumnKind.STRING
         return column.kind
@@ -249,30 +250,31 @@ def _charset_problem(name: str, charset: str | None) -> Iterator[OptionProblem]:
     except LookupError:
         yield OptionProblem(
             name,
-            f"{charset} is not known as a character code; write cp866, cp1251, koi8-r, utf-8 ...",
+            f"{charset} is not a known character code; write cp866, cp1251, koi8-r, utf-8 ...",
         )
 
 
 def _image_problems(
     options: DispatchQueueOptions, table: QueueTable, columns: tuple[ImageColumn, ...]
 ) -> Iterator[OptionProblem]:
-    """Options that the row images of a table need, and options that contradict each other."""
-    given = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
+    """Yields problems of a table: options that its row images lack, and options that contradict each
+    other."""
+    settings = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
     kinds = {column.type for column in columns}
     who = table.who
     if not table.key:
         yield OptionProblem("tables", f"{who} needs key, the columns of its primary key")
-    yield from _null_problems(given, who)
-    if given["record"] == "sequential" and table.offsets:
+    yield from _null_problems(settings, who)
+    if settings["record"] == "sequential" and table.offsets:
         yield OptionProblem(
-            "tables", f"{who} has offsets, and a sequential record has none; keep one of the two"
+            "tables", f"{who} has offsets, but a sequential record has none; keep one of the two"
         )
-    if given["null_mode"] == "byte_before" and 0 in table.offsets:
-        text = f"{who} has the offset 0, and byte_before a byte before it; fix one of the two"
+    if settings["null_mode"] == "byte_before" and 0 in table.offsets:
+        text = f"{who} has the offset 0, but byte_before has a byte before it; fix one of the two"
         yield OptionProblem("tables", text)
     yield from _charset_problem("image_charset", table.image_charset)
     coded = {c.name for c in columns if c.type in TEXT} - set(table.charsets or ())
-    if coded and given["image_charset"] is None:
+    if coded and settings["image_charset"] is None:
         text = f'is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
         yield OptionProblem("image_charset", text)
     if kinds & NATIONAL and options.nchar_order is None:
@@ -283,28 +285,28 @@ def _image_problems(
         yield OptionProblem("boolean_true", text)
 
 
-def _null_problems(given: Mapping[str, Any], who: str) -> Iterator[OptionProblem]:
-    """Options that say how the row images of a table mark NULL."""
-    mode = given["null_mode"]
+def _null_problems(settings: Mapping[str, Any], who: str) -> Iterator[OptionProblem]:
+    """Yields problems of the options that say how the row images of a table mark NULL."""
+    mode = settings["null_mode"]
     if mode is None:
         modes = ", ".join(f'"{name}"' for name in get_args(NullMode))
         yield OptionProblem(
             "null_mode",
             f"is required for the images of {who}, since no page documents it; write one of {modes}",
         )
-    elif mode.startswith("byte") and given["null_flag"] is None:
+    elif mode.startswith("byte") and settings["null_flag"] is None:
         yield OptionProblem(
             "null_flag",
             f"is required with null_mode of {who}, the byte that marks NULL, as 1 or 255",
         )
-    elif mode.startswith("bitmap") and given["null_bits"] is None:
+    elif mode.startswith("bitmap") and settings["null_bits"] is None:
         yield OptionProblem(
             "null_bits", f'is required with null_mode of {who}, write "lsb" or "msb"'
         )
 
 
 def first_of_each(problems: Iterable[OptionProblem]) -> Iterable[OptionProblem]:
-    """The first problem of each setting, and all problems of ``tables``."""
+    """Returns the first problem of each setting, and all problems of ``tables``."""
     first: dict[object, OptionProblem] = {}
     for problem in problems:
         first.setdefault(problem if problem.name == "tables" else problem.name, problem)

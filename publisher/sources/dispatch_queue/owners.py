@@ -48,10 +48,10 @@ def source_tables(operations: Operations, names: QueueNames) -> set[SourceTable]
     tables = set()
     for _, node, number, where in tables_of(operations, np.flatnonzero(counted), names):
         depends = names.depends_on_destination(node, number)
-        known = names.of(node, number, where) if where.table or not depends else None
-        if known is not None:
+        table = names.of(node, number, where) if where.table or not depends else None
+        if table is not None:
             destination = (where.owner, where.table) if depends else ("", "")
-            tables.add(SourceTable(node, number, *destination, known.schema or "", known.table))
+            tables.add(SourceTable(node, number, *destination, table.schema or "", table.table))
     return tables
 
 
@@ -73,7 +73,7 @@ def tables_of_facts(facts: pa.RecordBatch) -> set[SourceTable]:
 
 
 def remembered_nodes(facts: pa.RecordBatch) -> list[str]:
-    """The databases whose transactions an earlier run has read."""
+    """Returns the databases whose transactions an earlier run has read."""
     nodes: list[str] = pc.unique(of_kind(facts, FactKind.ENDED).column("node")).to_pylist()
     return nodes
 
@@ -84,11 +84,11 @@ def refuse_shared_names(tables: Iterable[SourceTable], nodes: Collection[str]) -
     for table in sorted(tables):
         if nodes and table.node not in nodes:
             continue
-        other = owners.setdefault((table.schema, table.table), table)
-        if other.node != table.node:
+        owner = owners.setdefault((table.schema, table.table), table)
+        if owner.node != table.node:
             name = f"{table.schema}.{table.table}" if table.schema else table.table
             raise FatalError(
-                f"two databases have operations on {name}: {other.node} (TABNUM_SRC {other.number}) and"
+                f"two databases have operations on {name}: {owner.node} (TABNUM_SRC {owner.number}) and"
                 f" {table.node} (TABNUM_SRC {table.number}); rows of both with one key would become one"
                 " object: set nodes to the database to publish, or give the table of each its own name"
                 " or schema in [[sources.tables]] with node"

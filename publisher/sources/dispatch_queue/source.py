@@ -88,7 +88,7 @@ from publisher.sources.files.options import SnapshotOptions
 _PART_BYTES = 64 << 20
 """Maximum bytes of a split, unless a single operation is longer; a task holds a whole split in memory."""
 _INDEXED_BYTES = 64 << 20
-"""Bytes of a file whose envelopes are indexed at once."""
+"""Bytes of a file whose rows are indexed at once."""
 _ALL = (1 << 64) - 1
 
 
@@ -123,7 +123,7 @@ class DispatchQueue(Source):
         return tuple(tables)
 
     def _destinations(self, table: QueueTable) -> set[tuple[str, str]]:
-        """Owners and names at the destinations of a table without a name in the settings."""
+        """Returns owners and names at the destinations of a table without a name in the settings."""
         return {
             (source.owner, source.destination)
             for source in self.source_tables
@@ -176,8 +176,8 @@ class DispatchQueue(Source):
             yield Split(path, stop - rows.start, size, rows)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: resolves the fates of transactions over all splits, after those of
-        the files that the last run left."""
+        """As ``SourceBase.prepare``: resolves the fates of transactions over all splits; the first splits
+        are the files that the last run left."""
         carry_over = context.carry_over
         splits = context.limit(self.splits(context.paths, context.wanted))
         if carry_over is not None and carry_over.before is not None:
@@ -185,11 +185,11 @@ class DispatchQueue(Source):
         facts = context.tasks.survey(self.survey, splits)
         source = self._with_facts(facts)
         if carry_over is not None:
-            source.leave(splits, carry_over.after)
+            source.write_carry_over(splits, carry_over.after)
         return PreparedSource(source, tuple(splits), tuple(doubt_warnings(facts)))
 
-    def leave(self, splits: Sequence[QueueSplit], folder: Path) -> None:
-        """Writes the rows of open transactions, and the transactions that have ended."""
+    def write_carry_over(self, splits: Sequence[QueueSplit], folder: Path) -> None:
+        """Writes the rows of open transactions, and the marks of ended transactions."""
         assert self.fates is not None  # the survey is over
         folder.mkdir(parents=True)
         before = [split.path for split in splits if has_marks(split)]
@@ -214,7 +214,7 @@ class DispatchQueue(Source):
         writer.write(operations.rows, np.array(places, np.int64), operations.reading)
 
     def forget(self, splits: Sequence[QueueSplit], refused: Sequence[bool], folder: Path) -> None:
-        """Removes the transactions of refused files from the ended ones, so that a later run reads them."""
+        """Removes the marks of transactions of refused files, so that a later run reads these again."""
         assert self.fates is not None  # the survey is over
         spans: dict[bool, set[int]] = {True: set(), False: set()}
         for split, is_refused in zip(splits, refused, strict=True):
@@ -223,7 +223,7 @@ class DispatchQueue(Source):
         queue_state.remove_marks(folder, self.fates, spans[True] - spans[False])
 
     def _spans(self, operations: Operations) -> set[int]:
-        """The spans of operations."""
+        """Returns the spans of the operations that belong to ended transactions."""
         assert self.fates is not None
         span = self.fates.spans_of(operations)
         used = (operations.kind == RowKind.OPERATION) & (operations.use != OperationUse.EXCLUDED)
@@ -254,14 +254,14 @@ class DispatchQueue(Source):
         return pa.concat_batches([facts, *lost, tables, doubts_as_facts(operations, faults)])
 
     def _with_facts(self, parts: Sequence[pa.RecordBatch]) -> DispatchQueue:
-        """The source with the fates of all transactions, resolved from the facts of all splits.
+        """Returns the source with the fates of all transactions, resolved from the facts of all splits.
 
         Raises ``FatalError`` if two databases have a table of one name."""
         fates = resolve_fates([of_transactions(part) for part in parts])
         # a row with a damaged DBNODE has no COMMIT, and must not stop the others
         active = fates.active_nodes() | {node for part in parts for node in remembered_nodes(part)}
-        every = {table for part in parts for table in tables_of_facts(part)}
-        tables = tuple(sorted(table for table in every if table.node in active))
+        surveyed = {table for part in parts for table in tables_of_facts(part)}
+        tables = tuple(sorted(table for table in surveyed if table.node in active))
         refuse_shared_names(tables, self.options.nodes)
         return replace(self, fates=fates, source_tables=tables)
 
@@ -295,7 +295,7 @@ class DispatchQueue(Source):
                 return binary_rows(data, start, stop, stride, self.options, first)
 
     def position_text(self, position: Position) -> str:
-        """``DATABASE:ADDRESS@COMMIT``."""
+        """Formats a position as ``DATABASE:ADDRESS@COMMIT``."""
         if position.ordinal == NO_ROW:
             return f"{position.part}:{position.high}"
         low = f"{position.part}:{address_text(unsigned_address(position.low))}"
@@ -318,7 +318,7 @@ class DispatchQueue(Source):
             ) from None
 
     def is_short(self, text: str) -> bool:
-        """Tells whether a position omits the address of the COMMIT."""
+        """Tests whether a position omits the address of the COMMIT."""
         return "@" not in text and "." in text.rpartition(":")[2]
 
     def raw(self, split: QueueSplit, row: int) -> str | None:
@@ -344,14 +344,14 @@ def _address(text: str) -> int:
     file, dot, address = text.partition(".")
     if not dot or not (file.isdecimal() and address.isdecimal() and text.isascii()):
         raise ValueError(text)
-    whole = (int(file) << 32) | int(address)
-    if int(address) >> 32 or whole > _ALL:
+    number = (int(file) << 32) | int(address)
+    if int(address) >> 32 or number > _ALL:
         raise ValueError(text)
-    return signed_address(whole)
+    return signed_address(number)
 
 
 def _evidence(operations: Operations) -> Codes:
-    """Evidence of each faultless operation for one of the two lists of TYP."""
+    """Returns the evidence of each faultless operation for one of the two lists of TYP."""
     typ = operations.column("TYP")
     evidence = np.where(np.isin(typ, LIST_A_ONLY), ListEvidence.LIST_A, 0)
     is_four = typ == OperationCode.COMMIT

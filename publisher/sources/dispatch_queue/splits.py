@@ -11,11 +11,11 @@ from publisher.sources.files.file_splits import Split, TextRange
 
 @dataclass(frozen=True, slots=True)
 class BinaryRows:
-    """Whole rows of a binary export; the last part has the bytes behind the last whole row, too."""
+    """Whole rows of a binary export; the last part includes the bytes after the last whole row."""
 
     start: int
     stop: int
-    """The byte after the last one."""
+    """Offset after the last byte."""
     first: int
     """Number of the first row in the file."""
     stride: int

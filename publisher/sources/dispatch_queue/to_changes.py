@@ -44,7 +44,7 @@ class DispatchQueueChangeBuilder:
         ``lanes`` are the lanes of its keys."""
         self._records, self._operations, self._options = records, operations, options
         self._group, self._chosen, self._lanes = group, chosen, lanes
-        self._others = group.names.others
+        self._published = group.names.published
         self._types = group.types[chosen]
         self._second = group.second[chosen]
         self._update = self._types == OperationCode.UPDATE
@@ -58,14 +58,14 @@ class DispatchQueueChangeBuilder:
         """Compares the two images of UPDATEs."""
         marks = np.zeros(len(self._chosen), bool)
         places = np.flatnonzero(self._update)
-        one = texts.take(pa.array(self._chosen[places]))
-        marks[places] = differ(one, texts.take(pa.array(self._second[places])))
+        first = texts.take(pa.array(self._chosen[places]))
+        marks[places] = differ(first, texts.take(pa.array(self._second[places])))
         return marks
 
     def _changed_columns(self) -> Mask:
         """Returns a mask of the published columns that each operation sets or changes."""
-        marked = np.zeros((len(self._chosen), len(self._others)), bool)
-        for place, column in enumerate(self._others):
+        marked = np.zeros((len(self._chosen), len(self._published)), bool)
+        for place, column in enumerate(self._published):
             if self._update.any():
                 marked[:, place] = self._differ(self._group.texts[column])
         marked[(self._types == OperationCode.INSERT) | self._moved] = True
@@ -81,10 +81,10 @@ class DispatchQueueChangeBuilder:
         yield from self._changes(np.flatnonzero(~self.unchanged))
 
     def _changes(self, rows: Codes) -> Iterator[pa.RecordBatch]:
-        """Yields the changes of some operations; a changed key has a separate delete of the old one."""
-        blob, others = rows[self._blob[rows]], rows[~self._blob[rows]]
-        if len(others):
-            yield self._row_changes(others)
+        """Yields the changes of some operations; for a changed key, a separate delete of the old key."""
+        blob, with_images = rows[self._blob[rows]], rows[~self._blob[rows]]
+        if len(with_images):
+            yield self._row_changes(with_images)
         moved = rows[self._moved[rows]]
         if len(moved):
             empty = pa.array([[]] * len(moved), pa.list_(pa.string()))
@@ -105,22 +105,22 @@ class DispatchQueueChangeBuilder:
             marked = marked & (kinds != change)[:, None]
         image = np.where(update, self._second[rows], self._chosen[rows])
         records = self._operations.parts[self._group.numbers[self._chosen[rows]]]
-        if not self._others and (kinds == 1).any():
+        if not self._published and (kinds == 1).any():
             return self._key_only(rows, image, kinds, moved)
-        texts = [self._group.texts[column] for column in self._others]
+        texts = [self._group.texts[column] for column in self._published]
         return self._batch(
             rows,
             image,
             ordinal=moved.astype(np.int32),
             records=records,
             event_type=kinds.astype(np.int32),
-            columns=marked_names([self._group.names.columns[n] for n in self._others], marked),
+            columns=marked_names([self._group.names.columns[n] for n in self._published], marked),
             old=marked_values(texts, marked, self._chosen[rows], kinds == 2),
             new=marked_values(texts, marked, image, np.isin(kinds, [1, 2, 3])),
         )
 
     def _key_only(self, rows: Codes, image: Codes, kinds: Codes, moved: Mask) -> pa.RecordBatch:
-        """Changes of a table without other columns: an insert names at least one column, as in event logs."""
+        """Builds changes of a table that has only key columns: an insert names one, as in event logs."""
         name = self._group.names.columns[self._group.names.key[0]]
         inserts = kinds == 1
         return self._batch(
@@ -144,8 +144,8 @@ class DispatchQueueChangeBuilder:
             columns=pa.array(spelled, pa.list_(pa.string())),
         )
 
-    def _batch(self, rows: Codes, image: Codes, **own: object) -> pa.RecordBatch:
-        """A batch of changes of some operations, each with the key of the given image."""
+    def _batch(self, rows: Codes, image: Codes, **columns: object) -> pa.RecordBatch:
+        """Builds a batch of changes of some operations, each with the key of the given image."""
         group, count = self._group, len(rows)
         return self._records(
             group.numbers[self._chosen[rows]],
@@ -153,5 +153,5 @@ class DispatchQueueChangeBuilder:
             schema=pa.repeat(pa.scalar(group.names.schema, pa.string()), count),
             table=group.names.table,
             key=group.keys.take(pa.array(image)),
-            **own,
+            **columns,
         )

@@ -76,9 +76,9 @@ class DispatchQueueRecordBuilder:
 
     def __post_init__(self) -> None:
         self._span = self.fates.spans_of(self.operations)
-        known = self._span >= 0
+        ended = self._span >= 0
         self._fate = np.full(len(self.operations), Fate.OPEN, np.int64)
-        self._fate[known] = self.fates.fate[self._span[known]]
+        self._fate[ended] = self.fates.fate[self._span[ended]]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields batches for each block of operations, then the tally of the split."""
@@ -96,19 +96,19 @@ class DispatchQueueRecordBuilder:
         operations = self.operations
         ends: dict[int, _Ending] = {}
         objects: dict[int, tuple[str | None, str, str, int]] = {}
-        done: set[int] = set()
+        with_changes: set[int] = set()
         for group in decode_tables(operations, numbers, self.names):
             for place, fault in group.faults.items():
                 operations.faults.setdefault(int(group.numbers[place]), fault)
-            yield from self._changes(group, done, ends, objects)
-        remaining = [number for number in numbers.tolist() if number not in done]
+            yield from self._changes(group, with_changes, ends, objects)
+        remaining = [number for number in numbers.tolist() if number not in with_changes]
         if remaining:
             yield self._endings(remaining, ends, objects)
 
     def _changes(
         self,
         group: DecodedTable,
-        done: set[int],
+        with_changes: set[int],
         ends: dict[int, _Ending],
         objects: dict[int, tuple[str | None, str, str, int]],
     ) -> Iterator[pa.RecordBatch]:
@@ -127,22 +127,22 @@ class DispatchQueueRecordBuilder:
                 name = (group.names.schema, group.names.table, key, lanes[place].as_py())
                 objects[int(group.numbers[place])] = name
         ends |= dict.fromkeys(group.numbers[unchanged].tolist(), _UNCHANGED)
-        done.update(group.numbers[chosen[~builder.unchanged]].tolist())
+        with_changes.update(group.numbers[chosen[~builder.unchanged]].tolist())
         yield from builder.batches()
-        yield from self._held_changes(group, done, lanes)
+        yield from self._held_changes(group, with_changes, lanes)
 
     def _held_changes(
-        self, group: DecodedTable, done: set[int], lanes: pa.Array
+        self, group: DecodedTable, with_changes: set[int], lanes: pa.Array
     ) -> Iterator[pa.RecordBatch]:
         """Yields held operations with the values that their COMMIT would publish."""
-        held = np.isin(self._fate[group.numbers], [Fate.OPEN, Fate.HOLD])
+        is_held = np.isin(self._fate[group.numbers], [Fate.OPEN, Fate.HOLD])
         faulty = [
             place
             for place, number in enumerate(group.numbers.tolist())
             if number in self.operations.faults
         ]
-        held[faulty] = False
-        chosen = np.flatnonzero(held)
+        is_held[faulty] = False
+        chosen = np.flatnonzero(is_held)
         if not len(chosen):
             return
         unchanged: set[int] = set()
@@ -151,13 +151,13 @@ class DispatchQueueRecordBuilder:
             records, self.operations, self.options, group, chosen, lanes
         )
         unchanged.update(group.numbers[chosen[builder.unchanged]].tolist())
-        done.update(group.numbers[chosen].tolist())
+        with_changes.update(group.numbers[chosen].tolist())
         yield from builder.held_batches()
 
     def _held_records(
         self, unchanged: set[int], numbers: Codes, **columns: object
     ) -> pa.RecordBatch:
-        """A batch of held operations."""
+        """Builds a batch of held operations."""
         details = [
             self._held_detail(number) + (_WOULD_IGNORE if number in unchanged else "")
             for number in numbers.tolist()
@@ -171,7 +171,7 @@ class DispatchQueueRecordBuilder:
         )
 
     def records(self, numbers: Codes, **columns: object) -> pa.RecordBatch:
-        """A batch of some operations."""
+        """Builds a batch of some operations."""
         operations = self.operations
         span = self._span[numbers]
         address = operations.address[numbers]
@@ -207,22 +207,22 @@ class DispatchQueueRecordBuilder:
         ends: dict[int, _Ending],
         objects: dict[int, tuple[str | None, str, str, int]],
     ) -> pa.RecordBatch:
-        """A batch of operations without changes."""
+        """Builds a batch of operations without changes."""
         endings = [ends.get(number) or self._ending(number) for number in remaining]
         numbers = np.array(remaining, np.int64)
         rows = self.operations.rows.numbers[self.operations.first[numbers]]
         lanes = record_lanes(self.place, rows).tolist()
-        known = [objects.get(number) for number in remaining]
+        named = [objects.get(number) for number in remaining]
         raws = [
             raw_of(self.operations, number) if _needs_raw(end, number in objects) else None
             for number, end in zip(remaining, endings, strict=True)
         ]
         return self.records(
             numbers,
-            lane=pa.array([o[3] if o else lane for o, lane in zip(known, lanes, strict=True)]),
-            schema=pa.array([o and o[0] for o in known], pa.string()),
-            table=pa.array([o and o[1] for o in known], pa.string()),
-            key=pa.array([o and o[2] for o in known], pa.string()),
+            lane=pa.array([o[3] if o else lane for o, lane in zip(named, lanes, strict=True)]),
+            schema=pa.array([o and o[0] for o in named], pa.string()),
+            table=pa.array([o and o[1] for o in named], pa.string()),
+            key=pa.array([o and o[2] for o in named], pa.string()),
             outcome=pa.array([end.outcome.value for end in endings]),
             reason=pa.array([str(end.reason) for end in endings]),
             detail=pa.array([end.detail for end in endings], pa.string()),
@@ -285,7 +285,7 @@ class DispatchQueueRecordBuilder:
         return _Ending(Outcome.IGNORED, Reason.COMMIT, why)
 
     def _repetitions(self) -> pa.RecordBatch:
-        """A batch of exact repetitions of rows."""
+        """Builds a batch of exact repetitions of rows."""
         operations, places = self.operations, np.array(sorted(self.operations.repeated), np.int64)
         numbers, address = (
             operations.rows.numbers[places],
@@ -316,9 +316,9 @@ class DispatchQueueRecordBuilder:
         )
 
 
-def _needs_raw(end: _Ending, known: bool) -> bool:
-    """Tells whether the journal keeps the raw record: if rejected, or held without a known object."""
-    return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not known)
+def _needs_raw(end: _Ending, has_object: bool) -> bool:
+    """Tests whether the journal needs the raw record: if rejected, or held without a known object."""
+    return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not has_object)
 
 
 def faults_of(operations: Operations, names: QueueNames) -> dict[int, str]:

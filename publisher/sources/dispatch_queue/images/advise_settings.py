@@ -1,7 +1,7 @@
 """Advises on settings that rejected row images would fit.
 
-No page documents the layout of images, so wrong settings are found by trial: one other setting at a time,
-then two.  The search costs time only for rejected images: a few of each length, at most ``SEARCHES`` times.
+No page documents the layout of images, so the advisor tries other values: of one setting at a time, then of
+two.  Only rejected images cost time: a few of each length, in at most ``SEARCHES`` searches per table.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class SettingChange:
 
     text: str
     attributes: dict[str, Any]
-    """Attributes of the layout with other values."""
-    more: str = ""
-    """A second setting, mentioned only if not all of its values fit."""
+    """Changed attributes of the layout."""
+    detail: str = ""
+    """Text with a second setting, shown only if not all of its values fit."""
 
 
 class SettingsAdvisor:
-    """Advice on the images of one table, remembered by their length."""
+    """Advises on the images of one table, and remembers the advice by their length."""
 
     def __init__(self) -> None:
         self._searches_left = SEARCHES
@@ -67,8 +67,8 @@ class SettingsAdvisor:
 
         ``options`` are those of the table."""
         if length not in self._advice and not self._searches_left:
-            others = next(iter(self._advice.values()), None)
-            return others and f"others of the table are rejected, too, and {others}"
+            earlier = next(iter(self._advice.values()), None)
+            return earlier and f"other images of the table are rejected, too, and {earlier}"
         if length not in self._advice:
             self._searches_left -= 1
             advice = search_settings(length, count, layout, options, scoring)
@@ -81,26 +81,29 @@ class SettingsAdvisor:
 def search_settings(
     length: int, count: int, layout: ImageLayout, options: DispatchQueueOptions, scoring: Scoring
 ) -> str | None:
-    """Finds the best explanations by one setting, or else by two."""
+    """Finds the changes of one setting, or else of two, that most images fit, and describes them."""
     steps = _changes(layout, options)
     singles = [(change,) for group in steps for change in group]
-    pairs = [pair for one, other in combinations(steps, 2) for pair in product(one, other)]
+    pairs = [pair for groups in combinations(steps, 2) for pair in product(*groups)]
     scored: list[tuple[FitScore, tuple[SettingChange, ...]]] = []
     for step in (singles, pairs):
         for changes in step:
-            other = _apply(layout, changes)
-            if other.record == "sequential" or other.length == length:
-                scored.append((scoring(other), changes))
+            changed = _apply(layout, changes)
+            if changed.record == "sequential" or changed.length == length:
+                scored.append((scoring(changed), changes))
         best = max((score for score, _ in scored), default=FitScore(0, 0))
         if best.decoded * 2 >= count:
             break
     if best.decoded:
-        fits = [changes for score, changes in scored if score == best]
-        return f"images of {length} bytes would fit {_describe(fits)}"
+        best_changes = [changes for score, changes in scored if score == best]
+        return f"images of {length} bytes would fit {_describe(best_changes)}"
     if layout.record == "fixed" and layout.length != length:
-        long = [changes for _, changes in scored if _apply(layout, changes).record == "fixed"]
-        if long:
-            return f"by their length such images would fit {_describe(long)}, but some values would not"
+        of_length = [changes for _, changes in scored if _apply(layout, changes).record == "fixed"]
+        if of_length:
+            return (
+                f"images of {length} bytes would have the right length with {_describe(of_length)},"
+                " but some values would be invalid"
+            )
     return None
 
 
@@ -111,25 +114,25 @@ def _apply(layout: ImageLayout, changes: tuple[SettingChange, ...]) -> ImageLayo
     return replace(layout, **attributes)
 
 
-def _describe(fits: list[tuple[SettingChange, ...]]) -> str:
-    """Describes explanations in words."""
+def _describe(alternatives: list[tuple[SettingChange, ...]]) -> str:
+    """Describes alternative changes in words."""
     by_text: dict[str, list[str]] = {}
-    for changes in fits:
+    for changes in alternatives:
         text = " with ".join(change.text for change in changes)
-        by_text.setdefault(text, []).append("".join(change.more for change in changes))
-    texts = [text + (more[0] if len(more) == 1 else "") for text, more in by_text.items()]
-    rest = ["..."] if len(texts) > _NAMED else []
-    return ", or ".join([*texts[:_NAMED], *rest])
+        by_text.setdefault(text, []).append("".join(change.detail for change in changes))
+    texts = [text + (details[0] if len(details) == 1 else "") for text, details in by_text.items()]
+    ellipsis = ["..."] if len(texts) > _NAMED else []
+    return ", or ".join([*texts[:_NAMED], *ellipsis])
 
 
 def _changes(layout: ImageLayout, options: DispatchQueueOptions) -> list[list[SettingChange]]:
-    """Other values to try, grouped by setting."""
+    """Lists other values to try, grouped by setting."""
     groups = [list(_null_modes(layout, options))]
     if any(column.type in VARIABLE for column in layout.columns):
         groups.append(list(_lengths(layout, options)))
         if not layout.offsets:
-            other = "sequential" if layout.record == "fixed" else "fixed"
-            groups.append([SettingChange(f'record = "{other}"', {"record": other})])
+            record = "sequential" if layout.record == "fixed" else "fixed"
+            groups.append([SettingChange(f'record = "{record}"', {"record": record})])
     return groups
 
 
@@ -145,43 +148,44 @@ def _null_modes(layout: ImageLayout, options: DispatchQueueOptions) -> Iterator[
             yield from _marks(layout)
         elif mode.startswith("byte"):
             for flag in flags:
-                more = "" if options.null_flag else f", null_flag = {flag}"
-                yield SettingChange(text, attributes | {"null_flag": flag}, more)
+                detail = "" if options.null_flag else f", null_flag = {flag}"
+                yield SettingChange(text, attributes | {"null_flag": flag}, detail)
         elif mode.startswith("bitmap"):
             for bit in bits:
-                more = "" if options.null_bits else f', null_bits = "{bit}"'
-                yield SettingChange(text, attributes | {"null_bits": bit}, more)
+                detail = "" if options.null_bits else f', null_bits = "{bit}"'
+                yield SettingChange(text, attributes | {"null_bits": bit}, detail)
         else:
             yield SettingChange(text, attributes)
 
 
 def _marks(layout: ImageLayout) -> Iterator[SettingChange]:
-    """Other values that mark NULL in the same places."""
+    """Yields other values that mark NULL in the same places."""
     if layout.flag:
         for flag in _FLAGS:
             if flag != layout.null_flag:
                 yield SettingChange(f"null_flag = {flag}", {"null_flag": flag})
     if layout.bitmap:
-        other = "msb" if layout.null_bits == "lsb" else "lsb"
-        yield SettingChange(f'null_bits = "{other}"', {"null_bits": other})
+        bits = "msb" if layout.null_bits == "lsb" else "lsb"
+        yield SettingChange(f'null_bits = "{bits}"', {"null_bits": bits})
 
 
 def _lengths(layout: ImageLayout, options: DispatchQueueOptions) -> Iterator[SettingChange]:
-    """Columns of variable length with the other meaning of their lengths."""
+    """Yields columns of variable length with the other value of ``length_counted``."""
     size, counted = layout.length_bytes, options.length_counted
-    for more, wanted, word in ((-size, True, "shorter"), (size, False, "longer")):
-        columns = _change_lengths(layout.columns, more)
-        if counted == wanted or any(c.length < 1 for c in columns if c.type in VARIABLE):
+    for difference, value, word in ((-size, True, "shorter"), (size, False, "longer")):
+        columns = _change_lengths(layout.columns, difference)
+        if counted == value or any(c.length < 1 for c in columns if c.type in VARIABLE):
             continue
         text = f"VARCHAR, VARBYTE and NVARCHAR that are {size} bytes {word}"
         if counted is not None:
-            text = f"length_counted = {str(wanted).lower()}"
+            text = f"length_counted = {str(value).lower()}"
         yield SettingChange(text, {"columns": columns})
 
 
-def _change_lengths(columns: tuple[ImageColumn, ...], more: int) -> tuple[ImageColumn, ...]:
+def _change_lengths(columns: tuple[ImageColumn, ...], size: int) -> tuple[ImageColumn, ...]:
+    """Adds ``size`` bytes, which may be negative, to the columns of variable length."""
     return tuple(
-        replace(column, length=column.length + (int(more / 2) if column.type in NATIONAL else more))
+        replace(column, length=column.length + (int(size / 2) if column.type in NATIONAL else size))
         if column.type in VARIABLE
         else column
         for column in columns

@@ -37,7 +37,7 @@ class DecodedTable:
     types: Codes
     """TYP of each operation."""
     texts: list[pa.Array]
-    """By column: the first images of all operations, then the second images of some."""
+    """By column: values of the first images of all operations, then of the second images of UPDATEs."""
     second: Codes
     """Place of the second image of each operation, or -1."""
     keys: pa.Array
@@ -53,32 +53,32 @@ def decode_tables(
 
     Operations on unknown tables get a fault."""
     chosen = _with_images(operations, numbers)
-    for mine, node, number, where in tables_of(operations, chosen, names):
+    for members, node, number, where in tables_of(operations, chosen, names):
         if names.depends_on_destination(node, number) and not where.table:
             operations.add_fault(
-                mine.tolist(),
+                members.tolist(),
                 Reason.TABLE_NAME,
                 f"DST_TABLE is blank; give table {number} a name in [[sources.tables]]",
             )
             continue
-        of_table = names.of(node, number, where)
-        if of_table is None:
+        table_names = names.of(node, number, where)
+        if table_names is None:
             operations.add_fault(
-                mine.tolist(),
+                members.tolist(),
                 Reason.ROW_IMAGE,
                 f"the columns of table {number} are unknown; name a DISPATCH_ATTRS export with"
                 " attributes, or describe the table in [[sources.tables]]",
             )
         else:
-            yield _decode(operations, mine, of_table)
+            yield _decode(operations, members, table_names)
 
 
 def tables_of(
     operations: Operations, chosen: Codes, names: QueueNames
 ) -> Iterator[tuple[Codes, str, int, Destination]]:
-    """Groups operations by table: operations, database, number of the table, and a destination.
+    """Groups operations by table; yields operations, database, number of the table, and a destination.
 
-    If the table's name depends on the destination, all operations of a group have the same one."""
+    If the table's name depends on the destination, all operations of a group have that destination."""
     tables = operations.column("TABNUM_SRC")[chosen]
     nodes = operations.node[chosen]
     destination = operations.rows.destination[operations.first[chosen]]
@@ -86,21 +86,21 @@ def tables_of(
     for number, code in pairs.tolist():
         is_of_table = (tables == number) & (nodes == code)
         node = operations.rows.nodes[code]
-        mine, named = chosen[is_of_table], destination[is_of_table]
+        members, targets = chosen[is_of_table], destination[is_of_table]
         depends = names.depends_on_destination(node, number)
-        for where in (np.unique(named) if depends else named[:1]).tolist():
-            of_one = mine[named == where] if depends else mine
-            yield of_one, node, number, operations.rows.destinations[where]
+        for where in (np.unique(targets) if depends else targets[:1]).tolist():
+            group = members[targets == where] if depends else members
+            yield group, node, number, operations.rows.destinations[where]
 
 
 def _with_images(operations: Operations, numbers: Codes) -> Codes:
-    good = (operations.kind[numbers] == RowKind.OPERATION) & (
+    usable = (operations.kind[numbers] == RowKind.OPERATION) & (
         operations.use[numbers] == OperationUse.COUNTED
     )
-    good &= ~operations.ignored[numbers]
+    usable &= ~operations.ignored[numbers]
     if operations.faults:
-        good &= ~np.isin(numbers, list(operations.faults))
-    chosen: Codes = numbers[good]
+        usable &= ~np.isin(numbers, list(operations.faults))
+    chosen: Codes = numbers[usable]
     return chosen
 
 
@@ -135,10 +135,10 @@ def _read_images(
 def _join_images(operations: Operations, numbers: Codes, double: Codes) -> tuple[Bytes, Offsets]:
     """Copies all images into one area and returns it with their offsets."""
     pairs = [operations.segments(number) for number in numbers.tolist()]
-    ones = [operations.image(one) for one, _ in pairs]
-    twos = [operations.image(pairs[place][1]) for place in double.tolist()]
-    sizes = np.array([len(image) for image in (*ones, *twos)], np.int64)
-    data = np.frombuffer(b"".join((*ones, *twos)), np.uint8)
+    images = [operations.image(first) for first, _ in pairs]
+    images += [operations.image(pairs[place][1]) for place in double.tolist()]
+    sizes = np.array([len(image) for image in images], np.int64)
+    data = np.frombuffer(b"".join(images), np.uint8)
     return data, np.cumsum(sizes) - sizes
 
 
@@ -154,7 +154,7 @@ def _add_faults(
 
 
 def _check_blobs(table: DecodedTable, operations: Operations) -> None:
-    """Checks that the low byte of BLOBATR names a column of the table (documented)."""
+    """Checks that the low byte of BLOBATR, documented as a column number, names a column of the table."""
     for place in np.flatnonzero(np.isin(table.types, list(BLOB_TYPES))).tolist():
         number = int(operations.column("BLOBATR")[table.numbers[place]]) & 0xFF
         if number not in table.names.numbers:

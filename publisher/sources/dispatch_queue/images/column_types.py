@@ -1,4 +1,4 @@
-"""Types of columns of replicated tables, as ``pay DECIMAL(9,2)``, and their sizes in row images.
+"""Types of columns of replicated tables, such as ``pay DECIMAL(9,2)``, and their sizes in row images.
 
 Docstrings mark what the vendor documents, and what is inferred.
 """
@@ -27,7 +27,7 @@ KINDS = {
     "NCHAR": ColumnKind.STRING,
     "NVARCHAR": ColumnKind.STRING,
 }
-"""The types and their types in documents; a DATE is text if its coding is unknown."""
+"""Types of columns with their types in documents; a DATE whose coding is unknown becomes text."""
 
 CODES = {
     1: "CHAR",
@@ -41,8 +41,8 @@ CODES = {
     11: "NCHAR",
     12: "NVARCHAR",
 }
-"""Types by their code in DISPATCH_ATTRS, inferred from the Perl interface; 2 and 3 are integers and
-floats of any length."""
+"""Types by their code in DISPATCH_ATTRS (inferred from the Perl interface); codes 2 and 3 are integers and
+floats, whose types depend on the length."""
 BY_LENGTH = {
     (2, 2): "SMALLINT",
     (2, 4): "INTEGER",
@@ -50,7 +50,7 @@ BY_LENGTH = {
     (3, 4): "REAL",
     (3, 8): "DOUBLE",
 }
-"""Types of codes 2 and 3 by length [D for 4 and 8 bytes, I for the rest]."""
+"""Types by code and length (4 and 8 bytes documented, 2 bytes inferred)."""
 
 NUMBERS = {
     "SMALLINT": 2,
@@ -61,13 +61,13 @@ NUMBERS = {
     "DATE": 16,
     "DECIMAL": 16,
 }
-"""Bytes of types with a fixed size [D, SMALLINT and DOUBLE I]."""
+"""Bytes of types with a fixed size (documented; SMALLINT and DOUBLE inferred)."""
 WHOLE = frozenset({"SMALLINT", "INTEGER", "BIGINT"})
 VARIABLE = frozenset({"VARCHAR", "VARBYTE", "NVARCHAR"})
-"""Types with a length before the value [R]."""
+"""Types with a length before the value (an assumption: no page documents it)."""
 TEXT = frozenset({"CHAR", "VARCHAR"})
 NATIONAL = frozenset({"NCHAR", "NVARCHAR"})
-"""Types of two bytes a character, UCS-2 (documented)."""
+"""Types with two bytes per character, UCS-2 (documented)."""
 DIGITS, FRACTION = 30, 10
 """Decimal digits of a DECIMAL, and digits after the point (documented)."""
 
@@ -118,12 +118,12 @@ def parse_column(text: str) -> ImageColumn:
     """Parses a column that a setting writes as ``NAME TYPE``.  Raises ``ValueError`` with advice."""
     match = _COLUMN.fullmatch(text)
     if match is None:
-        raise ValueError(f'{text!r} is not a column, write "NAME TYPE" as "pay DECIMAL(9,2)"')
+        raise ValueError(f'{text!r} is not a column; write "NAME TYPE", such as "pay DECIMAL(9,2)"')
     name = match[1].replace('""', '"') if match[1] else match[2]
     kind = match[3].upper()
     kind = _SHORT.get(kind, kind)
     if kind not in KINDS:
-        raise ValueError(f"{name}: {match[3]} is not a type, use one of {', '.join(KINDS)}")
+        raise ValueError(f"{name}: {match[3]} is not a type; write one of {', '.join(KINDS)}")
     length = int(match[4] or 0)
     scale = None if match[5] is None else int(match[5])
     if kind == "DECIMAL":
@@ -133,7 +133,7 @@ def parse_column(text: str) -> ImageColumn:
             )
         return ImageColumn(name, kind, length, (scale or 0) if length else None)
     if scale is not None or (length and kind not in _WITH_LENGTH):
-        raise ValueError(f"{name}: {kind} has no such length, remove it")
+        raise ValueError(f"{name}: {kind} cannot have this length or scale; remove it")
     if kind in _WITH_LENGTH and not length:
-        raise ValueError(f"{name}: {kind} needs its length, write {kind}(n)")
+        raise ValueError(f"{name}: {kind} needs a length; write {kind}(n)")
     return ImageColumn(name, kind, length, scale)

@@ -1,7 +1,4 @@
-"""Decodes row images to texts by column, in the text form of event logs, which documents use.
-
-Types, sizes and codings follow the reference, section 2.2.
-"""
+"""Decodes row images to texts by column, in the text form of event logs, which documents use."""
 
 from __future__ import annotations
 
@@ -71,7 +68,7 @@ class ImageReader:
     options: DispatchQueueOptions
     """The options with the table's overrides."""
     table: QueueTable
-    fits: SettingsAdvisor = field(default_factory=SettingsAdvisor, compare=False)
+    advisor: SettingsAdvisor = field(default_factory=SettingsAdvisor, compare=False)
 
     def read(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
         """Reads the images at these offsets, all inside ``data``; advises on settings for invalid ones."""
@@ -104,22 +101,24 @@ class ImageReader:
             )
             return FitScore(len(chosen) - len(images.problems), -control)
 
-        return self.fits.advice(length, len(chosen), self.layout, self.options, score)
+        return self.advisor.advice(length, len(chosen), self.layout, self.options, score)
 
     def read_without_advice(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
         """Reads images as ``read`` does, without a search for other settings."""
         images = DecodedImages([])
         fits = self._check_lengths(data, at, lengths, images)
         places, ends = self._locate_values(data, at, lengths, fits, images)
-        good = np.flatnonzero(fits)
+        fitting = np.flatnonzero(fits)
         for number, column in enumerate(self.layout.columns):
-            where = places[number][good]
-            texts, wrong, null = self._column(data, at[good], ends[good], where, number)
-            images.add_problems(good[wrong], partial(self._value_problem, data, places, number))
+            where = places[number][fitting]
+            texts, wrong, null = self._column(data, at[fitting], ends[fitting], where, number)
+            images.add_problems(fitting[wrong], partial(self._value_problem, data, places, number))
             texts = set_null(texts, null | wrong)
             if column.type == "BLOB" and self.options.blob_columns == "omit":
-                texts = pa.nulls(len(good), pa.string())
-            images.texts.append(texts if len(good) == len(at) else _spread(texts, good, len(at)))
+                texts = pa.nulls(len(fitting), pa.string())
+            images.texts.append(
+                texts if len(fitting) == len(at) else _spread(texts, fitting, len(at))
+            )
         return images
 
     def _check_lengths(
@@ -149,9 +148,9 @@ class ImageReader:
     def _check_filler(self, data: Bytes, at: Offsets, fits: Mask, images: DecodedImages) -> None:
         """Checks that the bytes after the columns, up to ``image_length``, are all zeros or all blanks."""
         start, count = self.layout.values_end, self.layout.filler
-        good = np.flatnonzero(fits)
-        areas = areas_at(data, at[good] + start, count)
-        wrong = good[~((areas == 0).all(axis=1) | (areas == _BLANK).all(axis=1))]
+        fitting = np.flatnonzero(fits)
+        areas = areas_at(data, at[fitting] + start, count)
+        wrong = fitting[~((areas == 0).all(axis=1) | (areas == _BLANK).all(axis=1))]
         images.add_problems(
             wrong,
             lambda row: ImageProblem(
@@ -252,7 +251,7 @@ class ImageReader:
         return flags == layout.null_flag, (flags != 0) & (flags != layout.null_flag)
 
     def _flags(self, data: Bytes, where: Offsets, column: ImageColumn) -> Bytes:
-        """The flag bytes beside the values of a column."""
+        """Returns the flag bytes next to the values of a column."""
         layout = self.layout
         if layout.null_mode == "byte_before":
             at = where - 1
@@ -329,14 +328,14 @@ class ImageReader:
         return texts, wrong | bad
 
     def _booleans(self, areas: Bytes) -> tuple[pa.Array, Mask]:
-        """Texts of booleans in the settings' coding, followed by blanks or zeros."""
+        """Decodes booleans in the settings' coding, padded with blanks or zeros."""
         masks = []
         for value in (self.options.boolean_true, self.options.boolean_false):
-            wanted = np.frombuffer(bytes.fromhex(value or ""), np.uint8)[: areas.shape[1]]
-            rest = areas[:, len(wanted) :]
+            coding = np.frombuffer(bytes.fromhex(value or ""), np.uint8)[: areas.shape[1]]
+            padding = areas[:, len(coding) :]
             masks.append(
-                (areas[:, : len(wanted)] == wanted).all(axis=1)
-                & ((rest == 0) | (rest == 0x20)).all(axis=1)
+                (areas[:, : len(coding)] == coding).all(axis=1)
+                & ((padding == 0) | (padding == _BLANK)).all(axis=1)
             )
         true, false = masks
         texts = pc.if_else(pa.array(true), pa.scalar("true"), pa.scalar("false"))
@@ -356,7 +355,7 @@ class ImageReader:
                 )
         area = _hex(data, int(places[number][row]), layout.width(column))
         return ImageProblem(
-            f"column {column.text}: {area} is not such a value",
+            f"column {column.text}: {area} is not a valid value",
             f"check {_ADVICE.get(column.type, 'image_charset')}, null_mode and the columns before it",
         )
 
@@ -390,7 +389,7 @@ def _none(like: npt.NDArray[Any]) -> Mask:
 
 
 def _spread(texts: pa.Array, places: Offsets, count: int) -> pa.Array:
-    """Spreads the texts of some rows over all rows; the other ones are null."""
+    """Spreads the texts of some rows over all rows; other rows are null."""
     where = np.full(count, -1, np.int64)
     where[places] = np.arange(len(places))
     return texts.take(pa.array(where, mask=where < 0))

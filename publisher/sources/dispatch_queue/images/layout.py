@@ -80,11 +80,11 @@ class ImageLayout:
         return c.FixedSized(self.length_bytes + width, value)
 
     def width(self, column: ImageColumn) -> int:
-        """Bytes of a column's value in a fixed record."""
+        """Returns the bytes of a column's value in a fixed record."""
         return column.capacity + (self.length_bytes if column.type in VARIABLE else 0)
 
     def varies(self, column: ImageColumn) -> bool:
-        """Tells whether the values of a column differ in length."""
+        """Tests whether the values of a column differ in length."""
         return self.record == "sequential" and column.type in VARIABLE
 
     @property
@@ -135,7 +135,7 @@ class ImageLayout:
         return max(0, self.length - self.needed)
 
     def bit(self, number: int) -> tuple[int, int]:
-        """Byte and bit mask of a column in the bitmap."""
+        """Returns the byte of a column in the bitmap, and the mask of its bit."""
         byte, place = divmod(number, 8)
         return byte, 1 << (place if self.null_bits == "lsb" else 7 - place)
 
@@ -158,23 +158,23 @@ class ImageLayout:
 
 @cache
 def number_type(order: ByteOrder, kind: str, size: int) -> np.dtype[Any]:
-    """NumPy type of a number in an image; ``kind`` is i, u or f."""
+    """Returns the NumPy type of a number in an image; ``kind`` is i, u or f."""
     declared = {"i": _INTEGERS, "u": _LENGTHS, "f": _FLOATS}[kind][order, size]
     return np.dtype(f"{'<' if order == 'little' else '>'}{kind}{declared.sizeof()}")
 
 
 def image_layout(options: DispatchQueueOptions, table: QueueTable) -> ImageLayout:
     """Determines the layout of a table's images from the settings; the table must have columns."""
-    used = options.of_table(table)
-    assert used.null_mode is not None  # the options require it
+    merged = options.of_table(table)
+    assert merged.null_mode is not None  # the options require it
     return ImageLayout(
         columns=table.parse_columns(),
-        order=used.image_byte_order,
-        record=used.record,
-        null_mode=used.null_mode,
-        null_flag=used.null_flag or 0,
-        null_bits=used.null_bits or "lsb",
-        length_bytes=used.length_bytes,
+        order=merged.image_byte_order,
+        record=merged.record,
+        null_mode=merged.null_mode,
+        null_flag=merged.null_flag or 0,
+        null_bits=merged.null_bits or "lsb",
+        length_bytes=merged.length_bytes,
         offsets=table.offsets,
         image_length=table.image_length,
     )

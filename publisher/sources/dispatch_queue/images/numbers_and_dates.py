@@ -19,7 +19,7 @@ _TICKS_END = 9999 * 366 * 86400
 
 
 def dates(areas: Bytes, coding: str, per_second: int | None) -> tuple[pa.Array, Mask]:
-    """Texts of DATE: its bytes in hex, or the time of its ticks."""
+    """Formats DATE: as its bytes in hex if ``per_second`` is ``None``, else as the time of its ticks."""
     if per_second is None:
         none = np.zeros(len(areas), bool)
         return pa.array([area.tobytes().hex() for area in areas], pa.string()), none
@@ -55,45 +55,44 @@ def decimal_digits(areas: Bytes, coding: str) -> tuple[Bytes, Mask, Mask]:
 
 
 def decimals(areas: Bytes, coding: str, scale: int | None) -> tuple[pa.Array, Mask]:
-    """Texts of DECIMAL, with ``scale`` digits after the point or as many as needed."""
+    """Formats DECIMAL with ``scale`` digits after the point, or as many as needed."""
     digits, negative, wrong = decimal_digits(areas, coding)
     digits = np.where(wrong[:, None], 0, digits).astype(np.uint8)
-    whole = digits.shape[1] - FRACTION
+    integral = digits.shape[1] - FRACTION
     if scale is not None:
-        wrong = wrong | digits[:, whole + scale :].any(axis=1)
+        wrong = wrong | digits[:, integral + scale :].any(axis=1)
     chars = np.empty((len(areas), digits.shape[1] + 2), np.uint8)
     chars[:, 0] = _MINUS
-    chars[:, 1 : whole + 1] = digits[:, :whole] + _ZERO
-    chars[:, whole + 1] = _POINT
-    chars[:, whole + 2 :] = digits[:, whole:] + _ZERO
+    chars[:, 1 : integral + 1] = digits[:, :integral] + _ZERO
+    chars[:, integral + 1] = _POINT
+    chars[:, integral + 2 :] = digits[:, integral:] + _ZERO
     keep = np.ones(chars.shape, bool)
     keep[:, 0] = negative
-    seen = np.maximum.accumulate(digits[:, : whole - 1] != 0, axis=1)
-    keep[:, 1:whole] = seen
-    behind = digits[:, whole:] != 0
-    needed = np.maximum.accumulate(behind[:, ::-1], axis=1)[:, ::-1]
+    keep[:, 1:integral] = np.maximum.accumulate(digits[:, : integral - 1] != 0, axis=1)
+    fraction = digits[:, integral:] != 0
+    needed = np.maximum.accumulate(fraction[:, ::-1], axis=1)[:, ::-1]
     if scale is not None:
-        needed = np.broadcast_to(np.arange(FRACTION) < scale, behind.shape)
-    keep[:, whole + 2 :] = needed
-    keep[:, whole + 1] = needed.any(axis=1)
+        needed = np.broadcast_to(np.arange(FRACTION) < scale, fraction.shape)
+    keep[:, integral + 2 :] = needed
+    keep[:, integral + 1] = needed.any(axis=1)
     return strings(chars, keep), wrong
 
 
 def _moment(ticks: int, per_second: int) -> str | None:
-    seconds, rest = divmod(ticks, per_second)
+    seconds, remainder = divmod(ticks, per_second)
     if seconds > _TICKS_END:
         return None
     try:
         moment = _FIRST_YEAR + dt.timedelta(seconds=seconds)
     except OverflowError:
         return None
-    micro = rest * 1_000_000 // per_second
+    micro = remainder * 1_000_000 // per_second
     text = moment.isoformat(sep=" ")
     return f"{text}.{micro:06d}".rstrip("0") if micro else text
 
 
 def floats(values: npt.NDArray[Any]) -> tuple[pa.Array, Mask]:
-    """Shortest texts of IEEE numbers; infinities and NaN are invalid in SQL."""
+    """Formats IEEE numbers as their shortest texts; infinities and NaN are invalid in SQL."""
     finite = np.isfinite(values)
     texts = [repr(float(str(value))) for value in np.where(finite, values, 0).tolist()]
     if values.dtype.itemsize == 4:  # the shortest text of the single, not of its double

@@ -67,7 +67,7 @@ _HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
 
 
 def without_line_breaks(options: SnapshotOptions) -> SnapshotOptions:
-    """The settings for these files, whose values contain no line breaks."""
+    """Returns the settings for these files, whose values contain no line breaks."""
     return replace(options, line_breaks=False)
 
 
@@ -79,19 +79,19 @@ def splits(
     _check_text(path, reading)
     file_splits.header(str(path), reading, _COLUMNS)
     size = path.stat().st_size
-    whole = Split(str(path), size, size, TextRange("csv", 0, size, 1))
+    file_split = Split(str(path), size, size, TextRange("csv", 0, size, 1))
     numbers: list[Codes] = []
-    indices = []
-    for frame in file_splits.frames(whole, reading, _COLUMNS):
-        rows = _rows([frame], options, whole=False)
+    indexes = []
+    for frame in file_splits.frames(file_split, reading, _COLUMNS):
+        rows = _rows([frame], options, with_data=False)
         numbers.append(rows.numbers)
-        indices.append(index_of(rows))
-    index = join_indexes(iter(indices))
+        indexes.append(index_of(rows))
+    index = join_indexes(iter(indexes))
     meaning = parts_reading(options, index)
     starts = np.concatenate(numbers)[cuts(index)] if numbers else np.zeros(0, np.int64)
     return [
-        Split(whole.path, lines.stop - lines.start, size, TextRows(lines, meaning))
-        for lines in _cut(path, whole.payload, starts, target)
+        Split(file_split.path, lines.stop - lines.start, size, TextRows(lines, meaning))
+        for lines in _cut(path, file_split.payload, starts, target)
     ]
 
 
@@ -112,11 +112,11 @@ def _cut(path: Path, whole: TextRange, starts: Codes, target: int) -> Iterator[T
     if whole.stop <= target or not len(starts) or path.name.endswith(".gz"):
         yield whole
         return
-    rest = whole
+    remaining = whole
     for offset, line in _offsets(path, whole.stop, starts, target):
-        yield replace(rest, stop=offset)
-        rest = replace(rest, start=offset, first=line)
-    yield rest
+        yield replace(remaining, stop=offset)
+        remaining = replace(remaining, start=offset, first=line)
+    yield remaining
 
 
 def _offsets(path: Path, stop: int, starts: Codes, target: int) -> Iterator[tuple[int, int]]:
@@ -153,19 +153,19 @@ class _Chunk(NamedTuple):
 
 
 def _rows(
-    frames: Iterable[Frame], options: DispatchQueueOptions, *, whole: bool = True
+    frames: Iterable[Frame], options: DispatchQueueOptions, *, with_data: bool = True
 ) -> QueueRows:
-    """Reads the rows of frames, without DATA unless ``whole``."""
+    """Reads the rows of frames."""
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
     lost: list[LostRow] = []
     with tempfile.TemporaryFile() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
-            chunk, bad = _chunk(frame, spool, options, whole=whole)
+            chunk, unreadable = _chunk(frame, spool, options, with_data=with_data)
             chunks.append(chunk)
-            broken += bad
-            lost += _lost_rows(frame, bad, options)
+            broken += unreadable
+            lost += _lost_rows(frame, unreadable, options)
         data = _map_spool(spool)
     sizes = _concat([chunk.sizes for chunk in chunks])
     dates = _concat([chunk.dates for chunk in chunks])
@@ -203,28 +203,28 @@ def _concat(parts: list[Codes]) -> Codes:
 
 
 def _chunk(
-    frame: Frame, spool: BinaryIO, options: DispatchQueueOptions, *, whole: bool
+    frame: Frame, spool: BinaryIO, options: DispatchQueueOptions, *, with_data: bool
 ) -> tuple[_Chunk, list[Broken]]:
     """Reads the rows of a frame; returns unreadable ones as broken pieces."""
     texts = {name: pc.fill_null(frame.batch.column(name), "") for name in COLUMNS}
     problems: dict[int, str] = {}
     integers = {name: _integers(name, texts[name], problems) for name in INTEGERS}
     dates = _dates(texts["OPER_DATE"], problems, options.date_order)
-    hexes = _hexes(texts["DATA"], problems) if whole else [b""] * frame.batch.num_rows
-    good = np.ones(frame.batch.num_rows, bool)
-    good[list(problems)] = False
-    chosen = pa.array(np.flatnonzero(good))
-    sizes = np.fromiter((len(hexes[row]) for row in np.flatnonzero(good)), np.int64)
-    spool.writelines(hexes[row] for row in np.flatnonzero(good).tolist())
+    data = _parse_data(texts["DATA"], problems) if with_data else [b""] * frame.batch.num_rows
+    readable = np.ones(frame.batch.num_rows, bool)
+    readable[list(problems)] = False
+    chosen = pa.array(np.flatnonzero(readable))
+    sizes = np.fromiter((len(data[row]) for row in np.flatnonzero(readable)), np.int64)
+    spool.writelines(data[row] for row in np.flatnonzero(readable).tolist())
     names = ("DBNODE", "DST_SERVER", "DST_OWNER", "DST_TABLE")
     broken = [
         Broken(int(frame.rows[row]), detail, as_json(frame.batch.slice(row, 1).to_pylist()[0]))
         for row, detail in problems.items()
     ]
     return _Chunk(
-        frame.rows[good],
-        {name: values[good] for name, values in integers.items()},
-        dates[good],
+        frame.rows[readable],
+        {name: values[readable] for name, values in integers.items()},
+        dates[readable],
         [pc.ascii_rtrim(texts[name].take(chosen), characters=PADDING) for name in names],
         sizes,
     ), broken
@@ -265,20 +265,20 @@ def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
     texts = pc.utf8_trim_whitespace(texts)
     if name in _MAY_BE_NULL:
         texts = pc.if_else(pc.equal(texts, ""), "0", texts)
-    right = pc.match_substring_regex(texts, _INTEGER)
+    matches = pc.match_substring_regex(texts, _INTEGER)
     problem = (
         f"{name} is not an integer of {bits} bits; export it in decimal, and check the delimiter"
     )
-    _add_problem(pc.invert(right), problems, problem)
-    plain = pc.if_else(right, texts, "0")
+    _add_problem(pc.invert(matches), problems, problem)
+    plain = pc.if_else(matches, texts, "0")
     unsigned = name in ("BLOBATR", "SYSLOG_ADDR")
-    most = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
+    highest = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
     integers = np.zeros(len(texts), np.int64)
     try:
         values = plain.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         values = np.array([int(text) for text in plain.to_pylist()], object)
-    inside = np.array((values >= -(1 << (bits - 1))) & (values <= most), bool)
+    inside = np.array((values >= -(1 << (bits - 1))) & (values <= highest), bool)
     _add_problem(pa.array(~inside), problems, problem)
     for row in np.flatnonzero(inside & (values > (1 << 63) - 1)).tolist():
         values[row] -= 1 << 64
@@ -291,19 +291,19 @@ def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
 def _dates(texts: pa.Array, problems: dict[int, str], order: ByteOrder) -> Codes:
     """Parses OPER_DATE, six bytes in hex, to seconds and fraction in one number."""
     clean = pc.replace_substring_regex(texts, r"\s", "")
-    right = pc.match_substring_regex(clean, "^[0-9A-Fa-f]{12}$")
-    _add_problem(pc.invert(right), problems, "OPER_DATE is not 6 bytes in hex; fix the export")
-    values = b"".join(map(bytes.fromhex, pc.if_else(right, clean, "0" * 12).to_pylist()))
+    matches = pc.match_substring_regex(clean, "^[0-9A-Fa-f]{12}$")
+    _add_problem(pc.invert(matches), problems, "OPER_DATE is not 6 bytes in hex; fix the export")
+    values = b"".join(map(bytes.fromhex, pc.if_else(matches, clean, "0" * 12).to_pylist()))
     kind = np.dtype([("seconds", "u4"), ("fraction", "u2")])
     pairs = np.frombuffer(values, kind.newbyteorder(">" if order == "big" else "<"))
     joined: Codes = (pairs["seconds"].astype(np.int64) << 16) | pairs["fraction"]
     return joined
 
 
-def _hexes(texts: pa.Array, problems: dict[int, str]) -> list[bytes]:
+def _parse_data(texts: pa.Array, problems: dict[int, str]) -> list[bytes]:
     """Parses DATA of each row."""
-    right = pc.match_substring_regex(texts, _HEX)
-    _add_problem(pc.invert(right), problems, "DATA is not hex; fix the export")
+    matches = pc.match_substring_regex(texts, _HEX)
+    _add_problem(pc.invert(matches), problems, "DATA is not hex; fix the export")
     values = []
     for row, text in enumerate(texts.to_pylist()):
         value = b"" if row in problems else bytes.fromhex(text)

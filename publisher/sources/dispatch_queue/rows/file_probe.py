@@ -1,7 +1,7 @@
-"""Determines properties of a file before its first row is read: stride, and reading of the lengths.
+"""Determines properties of a file before its operations are read.
 
-One pass over the envelopes finds them, and the rows before which the file may be cut: never within an
-operation.
+The first rows show the stride.  One pass over the columns other than DATA shows the meaning of LEN1 and LEN2,
+and the rows before which the file may be cut: never within an operation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def detect_stride(options: DispatchQueueOptions, data: Bytes, path: str) -> int:
 
 
 def _is_text(data: Bytes) -> bool:
-    """Tells whether the first line has a field for each column and only bytes that text may have."""
+    """Tests whether the first line has a field for each column and only bytes that text may have."""
     start = data[: 2 * ROW_BYTES].tobytes().lstrip(b"\r\n")
     first = start.partition(b"\n")[0]
     is_plain = not any(byte < _TAB for byte in start)
@@ -69,7 +69,7 @@ def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
     for order in (options.byte_order, other):
         for stride in STRIDES:
             if _share(options, data, stride, order) >= 0.5:
-                return f'set row_stride = {stride}, byte_order = "{order}", which they fit'
+                return f'set row_stride = {stride} and byte_order = "{order}", which its rows fit'
     return (
         "rows of 3596 or 3600 bytes are expected, all columns in the order of the table; for"
         ' delimited text set layout = "text"'
@@ -77,17 +77,16 @@ def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
 
 
 def _share(options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder) -> float:
-    """Share of valid rows among the first rows."""
+    """Computes the share of valid rows among the first rows."""
     rows = _first_rows(options, data, stride, order)
-    good = (
+    valid = (
         np.isin(rows["TYP"], list(OperationCode))
         & (rows["EXTDATA"] >= 0)
         & (rows["EXTDATA"] < _PARTS)
     )
-    most = _PARTS * DATA_BYTES
     for name in ("LEN1", "LEN2"):
-        good &= (rows[name] >= 0) & (rows[name] <= most)
-    return float(good.mean())
+        valid &= (rows[name] >= 0) & (rows[name] <= _PARTS * DATA_BYTES)
+    return float(valid.mean())
 
 
 def _first_rows(
@@ -105,19 +104,19 @@ def _check_dates(options: DispatchQueueOptions, data: Bytes, stride: int, path: 
     seconds = _first_rows(options, data, stride, options.byte_order)["SECONDS"].astype(np.int64)
     seconds = seconds[seconds != 0] + EPOCH_SECONDS
     latest = datetime.now(UTC).timestamp() + 2 * 86400
-    good = (seconds >= _FIRST_DATE.timestamp()) & (seconds <= latest)
-    if not len(seconds) or good.mean() >= 0.5:
+    possible = (seconds >= _FIRST_DATE.timestamp()) & (seconds <= latest)
+    if not len(seconds) or possible.mean() >= 0.5:
         return
-    moment = datetime.fromtimestamp(float(seconds[~good][0]), UTC).isoformat(sep=" ")
+    moment = datetime.fromtimestamp(float(seconds[~possible][0]), UTC).isoformat(sep=" ")
     raise FatalError(
-        f"{path}: OPER_DATE of its first rows is impossible, as {moment[:19]}; check date_order, or"
-        " set check_dates = false"
+        f"{path}: OPER_DATE of its first rows is impossible, for example {moment[:19]}; check date_order,"
+        " or set check_dates = false"
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIndex:
-    """Values of each row that the pass over a file keeps."""
+    """Values of each row that decide where a file may be cut, and what its lengths mean."""
 
     operation: Codes
     """Hash of database and address, equal for all rows of an operation."""
@@ -145,12 +144,12 @@ def index_of(rows: QueueRows) -> RowIndex:
 
 def join_indexes(parts: Iterator[RowIndex]) -> RowIndex:
     """Joins the indexes of a whole file."""
-    every = list(parts)
-    if not every:
+    indexes = list(parts)
+    if not indexes:
         nothing = np.zeros(0, np.int64)
         return RowIndex(nothing, nothing, nothing, nothing)
     columns = ("operation", "exact", "part", "length")
-    return RowIndex(*(np.concatenate([getattr(p, name) for p in every]) for name in columns))
+    return RowIndex(*(np.concatenate([getattr(p, name) for p in indexes]) for name in columns))
 
 
 def _hashes(names: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
@@ -159,11 +158,11 @@ def _hashes(names: list[str]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
 
 
 def _mix(
-    one: np.ndarray[tuple[int], np.dtype[np.uint64]],
-    other: np.ndarray[tuple[int], np.dtype[np.uint64]],
+    left: np.ndarray[tuple[int], np.dtype[np.uint64]],
+    right: np.ndarray[tuple[int], np.dtype[np.uint64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
-    """Mixes two numbers to one, each bit of which depends on all bits of both (as SplitMix64)."""
-    mixed = one * np.uint64(0x9E3779B97F4A7C15) + other
+    """Mixes two numbers into one whose every bit depends on all bits of both, as SplitMix64 does."""
+    mixed = left * np.uint64(0x9E3779B97F4A7C15) + right
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
@@ -172,7 +171,7 @@ def _mix(
 def parts_reading(options: DispatchQueueOptions, index: RowIndex) -> PartsReading:
     """Determines the meaning of LEN1 and LEN2 from the first rows of operations of several rows.
 
-    More bytes than a row holds are totals."""
+    Lengths above the bytes of one row can only be totals."""
     if options.parts != "auto":
         return options.parts
     order = np.lexsort((index.part, index.exact))
@@ -186,7 +185,7 @@ def parts_reading(options: DispatchQueueOptions, index: RowIndex) -> PartsReadin
 
 
 def cuts(index: RowIndex) -> Mask:
-    """Mask of rows before which the file may be cut: no operation has rows on both sides."""
+    """Marks the rows before which the file may be cut: no operation has rows on both sides."""
     count = len(index)
     order = np.argsort(index.operation, kind="stable")
     heads = np.flatnonzero(begins_run(index.operation[order]))
@@ -200,7 +199,7 @@ def cuts(index: RowIndex) -> Mask:
 
 
 def cut_rows(index: RowIndex, step: int) -> list[int]:
-    """The first rows of splits of about ``step`` rows or slightly more."""
+    """Returns the first rows of splits of ``step`` rows or slightly more."""
     places = np.flatnonzero(cuts(index))
     firsts, start = [0], 0
     while True:
@@ -217,4 +216,4 @@ LIST_A_ONLY = (
     OperationCode.CLEAR_BLOB,
     OperationCode.ROLLBACK,
 )
-"""Codes of TYP that only list a has, the list at the column."""
+"""Codes of TYP that only list a has, see ``OperationCode``."""

@@ -14,7 +14,7 @@ offset   column      bytes meaning                                              
 24       SYSLOG_ADDR 8     log file number (high half), address in it (low)     of the export
 32       TYP         2     operation                                            of the export
 34       BLOBATR     2     BLOB column number (low byte), BLOB type (high)      of the export
-36       CHANNEL     4     connection that did it                               of the export
+36       CHANNEL     4     connection that made the change                      of the export
 40       TABNUM_SRC  4     number of the source table                           of the export
 44       ROWID_SRC   4     row id in the source table                           of the export
 48       LEN1        4     length of the first portion of DATA                  of the export
@@ -39,14 +39,16 @@ ByteOrder = Literal["big", "little"]
 
 
 class OperationCode(IntEnum):
-    """Codes of TYP from the list at the column (documented)."""
+    """Codes of TYP (documented).
+
+    The vendor's page prints two lists: list a in the description of the column, list b below the table."""
 
     DELETE = 1
     INSERT = 2
     UPDATE = 3
     COMMIT = 4
     CLOSING = 5
-    """COMMIT or ROLLBACK of the list below the table, which has one code for both (documented)."""
+    """COMMIT or ROLLBACK of list b, which has one code for both."""
     CREATE_BLOB = 7
     INSERT_BLOB = 8
     CLEAR_BLOB = 9
@@ -56,11 +58,11 @@ class OperationCode(IntEnum):
 DATA_BYTES = 3400
 """Bytes of DATA in one row (documented)."""
 ROW_BYTES = 3596
-"""Bytes of a packed row [I, the sum of the widths]."""
+"""Bytes of a packed row (inferred: the sum of the widths)."""
 STRIDES = (3596, 3600)
 """Bytes from row to row: packed, or padded as in an array of C structs (inferred)."""
 EPOCH_SECONDS = 631_152_000
-"""1990-01-01 in seconds since 1970 [I; the page says "since 1990"]."""
+"""1990-01-01 in seconds since 1970 (inferred: the page says "since 1990")."""
 FRACTIONS = 65536
 """Fractions per second in the last two bytes of OPER_DATE (documented)."""
 
@@ -119,7 +121,7 @@ INTEGERS = tuple(name for name in COLUMNS if name not in WIDTHS)
 
 
 def numpy_type(declared: Any) -> np.dtype[Any]:
-    """NumPy type of a declared number or of declared bytes."""
+    """Returns the NumPy type of a declared number or of declared bytes."""
     if isinstance(declared, c.Bytes):
         return np.dtype(f"V{declared.sizeof()}")
     order, letter = declared.fmtstr
@@ -131,7 +133,7 @@ def numpy_type(declared: Any) -> np.dtype[Any]:
 def row_type(
     order: ByteOrder = "little", date_order: ByteOrder = "big", stride: int = ROW_BYTES
 ) -> np.dtype[Any]:
-    """NumPy type of a row for bulk reading; ``SECONDS`` and ``FRACTION`` are parts of OPER_DATE."""
+    """Returns the NumPy type of rows for bulk reading, with the parts SECONDS and FRACTION of OPER_DATE."""
     fields: dict[str, tuple[np.dtype[Any], int]] = {}
     at = 0
     for column in row(order, date_order).subcons:

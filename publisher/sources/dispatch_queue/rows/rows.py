@@ -58,15 +58,16 @@ class QueueRows:
     integers: dict[str, Codes]
     """By column; SYSLOG_ADDR with its 64 bits as a signed number, BLOBATR unsigned."""
     seconds: Codes
-    """Seconds of OPER_DATE; ``fractions``: its fractions."""
+    """Seconds of OPER_DATE since 1990."""
     fractions: Codes
+    """65536ths of a second of OPER_DATE."""
     node: Codes
     """Place of DBNODE in ``nodes``."""
     nodes: tuple[str, ...]
     destination: Codes
     destinations: tuple[Destination, ...]
     unreadable: frozenset[str]
-    """Names among these that are not text in the character code of the settings."""
+    """Names of databases and destinations that are not text in the character code of the settings."""
     data: Bytes
     """The area that contains DATA of all rows."""
     data_at: Offsets
@@ -101,7 +102,7 @@ def binary_rows(
     nodes = _distinct(_area(data, start, stride, count, kind.fields["DBNODE"][1], 8))  # type: ignore[index]
     first = kind.fields["DST_SERVER"][1]  # type: ignore[index]
     destinations = _distinct(_area(data, start, stride, count, first, DATA_AT - first))
-    bad: set[str] = set()
+    unreadable: set[str] = set()
     used = start + count * stride
     broken: tuple[Broken, ...] = ()
     if used < stop:
@@ -112,10 +113,10 @@ def binary_rows(
         seconds=rows["SECONDS"].astype(np.int64),
         fractions=rows["FRACTION"].astype(np.int64),
         node=nodes.codes,
-        nodes=tuple(_text(value, options.codec, bad) for value in nodes.values),
+        nodes=tuple(_text(value, options.codec, unreadable) for value in nodes.values),
         destination=destinations.codes,
-        destinations=tuple(_destination(v, options.codec, bad) for v in destinations.values),
-        unreadable=frozenset(bad),
+        destinations=tuple(_destination(v, options.codec, unreadable) for v in destinations.values),
+        unreadable=frozenset(unreadable),
         data=data,
         data_at=start + DATA_AT + np.arange(count, dtype=np.int64) * stride,
         data_bytes=np.full(count, DATA_BYTES, np.int64),
@@ -124,7 +125,7 @@ def binary_rows(
 
 
 def whole_rows(size: int, stride: int) -> int:
-    """Number of rows in ``size`` bytes; the last one may lack its padding."""
+    """Counts the rows in ``size`` bytes; the last row may lack its padding."""
     return 0 if size < ROW_BYTES else (size - ROW_BYTES) // stride + 1
 
 
@@ -140,7 +141,7 @@ class _Distinct(NamedTuple):
 
 
 def _area(data: Bytes, start: int, stride: int, count: int, at: int, width: int) -> pa.Array:
-    """One range of bytes of every row."""
+    """Returns one range of bytes of every row."""
     if not count:
         return pa.array([], pa.binary(width))
     view = np.ndarray((count, width), np.uint8, data, start + at, (stride, 1))
@@ -154,25 +155,25 @@ def _distinct(areas: pa.Array) -> _Distinct:
     return _Distinct(codes, encoded.dictionary.to_pylist())
 
 
-def _text(value: bytes, codec: str, bad: set[str]) -> str:
+def _text(value: bytes, codec: str, unreadable: set[str]) -> str:
     """Decodes a CHAR without its padding: blanks (documented), or the zeros of a C string."""
     value = value.rstrip(PADDING.encode())
     try:
         text = value.decode(codec)
     except UnicodeDecodeError:
         text = value.decode("ascii", "backslashreplace")
-        bad.add(text)
+        unreadable.add(text)
         return text
     if "\0" in text:
         text = text.replace("\0", "\\x00")
-        bad.add(text)
+        unreadable.add(text)
     return text
 
 
-def _destination(value: bytes, codec: str, bad: set[str]) -> Destination:
+def _destination(value: bytes, codec: str, unreadable: set[str]) -> Destination:
     server, owner = WIDTHS["DST_SERVER"], WIDTHS["DST_SERVER"] + WIDTHS["DST_OWNER"]
     parts = (value[:server], value[server:owner], value[owner:])
-    return Destination(*(_text(part, codec, bad) for part in parts))
+    return Destination(*(_text(part, codec, unreadable) for part in parts))
 
 
 def _tail(data: Bytes, start: int, stop: int, number: int) -> Broken:

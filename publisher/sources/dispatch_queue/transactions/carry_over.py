@@ -1,10 +1,10 @@
 """The carry-over to the next run: rows of open transactions, and marks of ended transactions.
 
-The rows of an open transaction are stored unchanged, in an Arrow file of their columns and a file of their
-DATA, one pair for each reading of LEN1 and LEN2.  A mark consists of database, number and address of the
-COMMIT or ROLLBACK of a transaction; the latest marks of each database detect overlapping exports.  The
-tables of operations are stored, too, because a later run must not publish another database's table under the
-same name.
+The rows of open transactions are stored unchanged, in an Arrow file of their columns and a file of their
+DATA, one pair for each meaning of LEN1 and LEN2.  A mark is the COMMIT or ROLLBACK of a transaction:
+database, transaction number and address.  By the latest marks of each database a later run recognizes
+transactions that overlapping exports repeat.  The tables of operations are stored, too, because a later run
+must not publish another database's table under the same name.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _READINGS: tuple[PartsReading, ...] = ("totals", "per-part", "unknown")
 
 
 def splits_of(before: Path) -> list[QueueSplit]:
-    """Splits of the files that the last run left."""
+    """Returns a split for each file that the last run left."""
     splits: list[QueueSplit] = []
     files = {MARKS: StateRows(StateFile.MARKS), LOST: StateRows(StateFile.LOST_ROWS)}
     for reading in _READINGS:
@@ -196,7 +196,7 @@ class OpenRowWriter:
     folder: Path
     _stack: ExitStack = field(default_factory=ExitStack)
     _writers: dict[PartsReading, _RowFiles] = field(default_factory=dict)
-    _known: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _written: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __enter__(self) -> Self:
         return self
@@ -208,16 +208,16 @@ class OpenRowWriter:
         """Writes the rows at these places that were not written before."""
         index = index_of(rows)
         keys = index.exact[places] * 31 + index.part[places]
-        new = ~np.isin(keys, self._known)
-        self._known = np.concatenate([self._known, np.unique(keys[new])])
-        if not new.any():
+        is_new = ~np.isin(keys, self._written)
+        self._written = np.concatenate([self._written, np.unique(keys[is_new])])
+        if not is_new.any():
             return
         if reading not in self._writers:
             path = self.folder / _ROWS.format(reading)
             data = self._stack.enter_context(path.with_suffix(_DATA).open("wb"))
             table = self._stack.enter_context(pa.ipc.new_file(str(path), _ROW_SCHEMA))
             self._writers[reading] = _RowFiles(table, data)
-        self._writers[reading].write(rows, places[new])
+        self._writers[reading].write(rows, places[is_new])
 
 
 class _RowFiles(NamedTuple):
@@ -239,11 +239,11 @@ class _RowFiles(NamedTuple):
 
 
 def write_marks(
-    folder: Path, before: Iterable[str], fates: Fates, tables: pa.RecordBatch, most: int
+    folder: Path, before: Iterable[str], fates: Fates, tables: pa.RecordBatch, remember: int
 ) -> None:
     """Writes the marks of transactions that ended in this run or before, and the tables.
 
-    ``before`` are the paths of the marks that the last run left.
+    ``before`` are the files of marks that the last run left; ``remember`` limits the marks by database.
     """
     ended = np.flatnonzero(np.isin(fates.fate, [Fate.PUBLISH, Fate.REJECT, Fate.DROP]))
     sizes = np.diff(fates.spans)
@@ -251,16 +251,16 @@ def write_marks(
     node = fates.node_of_span[ended]
     kinds = np.full(len(ended), FactKind.ENDED, np.int8)
     nodes = pa.array(fates.nodes, pa.string()).take(pa.array(node))
-    new = pa.Table.from_arrays(
+    marks = pa.Table.from_arrays(
         [pa.array(kinds), nodes, pa.array(transaction), pa.array(fates.marks[ended])],
         schema=_MARK_SCHEMA,
     )
     named = pa.Table.from_batches([tables]).select(_MARK_SCHEMA.names)
     named = named.set_column(3, "first", pa.array([0] * len(named), pa.uint64()))
-    parts = [new, named.cast(_MARK_SCHEMA), *map(_read_marks, before)]
-    whole = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
+    parts = [marks, named.cast(_MARK_SCHEMA), *map(_read_marks, before)]
+    distinct = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
-        for table in _latest(whole, most):
+        for table in _latest(distinct, remember):
             writer.write_table(table.cast(_MARK_SCHEMA))
 
 
@@ -273,29 +273,28 @@ def remove_marks(folder: Path, fates: Fates, spans: Collection[int]) -> None:
     arrays = [pa.array(c, f.type) for c, f in zip(columns, _MARK_SCHEMA, strict=True)]
     removed = pa.Table.from_arrays(arrays, schema=_MARK_SCHEMA)
     path = folder / MARKS
-    rest = pa.table(_read_marks(str(path))).join(removed, _MARK_SCHEMA.names, join_type="left anti")
+    marks = pa.table(_read_marks(str(path)))
+    remaining = marks.join(removed, _MARK_SCHEMA.names, join_type="left anti")
     path.unlink()  # the old file is mapped into memory, so a new file replaces it
     with pa.ipc.new_file(str(path), _MARK_SCHEMA) as writer:
-        writer.write_table(rest.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
+        writer.write_table(remaining.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
 
 
-def _latest(whole: pa.Table, most: int) -> Iterator[pa.Table]:
-    """Yields tables, and for each database the marks with the highest addresses and its floor."""
-    is_table = pc.equal(whole.column("kind"), FactKind.TABLE)
-    yield whole.filter(is_table).select(_MARK_SCHEMA.names)
-    whole = whole.filter(pc.invert(is_table))
-    for name in pc.unique(whole.column("node")).to_pylist():
-        mine = whole.filter(pc.equal(whole.column("node"), name)).select(_MARK_SCHEMA.names)
-        floors = (
-            mine.filter(pc.equal(mine.column("kind"), FactKind.FLOOR)).column("first").to_pylist()
-        )
-        seen = mine.filter(pc.equal(mine.column("kind"), FactKind.ENDED)).sort_by(
-            [("first", "descending")]
-        )
-        if len(seen) > most:
-            floors.append(seen.column("first")[most].as_py())
-            seen = seen.slice(0, most)
-        yield seen
+def _latest(rows: pa.Table, remember: int) -> Iterator[pa.Table]:
+    """Yields the tables of operations, and for each database its floor and the marks with the highest
+    addresses."""
+    is_table = pc.equal(rows.column("kind"), FactKind.TABLE)
+    yield rows.filter(is_table).select(_MARK_SCHEMA.names)
+    rows = rows.filter(pc.invert(is_table))
+    for name in pc.unique(rows.column("node")).to_pylist():
+        of_node = rows.filter(pc.equal(rows.column("node"), name)).select(_MARK_SCHEMA.names)
+        kind = of_node.column("kind")
+        floors = of_node.filter(pc.equal(kind, FactKind.FLOOR)).column("first").to_pylist()
+        marks = of_node.filter(pc.equal(kind, FactKind.ENDED)).sort_by([("first", "descending")])
+        if len(marks) > remember:
+            floors.append(marks.column("first")[remember].as_py())
+            marks = marks.slice(0, remember)
+        yield marks
         if floors:
             values = [[FactKind.FLOOR], [name], [0], [max(floors)]]
             yield pa.Table.from_arrays(

@@ -20,18 +20,19 @@ def exclude_operations(operations: Operations, options: DispatchQueueOptions) ->
         if len(outside):
             operations.use[outside[operations.node]] = OperationUse.EXCLUDED
     if options.destination is not None and operations.rows.destinations:
-        other = np.array(
+        is_other = np.array(
             [d.server != options.destination for d in operations.rows.destinations], bool
         )
-        of_other = other[operations.rows.destination[operations.first]]
+        of_other = is_other[operations.rows.destination[operations.first]]
         operations.use[of_other & (operations.kind == RowKind.OPERATION)] = OperationUse.EXCLUDED
     for number in np.flatnonzero(operations.use == OperationUse.EXCLUDED).tolist():
         operations.faults.pop(number, None)
 
 
 def collapse_copies(operations: Operations, options: DispatchQueueOptions) -> None:
-    """Counts operations that differ only in their destination once; if their used bytes differ, all get
-    a fault."""
+    """Marks operations as copies that differ from another one only in their destination.
+
+    If the used bytes of such operations differ, all of them get a fault."""
     chosen = np.flatnonzero(
         (operations.use == OperationUse.COUNTED) & (operations.kind == RowKind.OPERATION)
     )
@@ -41,58 +42,59 @@ def collapse_copies(operations: Operations, options: DispatchQueueOptions) -> No
         return
     same = np.all([key[order][1:] == key[order][:-1] for key in keys], axis=0)
     for place in np.flatnonzero(same).tolist():
-        one, other = int(order[place]), int(order[place + 1])
-        operations.use[other] = OperationUse.COPY
-        if operations.ignored[one] and operations.ignored[other]:
+        first, second = int(order[place]), int(order[place + 1])
+        operations.use[second] = OperationUse.COPY
+        if operations.ignored[first] and operations.ignored[second]:
             continue
-        if _has_other_name(operations, one, other) and _needs_name(operations, one, options):
+        if _has_other_name(operations, first, second) and _needs_name(operations, first, options):
             operations.add_fault(
-                (one, other),
+                (first, second),
                 Reason.DOUBLE_RECORD,
                 "its destinations name the table differently; give it a name in [[sources.tables]], or"
                 " choose one with destination",
             )
-        elif not _is_equal(operations, one, other):
+        elif not _is_equal(operations, first, second):
             operations.add_fault(
-                (one, other),
+                (first, second),
                 Reason.DOUBLE_RECORD,
                 "its rows for several destinations differ; choose one with destination",
             )
     # copies share their faults
     for place in [*np.flatnonzero(same).tolist(), *np.flatnonzero(same)[::-1].tolist()]:
-        one, other = int(order[place]), int(order[place + 1])
-        for a, b in ((one, other), (other, one)):
+        first, second = int(order[place]), int(order[place + 1])
+        for a, b in ((first, second), (second, first)):
             if a in operations.faults:
                 operations.faults.setdefault(b, operations.faults[a])
 
 
-def _has_other_name(operations: Operations, one: int, other: int) -> bool:
-    """Tells whether the destinations of two operations differ in owner or table."""
-    names = operations.rows.destinations
-    first, second = (
-        int(operations.rows.destination[operations.first[number]]) for number in (one, other)
+def _has_other_name(operations: Operations, first: int, second: int) -> bool:
+    """Tests whether the destinations of two operations differ in owner or table."""
+    code1, code2 = (
+        int(operations.rows.destination[operations.first[number]]) for number in (first, second)
     )
-    return names[first][1:] != names[second][1:]
+    names = operations.rows.destinations
+    return names[code1][1:] != names[code2][1:]
 
 
 def _needs_name(operations: Operations, number: int, options: DispatchQueueOptions) -> bool:
-    """Tells whether the table of an operation has its name from the destination."""
+    """Tests whether the table of an operation is named after its destination."""
     node = operations.rows.nodes[int(operations.node[number])]
     table = options.table(node, int(operations.column("TABNUM_SRC")[number]))
     return table is not None and table.name is None
 
 
-def _is_equal(operations: Operations, one: int, other: int) -> bool:
-    if one in operations.faults or other in operations.faults:
-        return True  # the other fault says more
+def _is_equal(operations: Operations, first: int, second: int) -> bool:
+    if first in operations.faults or second in operations.faults:
+        return True  # their own fault is reported instead
     heads = ("TYP", "TABNUM_SRC", "ROWID_SRC", "BLOBATR")
     values = [operations.rows.integers[name][operations.first] for name in heads] + [
         operations.len1,
         operations.len2,
     ]
-    if any(column[one] != column[other] for column in values):
+    if any(column[first] != column[second] for column in values):
         return False
     images = [
-        [operations.image(part) for part in operations.segments(number)] for number in (one, other)
+        [operations.image(part) for part in operations.segments(number)]
+        for number in (first, second)
     ]
     return images[0] == images[1]

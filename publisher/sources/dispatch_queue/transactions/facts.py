@@ -1,9 +1,8 @@
 """Facts about the transactions in a split, from which the fates of all transactions are resolved.
 
 An operation belongs to the first COMMIT or ROLLBACK of its database and transaction number at the same or a
-higher address, so a reused number is another transaction.  Each split gives a few
-*facts* per transaction; the facts of all splits determine the *fates*, independent of the order of rows and
-of the places of cuts.
+higher address, so a reused number is another transaction.  Each split gives a few *facts* per transaction.
+The facts of all splits determine the *fates*, whatever the order of rows and the cuts between splits.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ Addresses = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 CHUNK = 4096
-"""Maximum number of operations in one fact, and so the error of a rank."""
+"""Maximum number of operations in one fact, and therefore the maximum error of a rank."""
 
 
 class FactKind(IntEnum):
-    """Kinds of facts beside operations and marks, whose kind is their ``RowKind``."""
+    """Kinds of facts besides operations and marks, whose kind is their ``RowKind``."""
 
     ENDED = 4
     """A mark that an earlier run has read."""
     FLOOR = 5
-    """The address up to which the transactions read by earlier runs are forgotten."""
+    """The address up to which transactions of earlier runs are forgotten."""
     TABLE = 6
     """A table: its number in ``transaction``, database and names in ``node`` (see ``owners``)."""
     DOUBT = 7
@@ -67,9 +66,9 @@ FACTS = pa.schema(
         ("lists", pa.int8()),
     ]
 )
-"""One row for each mark (``first`` is its address), and for some operations of one transaction: their lowest
-and highest address, their number, the lowest and highest faulty address, and the fault of the lowest (the
-first by its text if several operations have this address)."""
+"""One row for each mark (``first`` is its address), and one for each chunk of operations of a transaction:
+their lowest and highest address, their number, the lowest and highest faulty address, and the fault at the
+lowest (the first by its text, if several operations have this address)."""
 
 
 class TransactionRows(NamedTuple):
@@ -85,34 +84,34 @@ class TransactionRows(NamedTuple):
     """By place."""
 
 
-def facts_of(seen: TransactionRows) -> pa.RecordBatch:
-    """Summarises a split as facts."""
-    is_mark = seen.kind != RowKind.OPERATION
-    order = np.lexsort((is_mark, seen.address, seen.transaction, seen.node))
-    heads = _chunk_heads(seen, order, is_mark)
+def facts_of(rows: TransactionRows) -> pa.RecordBatch:
+    """Summarizes the operations and marks of a split as facts."""
+    is_mark = rows.kind != RowKind.OPERATION
+    order = np.lexsort((is_mark, rows.address, rows.transaction, rows.node))
+    heads = _chunk_heads(rows, order, is_mark)
     counts = np.diff(np.append(heads, len(order)))
     first, last = order[heads], order[heads + counts - 1] if len(heads) else order
     chunk_of = np.repeat(np.arange(len(heads)), counts)
     faulty: dict[int, list[int]] = {}
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    addresses = seen.address
-    # of several faults at one address, any cut of the input reports the same one
-    for place in sorted(seen.faults, key=lambda at: (int(addresses[at]), seen.faults[at])):
+    addresses = rows.address
+    # of several faults at one address, report the first by its text, wherever the input is cut
+    for place in sorted(rows.faults, key=lambda at: (int(addresses[at]), rows.faults[at])):
         faulty.setdefault(int(chunk_of[rank[place]]), []).append(place)
     ends = [(f[0], f[-1]) if (f := faulty.get(n)) else None for n in range(len(heads))]
-    lists = np.bitwise_or.reduceat(seen.lists[order], heads) if len(heads) else seen.lists
+    lists = np.bitwise_or.reduceat(rows.lists[order], heads) if len(heads) else rows.lists
     return pa.RecordBatch.from_arrays(
         [
-            pa.array(seen.kind[first], pa.int8()),
-            pa.array(seen.nodes, pa.string()).take(pa.array(seen.node[first])),
-            pa.array(seen.transaction[first]),
+            pa.array(rows.kind[first], pa.int8()),
+            pa.array(rows.nodes, pa.string()).take(pa.array(rows.node[first])),
+            pa.array(rows.transaction[first]),
             pa.array(addresses[first]),
             pa.array(addresses[last]),
             pa.array(np.where(is_mark[first], 0, counts)),
             pa.array([None if e is None else int(addresses[e[0]]) for e in ends], pa.uint64()),
             pa.array([None if e is None else int(addresses[e[1]]) for e in ends], pa.uint64()),
-            pa.array([None if e is None else seen.faults[e[0]] for e in ends], pa.string()),
+            pa.array([None if e is None else rows.faults[e[0]] for e in ends], pa.string()),
             pa.array(lists, pa.int8()),
         ],
         schema=FACTS,
@@ -126,27 +125,28 @@ def other_facts(kind: int, **columns: Sequence[object]) -> pa.RecordBatch:
 
 
 def of_kind(facts: pa.RecordBatch, kind: int) -> pa.RecordBatch:
-    """The facts of one kind."""
+    """Returns the facts of one kind."""
     return facts.filter(pc.equal(facts.column("kind"), kind))
 
 
 def of_transactions(facts: pa.RecordBatch) -> pa.RecordBatch:
-    """The facts about operations and marks."""
+    """Returns the facts about operations and marks."""
     return facts.filter(pc.less(facts.column("kind"), FactKind.TABLE))
 
 
-def _chunk_heads(seen: TransactionRows, order: Codes, is_mark: Mask) -> Codes:
-    """Places where chunks begin: another transaction, mark or log file, or after ``CHUNK`` operations."""
+def _chunk_heads(rows: TransactionRows, order: Codes, is_mark: Mask) -> Codes:
+    """Finds the places where chunks begin: at another transaction, mark or log file, or after ``CHUNK``
+    operations."""
     if not len(order):
         return order
-    file = seen.address >> np.uint64(32)
-    new = begins_run(*(column[order] for column in (seen.node, seen.transaction, file)))
+    file = rows.address >> np.uint64(32)
+    begins = begins_run(*(column[order] for column in (rows.node, rows.transaction, file)))
     marks = is_mark[order]
-    new |= marks
-    new[1:] |= marks[:-1]
-    runs = np.flatnonzero(new)
+    begins |= marks
+    begins[1:] |= marks[:-1]
+    runs = np.flatnonzero(begins)
     within = np.arange(len(order)) - np.repeat(runs, np.diff(np.append(runs, len(order))))
-    return np.flatnonzero(new | (within % CHUNK == 0))
+    return np.flatnonzero(begins | (within % CHUNK == 0))
 
 
 _HIGHEST_BIT = 1 << 63

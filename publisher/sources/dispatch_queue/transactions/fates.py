@@ -66,11 +66,11 @@ class Fates:
         -1 for open transactions."""
         places = self.places(nodes, node, number)
         result = np.full(len(node), -1, np.int64)
-        known = np.flatnonzero(places >= 0)
-        index = places[known]
+        marked = np.flatnonzero(places >= 0)
+        index = places[marked]
         ends = self.spans[index + 1]
-        spans = first_at_least(self.marks, self.spans[index], ends, at[known])
-        result[known] = np.where(spans < ends, spans, -1)
+        spans = first_at_least(self.marks, self.spans[index], ends, at[marked])
+        result[marked] = np.where(spans < ends, spans, -1)
         return result
 
     def spans_of(self, operations: Operations) -> Codes:
@@ -85,7 +85,7 @@ class Fates:
         return np.repeat(of_transaction, np.diff(self.spans))
 
     def active_nodes(self) -> set[str]:
-        """The databases with a transaction that this or an earlier run publishes."""
+        """Returns the databases with a transaction that this or an earlier run publishes."""
         active = ((self.fate == Fate.PUBLISH) & ~self.empty) | (self.fate == Fate.DONE)
         return {self.nodes[code] for code in np.unique(self.node_of_span[active]).tolist()}
 
@@ -98,46 +98,47 @@ class Fates:
                 continue
             at = self.nodes.index(name)
             start, stop = int(self.bounds[at]), int(self.bounds[at + 1])
-            mine, wanted = self.transactions[start:stop], number[chosen]
-            place = np.searchsorted(mine, wanted)
-            known = place < len(mine)
-            known[known] = mine[place[known]] == wanted[known]
-            places[chosen[known]] = start + place[known]
+            of_node, numbers = self.transactions[start:stop], number[chosen]
+            place = np.searchsorted(of_node, numbers)
+            marked = place < len(of_node)
+            marked[marked] = of_node[place[marked]] == numbers[marked]
+            places[chosen[marked]] = start + place[marked]
         return places
 
     def last_mark(self, node: str, number: int) -> int | None:
-        """Address of the last mark of a transaction number, or ``None``."""
+        """Returns the address of the last mark of a transaction number, or ``None``."""
         place = int(self.places((node,), np.zeros(1, np.int64), np.array([number]))[0])
         return None if place < 0 else int(self.marks[self.spans[place + 1] - 1])
 
     def ranks(self, span: Codes, at: Addresses) -> Codes:
-        """Ranks operations of published spans by COMMIT, then address; ranks are about as dense as
-        operations."""
+        """Ranks operations of published spans by COMMIT, then address.
+
+        In large spans ranks are estimated from addresses, so several operations may have one rank."""
         ranks = self.base[span]
         large = np.flatnonzero(self.pieces[span + 1] > self.pieces[span])
         if not len(large):
             return ranks
-        mine, where = span[large], at[large]
-        stop = self.pieces[mine + 1]
-        place = first_at_least(self.piece_last, self.pieces[mine], stop, where)
+        spans, addresses = span[large], at[large]
+        stop = self.pieces[spans + 1]
+        place = first_at_least(self.piece_last, self.pieces[spans], stop, addresses)
         place = np.minimum(place, stop - 1)
         room = (self.piece_last[place] - self.piece_first[place]).astype(np.float64) + 1
-        offset = np.maximum(where, self.piece_first[place]) - self.piece_first[place]
+        offset = np.maximum(addresses, self.piece_first[place]) - self.piece_first[place]
         share = (offset.astype(np.float64) / room * self.piece_count[place]).astype(np.int64)
         ranks = ranks.copy()
         ranks[large] += self.piece_before[place] + np.minimum(share, self.piece_count[place] - 1)
         return ranks
 
 
-def first_at_least(values: Addresses, start: Codes, stop: Codes, wanted: Addresses) -> Codes:
-    """Binary search between ``start`` and ``stop``: the first place with at least the wanted value, or
-    ``stop``."""
+def first_at_least(values: Addresses, start: Codes, stop: Codes, least: Addresses) -> Codes:
+    """Finds the first place from ``start`` to ``stop`` with at least the value ``least``, or ``stop``, by
+    binary search."""
     low, high = start.copy(), stop.copy()
     while True:
         is_open = low < high
         if not is_open.any():
             return low
         middle = np.where(is_open, (low + high) // 2, 0)
-        below = is_open & (values[middle] < wanted)
+        below = is_open & (values[middle] < least)
         low = np.where(below, middle + 1, low)
         high = np.where(is_open & ~below, middle, high)

@@ -1,7 +1,7 @@
 """Joins rows, including continuation rows, to operations.
 
-The file's reading of LEN1 and LEN2 determines how the rows of an operation are joined.  Contradictions are
-faults of the operation.
+The meaning of LEN1 and LEN2 in the file determines how the rows of an operation are joined.  Contradictions
+are faults of the operation.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from publisher.sources.dispatch_queue.rows.rows import Codes, QueueRows
 
 
 def join_rows(rows: QueueRows, options: DispatchQueueOptions, reading: PartsReading) -> Operations:
-    """Joins rows to operations and checks them; all of them count."""
+    """Joins rows to operations and checks the operations; none is a copy or excluded yet."""
     operations = _group(rows, reading)
     operations.add_fault(
         list(_remove_repetitions(operations)),
         Reason.DOUBLE_RECORD,
         "a row with the same DBNODE, TRANSACT_ID, SYSLOG_ADDR, EXTDATA and destination has different"
-        " content; keep the true one",
+        " content; keep the correct row",
     )
     _check_parts(operations)
     _join_lengths(operations)
@@ -99,20 +99,20 @@ def _remove_repetitions(operations: Operations) -> Iterator[int]:
         operations.parts[number] = len(distinct)
 
 
-def _is_same(rows: QueueRows, one: int, other: int) -> bool:
-    """Tells whether two rows have the same columns and the same used bytes of DATA."""
-    if any(column[one] != column[other] for column in rows.integers.values()):
+def _is_same(rows: QueueRows, first: int, second: int) -> bool:
+    """Tests whether two rows have the same columns and the same used bytes of DATA."""
+    if any(column[first] != column[second] for column in rows.integers.values()):
         return False
-    used = _used_bytes(rows, one)
+    used = _used_bytes(rows, first)
     areas = []
-    for row in (one, other):
+    for row in (first, second):
         at, size = int(rows.data_at[row]), min(used, int(rows.data_bytes[row]))
         areas.append(rows.data[at : at + size])
     return bool(np.array_equal(areas[0], areas[1]))
 
 
 def _used_bytes(rows: QueueRows, row: int) -> int:
-    """Used bytes of DATA according to the row itself."""
+    """Returns the used bytes of DATA according to the row itself."""
     total = int(rows.integers["LEN1"][row] + rows.integers["LEN2"][row])
     part = int(rows.integers["EXTDATA"][row])
     if part > 0 and total == 0:
@@ -121,7 +121,9 @@ def _used_bytes(rows: QueueRows, row: int) -> int:
     return max(0, min(DATA_BYTES, total - before))
 
 
-_READING = "; check the export and the setting parts, which the file's other operations determined"
+_READING = (
+    "; check the export, and set parts if the other operations of the file mislead parts = auto"
+)
 
 
 def _check_parts(operations: Operations) -> None:
@@ -171,12 +173,12 @@ def _join_lengths(operations: Operations) -> None:
             f" rows are missing, or the lengths are wrong{_WINDOW}"
         ),
     )
-    there = operations.rows.data_bytes[operations.first]
+    available = operations.rows.data_bytes[operations.first]
     operations.add_fault(
-        np.flatnonzero(single & (total > there)),
+        np.flatnonzero(single & (total > available)),
         Reason.PARTS,
         lambda n: (
-            f"LEN1 and LEN2 give {total[n]} bytes, and DATA has {there[n]}; export all of DATA"
+            f"LEN1 and LEN2 give {total[n]} bytes, but DATA has {available[n]}; export all of DATA"
         ),
     )
     for number in np.flatnonzero(~single).tolist():
@@ -191,23 +193,23 @@ def _join_parts(operations: Operations, number: int) -> str | None:
     members = operations.members[operations.group[number]]
     if len(members) == 1:  # only repetitions were removed
         total = int(operations.len1[number] + operations.len2[number])
-        have = int(operations.rows.data_bytes[members[0]])
-        short = f"LEN1 and LEN2 give {total} bytes, and DATA has {have}; export all of DATA"
-        return None if total <= have else short
-    ones = [int(operations.rows.integers["LEN1"][row]) for row in members]
-    twos = [int(operations.rows.integers["LEN2"][row]) for row in members]
+        available = int(operations.rows.data_bytes[members[0]])
+        problem = f"LEN1 and LEN2 give {total} bytes, but DATA has {available}; export all of DATA"
+        return None if total <= available else problem
+    len1 = [int(operations.rows.integers["LEN1"][row]) for row in members]
+    len2 = [int(operations.rows.integers["LEN2"][row]) for row in members]
     sizes = [int(operations.rows.data_bytes[row]) for row in members]
     if operations.reading == "unknown":
         return 'the file does not show what LEN1 and LEN2 count; set parts = "totals" or "per-part"'
     if operations.reading == "per-part":
-        operations.len1[number], operations.len2[number] = sum(ones), sum(twos)
+        operations.len1[number], operations.len2[number] = sum(len1), sum(len2)
         wrong = any(
-            min(a, b) < 0 or a + b > size for a, b, size in zip(ones, twos, sizes, strict=True)
+            min(a, b) < 0 or a + b > size for a, b, size in zip(len1, len2, sizes, strict=True)
         )
         return f"LEN1 and LEN2 of a part give more bytes than its DATA{_READING}" if wrong else None
-    total = ones[0] + twos[0]
-    rest = list(zip(ones[1:], twos[1:], strict=True))
-    if rest not in ([(ones[0], twos[0])] * len(rest), [(0, 0)] * len(rest)):
+    total = len1[0] + len2[0]
+    later = list(zip(len1[1:], len2[1:], strict=True))
+    if later not in ([(len1[0], len2[0])] * len(later), [(0, 0)] * len(later)):
         return f"LEN1 and LEN2 of later parts are neither those of the first nor 0{_READING}"
     if -(-total // DATA_BYTES) != len(members):
         return f"LEN1 and LEN2 give {total} bytes, but there are {len(members)} parts{_WINDOW}"
@@ -234,8 +236,8 @@ def _check_names(operations: Operations) -> None:
 
 def _set_kinds(operations: Operations, dialect: str) -> None:
     """Determines the kind of each operation from TYP and its lengths."""
-    typ, one, two = operations.column("TYP"), operations.len1, operations.len2
-    empty = (one == 0) & (two == 0) & (operations.parts == 1)
+    typ, len1, len2 = operations.column("TYP"), operations.len1, operations.len2
+    empty = (len1 == 0) & (len2 == 0) & (operations.parts == 1)
     empty &= ~np.isin(np.arange(len(operations)), list(operations.faults))
     operations.kind = np.zeros(len(operations), np.int64)
     operations.kind[empty & (typ == OperationCode.COMMIT)] = (
@@ -245,7 +247,7 @@ def _set_kinds(operations: Operations, dialect: str) -> None:
         operations.kind[empty & (typ == OperationCode.ROLLBACK)] = RowKind.ROLLBACK
     operations.kind[empty & (typ == OperationCode.CLOSING)] = RowKind.CLOSING
     legal = WITH_DATA if dialect == "a" else {1, 2, 3, 4}
-    known = np.isin(typ, list(legal)) | (operations.kind != RowKind.OPERATION)
+    is_legal = np.isin(typ, list(legal)) | (operations.kind != RowKind.OPERATION)
     closing = np.isin(
         typ,
         [OperationCode.CLOSING, OperationCode.ROLLBACK]
@@ -253,15 +255,17 @@ def _set_kinds(operations: Operations, dialect: str) -> None:
         else [OperationCode.CLOSING],
     )
     operations.add_fault(
-        np.flatnonzero(~known & ~closing),
+        np.flatnonzero(~is_legal & ~closing),
         Reason.OPERATION_CODE,
         lambda n: f"TYP {typ[n]} is not in list {dialect}; check typ_dialect and byte_order",
     )
-    wrong = (operations.kind == RowKind.OPERATION) & (closing | _wrong_lengths(typ, one, two))
+    wrong = (operations.kind == RowKind.OPERATION) & (closing | _wrong_lengths(typ, len1, len2))
     operations.add_fault(
         np.flatnonzero(wrong),
         Reason.PARTS,
-        lambda n: f"TYP {typ[n]} with LEN1 = {one[n]} and LEN2 = {two[n]} is invalid: {_EXPECTED}",
+        lambda n: (
+            f"TYP {typ[n]} with LEN1 = {len1[n]} and LEN2 = {len2[n]} is invalid: {_EXPECTED}"
+        ),
     )
 
 
@@ -288,9 +292,9 @@ def _ignore_blobs(operations: Operations) -> None:
             del operations.faults[number]
 
 
-def _wrong_lengths(typ: Codes, one: Codes, two: Codes) -> Mask:
+def _wrong_lengths(typ: Codes, len1: Codes, len2: Codes) -> Mask:
     single = np.isin(typ, [OperationCode.DELETE, OperationCode.INSERT, OperationCode.COMMIT])
-    wrong: Mask = single & ((one <= 0) | (two != 0))
-    wrong |= (typ == OperationCode.UPDATE) & ((one <= 0) | (two <= 0))
-    wrong |= np.isin(typ, [7, 8, 9]) & (one <= 0)
+    wrong: Mask = single & ((len1 <= 0) | (len2 != 0))
+    wrong |= (typ == OperationCode.UPDATE) & ((len1 <= 0) | (len2 <= 0))
+    wrong |= np.isin(typ, [7, 8, 9]) & (len1 <= 0)
     return wrong

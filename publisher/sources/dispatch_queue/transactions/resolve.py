@@ -33,7 +33,7 @@ _BOTH_LISTS = (
 )
 
 Pieces = dict[int, list[tuple[int, int, int]]]
-"""First and last address and number of operations of each piece, ascending, by span."""
+"""Pieces by span, ascending; a piece is its first and last address and its number of operations."""
 
 
 class _SortedFacts(NamedTuple):
@@ -42,7 +42,7 @@ class _SortedFacts(NamedTuple):
     nodes: tuple[str, ...]
     node: Codes
     part: Codes
-    """Number of the split that a fact is from."""
+    """Number of the split of each fact."""
     table: pa.Table
 
     def column(self, name: str) -> npt.NDArray[np.generic]:
@@ -51,7 +51,7 @@ class _SortedFacts(NamedTuple):
 
 
 def resolve_fates(facts: Iterable[pa.RecordBatch]) -> Fates:
-    """Resolves the fates from the facts of all splits, in any order."""
+    """Resolves the fates of transactions from the facts of all splits, in the order of the splits."""
     parts = list(facts)
     table = pa.Table.from_batches(parts, FACTS).combine_chunks()
     sizes = np.array([part.num_rows for part in parts], np.int64)
@@ -74,14 +74,14 @@ def resolve_fates(facts: Iterable[pa.RecordBatch]) -> Fates:
 
 
 def _relevant(kinds: npt.NDArray[np.int8], node: Codes, number: Codes) -> Mask:
-    """Mask of the facts of this input, and of earlier facts about the same transactions."""
+    """Marks the facts of this input, and the marks of earlier runs with the same transaction numbers."""
     earlier = kinds == FactKind.ENDED
     if not earlier.any():
         return np.not_equal(kinds, FactKind.FLOOR)
     _, pair = np.unique(np.stack([node, number], axis=1), axis=0, return_inverse=True)
     pair = pair.reshape(-1)
-    mine = np.unique(pair[(kinds != FactKind.ENDED) & (kinds != FactKind.FLOOR)])
-    relevant: Mask = (kinds != FactKind.FLOOR) & (~earlier | np.isin(pair, mine))
+    current = np.unique(pair[(kinds != FactKind.ENDED) & (kinds != FactKind.FLOOR)])
+    relevant: Mask = (kinds != FactKind.FLOOR) & (~earlier | np.isin(pair, current))
     return relevant
 
 
@@ -185,7 +185,7 @@ class _Resolver:
         return empty, lists
 
     def _last_spans(self, fates: Fates, chunks: Codes) -> Codes:
-        """The last span of the transaction of each chunk, or -1."""
+        """Returns the last span with the transaction number of each chunk, or -1."""
         node, number = self._facts.node[chunks], self._transaction[chunks]
         places = fates.places(fates.nodes, node, number)
         last = fates.spans[places + 1] - 1
@@ -225,13 +225,13 @@ class _Resolver:
     ) -> None:
         """Rejects transactions older than the remembered ones: an earlier run may have published them."""
         for code, floor in self._floors.items():
-            old = (
+            is_old = (
                 (node == code)
                 & (fates.marks <= np.uint64(floor))
                 & (fate != Fate.DONE)
                 & (fate != Fate.DROP)
             )
-            for span in np.flatnonzero(old).tolist():
+            for span in np.flatnonzero(is_old).tolist():
                 fate[span] = Fate.REJECT
                 why[span] = (
                     f"it ends at {address_text(int(fates.marks[span]))}, but published transactions up"
@@ -242,7 +242,7 @@ class _Resolver:
     def _explain_empty(
         self, fates: Fates, empty: Mask, why: dict[int, str], chunks: tuple[Codes, Codes, Codes]
     ) -> None:
-        """Explains marks without operations if operations of their transaction lie above them."""
+        """Explains marks without operations if operations of their transaction have higher addresses."""
         codes, numbers, high = chunks
         is_open = {
             (int(code), int(number))
@@ -252,13 +252,13 @@ class _Resolver:
             transaction = int(np.searchsorted(fates.spans, span, side="right")) - 1
             node = int(np.searchsorted(fates.bounds, transaction, side="right")) - 1
             if (node, int(fates.transactions[transaction])) in is_open:
-                why[span] = "operations of its transaction lie above it"
+                why[span] = "operations of its transaction have higher addresses"
 
     def _pieces(self, fate: Codes, count: Codes, chunks: Codes, low: Codes) -> Pieces:
         """Divides the operations of large published spans into disjoint ranges, ascending."""
         chosen = np.flatnonzero(low >= 0)
-        mine = low[chosen]
-        chosen = chosen[(count[mine] > CHUNK) & (fate[mine] == Fate.PUBLISH)]
+        spans = low[chosen]
+        chosen = chosen[(count[spans] > CHUNK) & (fate[spans] == Fate.PUBLISH)]
         chosen = chosen[np.lexsort((self._first[chunks[chosen]], low[chosen]))]
         by_span: Pieces = {}
         for place in chosen.tolist():
@@ -277,7 +277,7 @@ class _Resolver:
 
 
 def _bases(node: Codes, number: Codes, marks: Addresses, counts: Codes) -> Codes:
-    """Rank of the first operation of each span, in the order of marks within a node."""
+    """Computes the rank of the first operation of each span, in the order of marks within a node."""
     order = np.lexsort((number, marks, node))
     ordered = counts[order]
     before = np.cumsum(ordered) - ordered
@@ -300,10 +300,10 @@ def _with_pieces(
     flat = [piece for span in sorted(pieces) for piece in pieces[span]]
     before: list[int] = []
     for span in sorted(pieces):
-        done = 0
+        count_before = 0
         for _, _, count in pieces[span]:
-            before.append(done)
-            done += count
+            before.append(count_before)
+            count_before += count
     return replace(
         fates,
         fate=fate.astype(np.int64),

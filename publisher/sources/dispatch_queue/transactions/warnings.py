@@ -1,7 +1,7 @@
 """Warnings about doubtful operations that are nevertheless published.
 
-Two images of a row fill at most three parts, so more parts are odd.  If each part has only its own lengths,
-an operation whose last part is full may lack the next part.
+Two images of a row need at most three parts, so more parts are suspicious.  If each part has only its own
+lengths, an operation whose last part is full may lack the next part.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def doubts_as_facts(operations: Operations, faults: Collection[int]) -> pa.Recor
     rows: list[tuple[str, int, int, int]] = []
     for doubt, which in enumerate((many, full)):
         for code in np.unique(operations.node[which]).tolist():
-            mine = which & (operations.node == code)
-            first = int(operations.address[mine].min())
-            rows.append((operations.rows.nodes[code], doubt, first, int(mine.sum())))
+            of_node = which & (operations.node == code)
+            first = int(operations.address[of_node].min())
+            rows.append((operations.rows.nodes[code], doubt, first, int(of_node.sum())))
     names = ("node", "transaction", "first", "operations")
     return other_facts(
         FactKind.DOUBT, **{name: [row[n] for row in rows] for n, name in enumerate(names)}

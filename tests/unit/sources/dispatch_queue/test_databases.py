@@ -101,7 +101,7 @@ def test_a_number_means_another_table_in_another_database(tmp_path: Path) -> Non
 
 def test_a_number_is_described_once_for_a_database() -> None:
     options(tables=(USR, replace(USR, node="MAIN"), replace(USR, node="BRANCH")))
-    with pytest.raises(ValueError, match="a number of one node appears twice"):
+    with pytest.raises(ValueError, match="a number appears twice for one node"):
         options(tables=(replace(USR, node="MAIN"), replace(USR, node="MAIN")))
 
 

@@ -325,7 +325,7 @@ def test_a_commit_below_its_operations_is_told(tmp_path: Path) -> None:
         "held open-transaction",
         "ignored nothing-to-commit",
     ]
-    assert "operations of its transaction lie above it" in records[1]["detail"]
+    assert "operations of its transaction have higher addresses" in records[1]["detail"]
 
 
 def test_a_number_used_again_is_another_transaction(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_null_mode_is_named(truth: Any, declared: Any, flag: int) -> None:
 def test_an_invalid_null_byte_is_shown() -> None:
     used = replace(TRUE, null_mode="byte_after")
     found = decode(used, table(), [images(TRUE)[0]])
-    assert "its NULL byte is" in found.faults[0] or "is not such a value" in found.faults[0]
+    assert "its NULL byte is" in found.faults[0] or "is not a valid value" in found.faults[0]
     assert 'null_mode = "byte_before"' in found.faults[0]
     found = decode(replace(TRUE, null_flag=255), table(), images(TRUE))
     assert found.faults == {
@@ -152,7 +152,7 @@ def test_a_length_is_explained_where_values_are_wrong_besides() -> None:
     true = replace(TRUE, image_charset="cp866")
     used = replace(true, image_charset="ascii", null_mode="none")
     found = decode(used, table(), [images(true)[1]])
-    assert 'by their length such images would fit null_mode = "byte_before"' in found.faults[0]
+    assert 'would have the right length with null_mode = "byte_before"' in found.faults[0]
 
 
 def test_image_length_takes_filler_only() -> None:

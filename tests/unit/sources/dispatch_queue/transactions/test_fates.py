@@ -241,7 +241,7 @@ def test_marks_without_operations_are_known_by_name() -> None:
         ]
     )
     assert fates.empty.tolist() == [True, True]
-    assert fates.why == {0: "operations of its transaction lie above it"}
+    assert fates.why == {0: "operations of its transaction have higher addresses"}
 
 
 def test_no_facts_are_no_fates() -> None:
