@@ -133,10 +133,8 @@ class Names:
             )
         schema, table = parts[0] or self._schema, parts[1]
         if self._excludes is not None and self._excludes(schema, table):
-            return RecordFault(
-                Reason.EXCLUDED,
-                f"table_name {_short(name)} is excluded, or belongs to a system schema",
-            )
+            detail = f"table_name {_short(name)} is excluded, or belongs to a system schema"
+            return RecordFault(Reason.EXCLUDED, detail)
         try:
             known = self._catalogue.table(schema, table)
         except TableRefusedError as refused:
