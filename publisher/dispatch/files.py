@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from heapq import merge
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -264,3 +265,28 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
         ],
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
+    """Writes rejected records, then the documents that the sink refuses, to the journal's folder."""
+    path = journal.root / REJECTS
+    staged = path.with_name(f"{REJECTS}.new")
+    with staged.open("w", encoding="utf-8", newline="\n") as file:
+        for entry in chain(read_rejects(journal, manifest), map(_reject, refused)):
+            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+    make_private(staged)
+    staged.replace(path)
+    sync_folder(path.parent)
+
+
+def _reject(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "source": refusal.source,
+        "position": refusal.position,
+        "file": None,
+        "record": None,
+        "reason": refusal.reason,
+        "detail": refusal.detail,
+        "raw": None,
+        "records": refusal.records,
+    }

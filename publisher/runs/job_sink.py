@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from publisher.xds.document import Envelope
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+    from publisher.dispatch.kafka.session import KafkaSession
 
 
 def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
@@ -42,7 +44,7 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     refuse_foreign_tokens(settings.kafka, settings.name, lineage)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobSink:
     """The sink of one instance of a job.
 
@@ -123,4 +125,17 @@ class JobSink:
             check_lease=self.epoch,
             lineage=self.lineage,
             recovery=Recovery(texts) if self.recovers else None,
+            session=self._kafka_session,
         )
+
+    def close(self) -> None:
+        """Closes the connections to a topic."""
+        if not self.is_files:
+            self._kafka_session.forget()
+
+    @cached_property
+    def _kafka_session(self) -> KafkaSession:
+        from publisher.dispatch.kafka.session import KafkaSession
+
+        # without transactions another instance is not fenced, and recovery replaces tokens
+        return KafkaSession(keeps=self.settings.kafka.exactly_once and not self.recovers)

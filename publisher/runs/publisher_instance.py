@@ -61,6 +61,7 @@ class PublisherInstance:
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
+        self._stack.callback(self.sink.close)
         self.sink.take_over()
 
     def __enter__(self) -> Self:

@@ -131,27 +131,9 @@ class KafkaClients:
         return producer
 
     def deliver(self, action: str, topic: str, messages: Iterable[KafkaMessage]) -> None:
-        """Sends a few records that may be repeated, and waits until the brokers have them.
-
-        Raises:
-            UnreachableError: The brokers do not answer.
-            FatalError: The brokers refuse a record.
-        """
-        failed: list[KafkaError] = []
-        # idempotence needs a producer number, which may cost half a second
-        settings = {
-            "enable.idempotence": False,
-            "on_delivery": lambda error, _: failed.append(error),
-        }
-        producer = self.producer(settings)
-        with self.errors(action):
-            # a request makes the client connect at once; otherwise it waits for half a second
-            producer.list_topics(topic, self.options.timeout)
-            for value, key, partition, headers in messages:
-                producer.produce(topic, value, key, partition=partition, headers=[*headers])
-            remaining = producer.flush(self.options.timeout)
-            if failed or remaining:
-                raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
+        """Sends a few records by a producer of their own, see ``MessageProducer.deliver``."""
+        producer = MessageProducer(self)
+        producer.deliver(action, topic, messages)
         producer.close()
 
     def consumer(self) -> Consumer:
@@ -282,6 +264,51 @@ class KafkaClients:
             )
         return FatalError(f"{self.name}: {action}: {text}: fix it, then start again")
 
+    def forget_errors(self) -> None:
+        """Forgets asynchronous errors, for example of idle connections that brokers have closed."""
+        self._last_error, self._brokers_down = None, False
+
     def is_permanent(self, error: KafkaError) -> bool:
         """Returns whether a retry cannot help."""
         return error.code() in _PERMANENT
+
+
+class MessageProducer:
+    """Sends records outside of transactions; a repeated record must do no harm."""
+
+    def __init__(self, clients: KafkaClients) -> None:
+        self._clients = clients
+        self._failed: list[KafkaError] = []
+        # idempotence needs a producer number, which may cost half a second
+        settings = {
+            "enable.idempotence": False,
+            "on_delivery": lambda error, _: self._failed.append(error),
+        }
+        self._producer = clients.producer(settings)
+        self._is_connected = False
+
+    def deliver(self, action: str, topic: str, messages: Iterable[KafkaMessage]) -> None:
+        """Sends a few records, and waits until the brokers have them.
+
+        Raises:
+            UnreachableError: The brokers do not answer.
+            FatalError: The brokers refuse a record.
+        """
+        producer, timeout = self._producer, self._clients.options.timeout
+        self._failed.clear()
+        self._clients.forget_errors()
+        with self._clients.errors(action):
+            if not self._is_connected:
+                # a request makes the client connect at once; otherwise it waits for half a second
+                producer.list_topics(topic, timeout)
+                self._is_connected = True
+            for value, key, partition, headers in messages:
+                producer.produce(topic, value, key, partition=partition, headers=[*headers])
+            remaining = producer.flush(timeout)
+            if self._failed or remaining:
+                timed_out = KafkaError(KafkaError._TIMED_OUT)
+                raise KafkaException(self._failed[0] if self._failed else timed_out)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._producer.close()

@@ -6,14 +6,12 @@ that the sink refuses.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import chain
-from typing import Any
+from dataclasses import dataclass, field
+from functools import partial
 
-from publisher.dispatch.files import REJECTS, read_rejects, run_json
+from publisher.dispatch.files import REJECTS, run_json, write_journal_rejects
 from publisher.dispatch.kafka.client import KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
 from publisher.dispatch.kafka.dead_letters import LANE, DeadLetters
@@ -28,6 +26,7 @@ from publisher.dispatch.kafka.progress_tokens import (
 )
 from publisher.dispatch.kafka.records import RECOVERED_BYTES, LaneDocuments
 from publisher.dispatch.kafka.recovery import Recovery, refuse_incomplete
+from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import (
     GREATEST_MESSAGE,
     limits_of,
@@ -38,9 +37,9 @@ from publisher.dispatch.kafka.size_limits import (
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, apply_refusals, read_record
-from publisher.errors import FatalError
+from publisher.errors import FatalError, ReplacedError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.journal.durable import write_durably
 from publisher.journal.job_journals import RUN
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
@@ -67,7 +66,8 @@ class KafkaDispatcher:
     ``job`` determines the topic of the tokens.  ``owner`` owns the progress: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
     greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
-    with the tokens; with ``recovery`` this journal replaces a lost one.
+    with the tokens; with ``recovery`` this journal replaces a lost one.  ``session`` keeps connections for
+    the next run.
     """
 
     options: KafkaOptions
@@ -78,6 +78,7 @@ class KafkaDispatcher:
     check_lease: Callable[[], None] | None = None
     lineage: Lineage | None = None
     recovery: Recovery | None = None
+    session: KafkaSession = field(default_factory=KafkaSession)
 
     @property
     def target(self) -> str:
@@ -122,6 +123,7 @@ class KafkaDispatcher:
             PublisherError: As ``check``.
             FatalError: The job's journal cannot have written the tokens.
         """
+        self.session.forget()
         topics = self._open_topics()
         if self.recovery is not None:
             refuse_incomplete(topics, self._document_topics())
@@ -139,7 +141,7 @@ class KafkaDispatcher:
 
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the tokens show that the sink has the complete run."""
-        return self._has_all(self._tokens(KafkaTopics.of(self._clients), [0]), manifest)
+        return self._has_all(self._tokens(self.session.topics(self._clients), [0]), manifest)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The refused documents of the dispatch record."""
@@ -169,7 +171,18 @@ class KafkaDispatcher:
             UnreachableError: The brokers do not answer.
         """
         journal.complete(manifest)
-        topics = KafkaTopics.of(self._clients)
+        is_new = self.session.is_new
+        try:
+            self._dispatch(journal, manifest, report)
+        except BaseException as error:
+            self.session.forget()
+            if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
+                raise
+            # a topic may have changed since the session has asked for it
+            self._dispatch(journal, manifest, report)
+
+    def _dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+        topics = self.session.topics(self._clients)
         if self.recovery is not None:
             names = topics_of(self._lanes(journal, manifest))
             self.recovery.mark(topics, names, journal, manifest)
@@ -200,6 +213,7 @@ class KafkaDispatcher:
             self.check_lease()
         if claimed:
             write_tokens(self._clients, place.topic, claimed)
+            self.session.forget()
 
     def _send(
         self,
@@ -220,13 +234,16 @@ class KafkaDispatcher:
             topics.require(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
-        self.run_lanes([t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))])
-        _write_rejects(journal, manifest, record.refusals)
+        pending = [t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))]
+        self.run_lanes(pending)
+        for task in pending:
+            self.session.note(task)
+        write_journal_rejects(journal, manifest, record.refusals)
         self._send_rejects(topics, journal, record, identity)
         if self.check_lease is not None:
             self.check_lease()
         whole = Token(identity, manifest.run, plan, sum(totals.values()))
-        write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
+        self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
     def _send_rejects(
         self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
@@ -241,7 +258,9 @@ class KafkaDispatcher:
         letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
         count = letters.count()
         if count:
-            self._send_task(letters, count, record, identity).send()
+            task = self._send_task(letters, count, record, identity)
+            task.send()
+            self.session.note(task)
 
     def _survey(
         self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
@@ -299,6 +318,7 @@ class KafkaDispatcher:
             refused=record.of_lane(lane.lane) if isinstance(lane.lane, int) else frozenset(),
             limits=_limits(self.options, record),
             check_lease=self.check_lease,
+            producers=self.session.producers,
         )
 
     def _open_topics(self) -> KafkaTopics:
@@ -334,7 +354,8 @@ class KafkaDispatcher:
     def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
         count = topics.partitions.get(self._place.topic, 0)
         wanted = [number for number in partitions if number < count]
-        return read_tokens(self._clients, self._place, wanted) if wanted else {}
+        read = partial(read_tokens, self._clients, self._place)
+        return self.session.tokens(self._place, wanted, read)
 
     def _fence(self, lane: int | str) -> None:
         clients = self._clients
@@ -367,28 +388,3 @@ def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, i
         ("message.max.bytes", greatest),
         ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
     )
-
-
-def _write_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
-    """Writes rejected records, then the documents that the sink refuses."""
-    path = journal.root / REJECTS
-    staged = path.with_name(f"{REJECTS}.new")
-    with staged.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in chain(read_rejects(journal, manifest), map(_reject, refused)):
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-    make_private(staged)
-    staged.replace(path)
-    sync_folder(path.parent)
-
-
-def _reject(refusal: Refusal) -> dict[str, Any]:
-    return {
-        "source": refusal.source,
-        "position": refusal.position,
-        "file": None,
-        "record": None,
-        "reason": refusal.reason,
-        "detail": refusal.detail,
-        "raw": None,
-        "records": refusal.records,
-    }

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.dead_letters import DeadLetters
+from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tokens
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
@@ -49,7 +50,8 @@ class LaneSendTask:
 
     ``total`` is the number of documents of the lane, ``refused`` are the documents that the sink
     refuses.  ``limits`` are settings of the producer that depend on the topics.  ``check_lease`` is
-    called before each transaction and raises when a newer instance of the job exists.
+    called before each transaction and raises when a newer instance of the job exists.  ``producers``
+    keeps the producer of the lane for the next run.
     """
 
     documents: LaneDocuments | DeadLetters
@@ -62,6 +64,17 @@ class LaneSendTask:
     refused: frozenset[int]
     limits: tuple[tuple[str, int], ...]
     check_lease: Callable[[], None] | None = None
+    producers: LaneProducers = field(default_factory=LaneProducers)
+
+    @property
+    def transactional_id(self) -> str:
+        """The transactional id of the lane."""
+        return self.place.transactional_id(self.lane)
+
+    @property
+    def last_token(self) -> Token:
+        """The token of the lane once all of its documents are sent."""
+        return Token(self.identity, self.run, self.plan, self.total)
 
     @property
     def lane(self) -> int | str:
@@ -104,6 +117,24 @@ def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
     if of_job:
         remedy = "run `xds-publisher recover -c JOB.toml`"
     return f"topic {place.sink}: {problem}: restore the latest journal, or {remedy}"
+
+
+def _collect_failure(failed: list[KafkaError], error: KafkaError | None, _: Any) -> None:
+    """Collects a failed delivery; an exception here would not stop the loop."""
+    if error is not None and error.code() not in (
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+    ):
+        failed.append(error)
+
+
+@contextmanager
+def _release_on_error(lane: LaneProducer) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        lane.release()
+        raise
 
 
 class _RetryError(Exception):
@@ -149,33 +180,28 @@ class _Sender:
         raise NotImplementedError
 
     @contextmanager
-    def _producer(self, overrides: dict[str, str]) -> Iterator[Producer]:
-        self._failed.clear()
-        settings = {**dict(self._work.limits), "on_delivery": self._on_delivery, **overrides}
-        producer = self._clients.producer(settings)
-        try:
-            yield producer
-        finally:
-            # Nothing more may be sent: the next producer repeats uncommitted or unacknowledged documents.
-            # No poll, which would raise a fatal error again, and no close, which would wait for brokers.
-            producer.purge()
-
-    def _on_delivery(self, error: KafkaError | None, _: Any) -> None:
-        """Collects delivery failures; an exception here would not stop the loop."""
-        if error is not None and error.code() not in (
-            KafkaError._PURGE_QUEUE,
-            KafkaError._PURGE_INFLIGHT,
-        ):
-            self._failed.append(error)
+    def _open_producer(self, overrides: dict[str, str]) -> Iterator[LaneProducer]:
+        """Creates a producer, which is released if the block fails."""
+        work = self._work
+        failed: list[KafkaError] = []
+        self._failed = failed
+        settings = {
+            **dict(work.limits),
+            "on_delivery": partial(_collect_failure, failed),
+            **overrides,
+        }
+        lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
+        with _release_on_error(lane):
+            yield lane
 
     def _check_lease(self) -> None:
         if self._work.check_lease is not None:
             self._work.check_lease()
 
-    def _read_start(self) -> int:
+    def _read_token(self) -> Token | None:
         work = self._work
         tokens = read_tokens(self._clients, work.place, [work.place.partition(work.lane)])
-        return work.start(tokens.get(work.place.key(work.lane)))
+        return tokens.get(work.place.key(work.lane))
 
     def _batches(self, start: int) -> Iterator[Batch]:
         return self._work.documents.batches(start, self._batch_size, self._work.refused)
@@ -224,15 +250,31 @@ class ExactlyOnceSender(_Sender):
 
     def _send_remaining(self) -> None:
         work = self._work
-        self._check_lease()  # the new producer fences all others with its transactional id
-        name = work.place.transactional_id(work.lane)
-        with self._producer({"transactional.id": name}) as producer:
-            with self._abort_on_error(producer):
-                self._initialise(producer)
-            start = self._read_start()
+        self._check_lease()  # a new producer fences all others with its transactional id
+        with self._lane_producer() as lane:
+            start = work.start(lane.token)
             if start < work.total:
-                with self._abort_on_error(producer):
-                    self._send_in_transactions(producer, start)
+                with self._abort_on_error(lane.producer):
+                    self._send_in_transactions(lane.producer, start)
+                lane.token = work.last_token
+        work.producers.keep(work.transactional_id, lane)
+
+    @contextmanager
+    def _lane_producer(self) -> Iterator[LaneProducer]:
+        """Yields the producer that an earlier run kept, or a new one that fences all others."""
+        work = self._work
+        lane = work.producers.take(work.transactional_id, work.limits)
+        if lane is not None:
+            self._clients, self._failed = lane.clients, lane.failed
+            self._clients.forget_errors()
+            with _release_on_error(lane):
+                yield lane
+            return
+        with self._open_producer({"transactional.id": work.transactional_id}) as lane:
+            with self._abort_on_error(lane.producer):
+                self._initialise(lane.producer)
+            lane.token = self._read_token()
+            yield lane
 
     def _initialise(self, producer: Producer) -> None:
         try:
@@ -297,9 +339,10 @@ def _abort(producer: Producer, timeout: float) -> None:
 
 class _AtLeastOnce(_Sender):
     def _send_remaining(self) -> None:
-        with self._producer({}) as producer, self._clients.errors(self._activity()):
+        with self._open_producer({}) as lane, self._clients.errors(self._activity()):
+            producer = lane.producer
             self._check_lease()
-            committed = start = self._read_start()
+            committed = start = self._work.start(self._read_token())
             for batch in self._batches(start):
                 self.produce(producer, batch)
                 is_full = (
@@ -312,6 +355,7 @@ class _AtLeastOnce(_Sender):
                     self._transactions += 1
                     self._check_lease()
             self._flush(producer)
+        lane.release()
 
     def _flush(self, producer: Producer) -> None:
         remaining = producer.flush(self._work.options.timeout)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -212,9 +212,12 @@ def write_tokens(
         UnreachableError: The broker does not answer.
         FatalError: The broker refuses a token.
     """
-    # writing a token twice does no harm
-    messages = (
-        KafkaMessage(None if token is None else token.to_bytes(), key, partition)
-        for (partition, key), token in tokens.items()
-    )
-    clients.deliver(f"writing progress to {topic}", topic, messages)
+    clients.deliver(f"writing progress to {topic}", topic, token_messages(tokens))
+
+
+def token_messages(
+    tokens: Mapping[tuple[int, bytes], Token | None],
+) -> Iterator[KafkaMessage]:
+    """Yields the records of tokens; writing a token twice does no harm."""
+    for (partition, key), token in tokens.items():
+        yield KafkaMessage(None if token is None else token.to_bytes(), key, partition)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -30,6 +30,7 @@ class KafkaTopics:
     partitions: dict[str, int]
     """Number of partitions by topic."""
     brokers: int
+    _configs: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, clients: KafkaClients) -> KafkaTopics:
@@ -97,22 +98,21 @@ class KafkaTopics:
             )
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics by name.
+        """The settings of topics by name, which are asked for once.
 
         Raises:
             FatalError: The user may not read them.
         """
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in sorted(set(topics))]
-        if not resources:
-            return {}
-        timeout = self.clients.options.timeout
-        futures = self.admin.describe_configs(resources, request_timeout=timeout)
-        with self.clients.errors("asking for the settings of topics"):
-            answers = {resource.name: future.result() for resource, future in futures.items()}
-        return {
-            name: {key: entry.value for key, entry in answer.items()}
-            for name, answer in answers.items()
-        }
+        missing = sorted(set(topics) - self._configs.keys())
+        if missing:
+            resources = [ConfigResource(ResourceType.TOPIC, name) for name in missing]
+            timeout = self.clients.options.timeout
+            futures = self.admin.describe_configs(resources, request_timeout=timeout)
+            with self.clients.errors("asking for the settings of topics"):
+                answers = {resource.name: future.result() for resource, future in futures.items()}
+            for name, answer in answers.items():
+                self._configs[name] = {key: entry.value for key, entry in answer.items()}
+        return {name: self._configs[name] for name in sorted(set(topics))}
 
     def refuse_replication(self) -> None:
         """Raises ``UsageError`` if the job file asks for more copies of topics than there are brokers."""

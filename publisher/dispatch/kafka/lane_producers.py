@@ -1,0 +1,78 @@
+"""Transactional producers of lanes, kept from one run to the next.
+
+A new producer costs several requests, and the read of its lane's token.  A kept one knows the token, as it
+has committed it itself: any other producer of the lane has fenced this one, whose next commit then fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaError, Producer
+
+from publisher.dispatch.kafka.client import KafkaClients
+from publisher.dispatch.kafka.progress_tokens import Token
+
+Limits = tuple[tuple[str, int], ...]
+"""Settings of a producer that depend on the topics."""
+
+
+@dataclass(slots=True)
+class LaneProducer:
+    """A producer whose transactions are initialised."""
+
+    clients: KafkaClients
+    producer: Producer
+    limits: Limits
+    failed: list[KafkaError]
+    """Failed deliveries."""
+    token: Token | None = None
+    """The token of the lane in Kafka."""
+
+    def release(self) -> None:
+        """Drops the producer with all that is not sent: its successor repeats uncommitted documents.
+
+        No poll, which would raise a fatal error again, and no close, which would wait for brokers.
+        """
+        self.producer.purge()
+
+
+@dataclass(slots=True)
+class LaneProducers:
+    """The idle producers of a process, at most ``most``, by transactional id.  Pickled, it is empty."""
+
+    most: int = 0
+    _idle: dict[str, LaneProducer] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[type[LaneProducers], tuple[()]]:
+        return LaneProducers, ()
+
+    def take(self, name: str, limits: Limits) -> LaneProducer | None:
+        """Returns an idle producer with these settings, which then belongs to the caller."""
+        lane = self._idle.pop(name, None)
+        if lane is None or lane.limits == limits:
+            return lane
+        lane.release()
+        return None
+
+    def keep(self, name: str, lane: LaneProducer) -> None:
+        """Keeps a producer without an open transaction; drops the one that was idle for longest."""
+        self._idle[name] = lane
+        while len(self._idle) > self.most:
+            self.drop(next(iter(self._idle)))
+
+    def drop(self, name: str) -> None:
+        """Drops the producer of a transactional id, if one is idle."""
+        lane = self._idle.pop(name, None)
+        if lane is not None:
+            lane.release()
+
+    def token(self, name: str) -> Token | None:
+        """The token that the idle producer of a transactional id has committed last."""
+        lane = self._idle.get(name)
+        return lane.token if lane is not None else None
+
+    def close(self) -> None:
+        """Drops all producers."""
+        for name in list(self._idle):
+            self.drop(name)
