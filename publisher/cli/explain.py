@@ -10,6 +10,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
+from publisher.cli.without_pandas import start_arrow_without_pandas
 
 
 @click.command()
@@ -23,6 +24,7 @@ def explain(journal: Path, what: str, json_: bool) -> None:
     directory that replay wrote.  Name the change by its position (4711), its event id, a key (idu=1) or
     an association (idu=1,table=usr,schema=indirect).
     """
+    start_arrow_without_pandas()
     from publisher.cli import output
     from publisher.reports.explain import explain as stories_of
 

@@ -11,6 +11,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo_json
+from publisher.cli.without_pandas import start_arrow_without_pandas
 
 
 @click.command()
@@ -25,6 +26,7 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
 
     With --format table-queue it prints the elements of samples of the table queue.
     """
+    start_arrow_without_pandas()
     from publisher.reports.changes import inspect as records_of
 
     if overrides["format_"] == "table-queue":

@@ -6,6 +6,7 @@ changes in Spark load it.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -38,6 +39,11 @@ from publisher.redaction import redact_all
 _REPORT = (
     "unexpected error: set XDS_DEBUG=1 (or put --debug before the command) and report the output"
 )
+
+
+_OBJECTS_A_COLLECTION = 50_000
+"""New objects before garbage is collected.  Imports make many objects and no garbage: with the default of
+Python a tenth of a short command is collection."""
 
 
 class Commands(click.Group):
@@ -108,6 +114,7 @@ for command in (
 
 def main() -> None:
     """Runs the program ``xds-publisher``."""
+    gc.set_threshold(_OBJECTS_A_COLLECTION)
     redact_uncaught()
     _open_missing_streams()
     cli(prog_name="xds-publisher")

@@ -17,6 +17,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
+from publisher.cli.without_pandas import start_arrow_without_pandas
 from publisher.errors import PublisherError
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def publish(
 
     It publishes once or, with --follow, continuously.
     """
+    start_arrow_without_pandas()
     from publisher import console
     from publisher.runs.replay import rehearse
 

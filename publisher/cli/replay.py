@@ -12,6 +12,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
+from publisher.cli.without_pandas import start_arrow_without_pandas
 
 
 @click.command()
@@ -45,6 +46,7 @@ def replay(
     SNAPSHOT is a file, or a directory of files.  An interrupted replay resumes; a finished replay sends
     nothing when it is repeated.
     """
+    start_arrow_without_pandas()
     from publisher import console
     from publisher.runs.replay import replay as run_replay
 

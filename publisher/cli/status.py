@@ -13,6 +13,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
+from publisher.cli.without_pandas import start_arrow_without_pandas
 from publisher.console import counts_text
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
@@ -38,6 +39,7 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     not start Spark.  If a database or the brokers are unreachable, it shows the rest and ends with exit
     code 5.
     """
+    start_arrow_without_pandas()
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of

@@ -105,11 +105,12 @@ def defaults(overrides: Overrides | None = None) -> Settings:
 
     Raises ``UsageError`` if the format has settings without default.
     """
-    for format_ in FORMATS.values():
-        required = ", ".join(required_names(format_.options))
-        if overrides and overrides.format == format_.name and required:
+    format_ = overrides.format if overrides else None
+    if format_ is not None and format_ in FORMATS:
+        required = ", ".join(required_names(FORMATS[format_].options))
+        if required:
             raise UsageError(
-                f"{format_.name} needs a job file that describes the source: write {required} into its "
+                f"{format_} needs a job file that describes the source: write {required} into its "
                 "[source], and name the file with -c (conf/ has examples)"
             )
     problems = Problems()

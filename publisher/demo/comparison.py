@@ -21,7 +21,7 @@ from publisher.errors import InternalError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
 from publisher.runs.publisher_instance import PublisherInstance
-from publisher.sources.table_queue import Call
+from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
 

@@ -11,7 +11,6 @@ from typing import TextIO
 from publisher.journal.epoch import last_epoch
 from publisher.observing.contract import Observer, Observers
 from publisher.observing.log_lines import LogLines
-from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions
 from publisher.observing.trace import Trace
 
@@ -38,6 +37,8 @@ def observe(
     observers: list[Observer] = [] if quiet else [lines]
     with ExitStack() as stack:
         if metrics.port is not None or metrics.textfile is not None:
+            from publisher.observing.metrics import Metrics  # noqa: PLC0415 - few jobs have metrics
+
             epoch = partial(last_epoch, journals)
             served = Metrics(metrics, job, epoch=epoch, warn=lines.note)
             observers.append(stack.enter_context(served))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import Self
@@ -143,6 +143,21 @@ class PublisherInstance:
             request = self._request(sources, now, lanes, by_rows=by_rows)
             return self._carry_out(replace(request, waiting=waiting))
 
+    def publish_pending(self, now: datetime | None = None, *, by_rows: bool = False) -> RunReport:
+        """Publishes the pending work, see ``run_once``; plans no run if nothing is pending.
+
+        Raises:
+            PublisherError: See ``errors``.
+        """
+        waiting = None
+        with suppress(PublisherError):  # the run meets the problem again, and reports it in full
+            backlog = self.backlog()
+            if backlog.is_empty:
+                return empty_report(self._settings.name)
+            waiting = backlog.rows
+        report = self.run_once(now, by_rows=by_rows, waiting=waiting)
+        return report or empty_report(self._settings.name)
+
     def publish_sources(
         self, sources: Sequence[SourceSettings], now: datetime | None = None
     ) -> RunReport:
@@ -248,7 +263,7 @@ def publish(
                 observer.on_start(settings.name, job.sink.target, notes)
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
-            report = job.run_once(now, by_rows=by_rows) or empty_report(settings.name)
+            report = job.publish_pending(now, by_rows=by_rows)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))
             job.expire()

@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from publisher.sources.change_table.format import CHANGE_TABLE
-from publisher.sources.dispatch_queue.format import DISPATCH_QUEUE
-from publisher.sources.event_log.format import EVENT_LOG
-from publisher.sources.format import Format
-from publisher.sources.linkexpress.format import LINKEXPRESS
-from publisher.sources.triggerless.format import TRIGGERLESS
+from collections.abc import Iterator, MutableMapping
+from importlib import import_module
 
-FORMATS: dict[str, Format] = {
-    format_.name: format_
-    for format_ in (EVENT_LOG, CHANGE_TABLE, LINKEXPRESS, DISPATCH_QUEUE, TRIGGERLESS)
+from publisher.sources.format import Format
+
+_DESCRIPTORS = {
+    "event-log": "publisher.sources.event_log.format.EVENT_LOG",
+    "change-table": "publisher.sources.change_table.format.CHANGE_TABLE",
+    "linkexpress": "publisher.sources.linkexpress.format.LINKEXPRESS",
+    "dispatch-queue": "publisher.sources.dispatch_queue.format.DISPATCH_QUEUE",
+    "triggerless": "publisher.sources.triggerless.format.TRIGGERLESS",
 }
+
+
+class FormatRegistry(MutableMapping[str, Format]):
+    """Formats by name.  The package of a format is imported when its format is first used, so that a
+    program that reads one format starts without the others."""
+
+    def __init__(self, descriptors: dict[str, str]) -> None:
+        """``descriptors``: by the name of each format, the module and the name of its descriptor."""
+        self._formats: dict[str, Format | str] = {**descriptors}
+
+    def __getitem__(self, name: str) -> Format:
+        place = self._formats[name]
+        if isinstance(place, str):
+            module, _, constant = place.rpartition(".")
+            place = self._formats[name] = getattr(import_module(module), constant)
+        return place
+
+    def __setitem__(self, name: str, format_: Format) -> None:
+        self._formats[name] = format_
+
+    def __delitem__(self, name: str) -> None:
+        del self._formats[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._formats)
+
+    def __len__(self) -> int:
+        return len(self._formats)
+
+
+FORMATS = FormatRegistry(_DESCRIPTORS)

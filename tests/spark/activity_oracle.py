@@ -9,8 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 from publisher.activity.counts import ActivityCounts, NodeCounts
-from publisher.sources.table_queue import Call
-from publisher.sources.table_queue.calls import to_micros
+from publisher.sources.table_queue.calls import Call, to_micros
 
 NAMES = [field.name for field in fields(ActivityCounts)]
 

@@ -23,8 +23,9 @@ from publisher.engine.contract import Engine
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from publisher.sources.table_queue import Call, TableQueueOptions
+from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
+from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import sample_files, sample_splits
 from tests.spark.activity_oracle import NodeSamples, counts
 from tests.support.table_queue_files import OPTIONS, START, element, text_file

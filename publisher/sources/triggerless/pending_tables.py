@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from publisher.sources.columns.object_names import split_name
-from publisher.sources.table_queue import Hints, TableQueueOptions, read_hints
+from publisher.sources.table_queue.hints import Hints, read_hints
+from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.triggerless.carry_over import TriggerlessState
 from publisher.sources.triggerless.options import TriggerlessOptions
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from publisher.sources.table_queue import Call, Hints, TouchedTable, read_hints
-from publisher.sources.table_queue.calls import to_micros
+from publisher.sources.table_queue.calls import Call, to_micros
+from publisher.sources.table_queue.hints import Hints, TouchedTable, read_hints
 from publisher.sources.table_queue.json_calls import json_line
 from tests.support.table_queue_files import OPTIONS, call, element, text_file
 

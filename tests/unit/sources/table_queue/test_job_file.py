@@ -11,7 +11,7 @@ from publisher.config.job_file import SECTIONS, defaults, load
 from publisher.config.validation import option_defaults, option_names
 from publisher.errors import SettingsError
 from publisher.model.plain import restore
-from publisher.sources.table_queue import TableQueueOptions
+from publisher.sources.table_queue.options import TableQueueOptions
 from tests.support.settings_reference import in_force, reference_file
 
 SHOWN = reference_file("table-queue")

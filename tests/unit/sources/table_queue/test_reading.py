@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from publisher.cli.main import cli
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.table_queue import Call, Recorder, TableQueueOptions
 from publisher.sources.table_queue.bulk_calls import BulkHeader
-from publisher.sources.table_queue.calls import to_micros
+from publisher.sources.table_queue.calls import Call, Recorder, to_micros
 from publisher.sources.table_queue.code_pages import code_page_of
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL, columns_of, dirr_out
+from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import form_of, read_samples, sample_files, sample_splits
 from tests.support.table_queue_files import OPTIONS, START, call, element, line, read, text_file
 

@@ -1,0 +1,41 @@
+"""Starts pyarrow without pandas, whose import would take a quarter of a second."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class _PandasHider(MetaPathFinder):
+    """Finds no module pandas."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raises ``ModuleNotFoundError`` for pandas; leaves other modules to other finders."""
+        del path, target
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+        return None
+
+
+def start_arrow_without_pandas() -> None:
+    """Imports pyarrow and has it look for pandas in vain.
+
+    pyarrow imports pandas when it first converts Python values, and remembers whether it was there.
+    Afterwards this process cannot convert between Arrow and pandas: only commands may call this, which
+    own their process, and never do.  Spark's workers are other processes.
+    """
+    if "pandas" in sys.modules:
+        return
+    hider = _PandasHider()
+    sys.meta_path.insert(0, hider)
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - only while pandas is hidden
+
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(hider)
