@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=500_000, bytes=64_000_000)
-"""The greatest input of a run in this process.  A cautious limit: up to it Spark takes longer, its start
-included; beyond, its tasks share the cores."""
+"""Maximum input of a run in this process.  The limit is cautious: Spark takes longer for smaller input, since
+it has to start first; for larger input it may be faster, since its tasks share the cores."""
 _GROWTH = 8
 """Records in memory may have this many times the bytes of their files before the run moves to Spark."""
 _OUTGROWN = "the input turned out to be large"
 
 
 class AutoEngine:
-    """Implements ``engine.contract.Engine`` by two engines; Spark starts when a run first needs it.
+    """Implements ``engine.contract.Engine`` with two engines; Spark starts when a run first needs it.
 
     A run whose input turns out to be large moves to Spark before anything is committed.  Both engines
-    give the same bytes."""
+    write the same bytes."""
 
     def __init__(self, options: SparkOptions, small: InputSize = SMALL) -> None:
         self._small = small
-        self._local = LocalEngine(most_bytes=_GROWTH * small.bytes)
+        self._local = LocalEngine(max_bytes=_GROWTH * small.bytes)
         self._spark = SparkEngine(options)
         self._engine: Engine = self._local
         self.use = EngineUse("local", "no input yet")

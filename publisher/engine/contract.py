@@ -27,7 +27,7 @@ class InputSize:
     """The size of the input of a run, as far as it is known before anything is read."""
 
     rows: int = 0
-    """Rows of tables that wait to be read."""
+    """Rows of tables that are to be read."""
     bytes: int = 0
     """Approximate bytes of files after decompression, and of the state that earlier runs left."""
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
     @property
     def use(self) -> EngineUse:
-        """The engine that runs the work since ``expect``."""
+        """The engine that works on the run announced by ``expect``."""
 
     @property
     def seconds(self) -> float:
@@ -52,11 +52,11 @@ class Engine(Protocol):
 
     @property
     def transactions(self) -> int:
-        """Transactions of all that was sent."""
+        """Number of transactions of all calls of ``send``."""
 
     @property
     def retries(self) -> int:
-        """Repetitions of all that was sent."""
+        """Number of retries of all calls of ``send``."""
 
     def __enter__(self) -> Self:
         """Returns the engine; starts nothing."""
@@ -65,7 +65,7 @@ class Engine(Protocol):
         """Ends the processes of the engine."""
 
     def warm_up(self) -> None:
-        """Starts slow processes in the background, if they are needed whatever the input."""
+        """Starts slow processes in the background, if every input needs them."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Announces a run.  ``measure`` returns the size of its input, and may ask a database."""
@@ -81,7 +81,7 @@ class Engine(Protocol):
     ) -> list[LaneResult]:
         """Reads all splits and plans all lanes; stages files, and commits nothing.
 
-        All tasks see the directories ``staging`` and ``documents``.  The results are in the order of
+        All tasks must see the directories ``staging`` and ``documents``.  The results are in the order of
         lanes."""
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:

@@ -1,9 +1,9 @@
 """Ranks of the events of an event log: places among the distinct usable record ids of a source.
 
-A task that reads a split leaves the sorted ids of that split in a file and notes the file to every lane.
-A lane turns ids into ranks when it plans.  A rank is the place of the id in the file of its split, plus
-the ids of all splits before; files whose ranges of ids overlap are merged first.  So the input is read
-once, and ranks do not depend on how it is split.
+A task that reads a split writes the sorted ids of the split to a file, and sends every lane a note with the
+name of the file.  A lane converts ids to ranks when it plans.  A rank is the place of the id in the file of
+its split, plus the number of ids in all splits before; files whose ranges of ids overlap are merged first.
+Thus the input is read once, and ranks do not depend on how it is split.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ def with_ids(
 
 
 def usable_ids(records: pa.RecordBatch) -> Ids:
-    """Record ids with the wanted status: of changes, and of rejected and excluded records."""
+    """Selects the record ids of changes, and of rejected and excluded records with the wanted status."""
     if records.column("outcome").null_count < records.num_rows:
         other_status = pc.equal(records.column("reason"), str(Reason.STATUS))
-        unwanted = pc.or_kleene(pc.equal(records.column("outcome"), TALLY), other_status)
+        is_ignored = pc.or_kleene(pc.equal(records.column("outcome"), TALLY), other_status)
         has_id = pc.equal(records.column("part"), "")
-        records = records.filter(pc.and_not(has_id, pc.fill_null(unwanted, False)))
+        records = records.filter(pc.and_not(has_id, pc.fill_null(is_ignored, False)))
     ids: Ids = records.column("high").to_numpy()
     return ids
 
@@ -75,7 +75,7 @@ def _notes(place: Place, file: IdFile | None) -> pa.RecordBatch:
 
 
 class _Range(NamedTuple):
-    """Ids of splits that overlap, with the number of ids before them."""
+    """The ids of one or several overlapping splits; ``before`` is the number of smaller ids."""
 
     first: int
     last: int
@@ -87,13 +87,13 @@ class _Range(NamedTuple):
         """Ranks ids of the range.  Raises ``InternalError`` for an unknown id."""
         if self.last - self.first + 1 == self.size:  # without gaps
             places = ids - self.first
-            wrong = ids[ids > self.last]
+            unknown = ids[ids > self.last]
         else:
-            known = open_ids(self.path)
-            places = np.searchsorted(known, ids)
-            wrong = ids[known[np.minimum(places, self.size - 1)] != ids]
-        if len(wrong):
-            raise _unknown_id(wrong[0])
+            range_ids = open_ids(self.path)
+            places = np.searchsorted(range_ids, ids)
+            unknown = ids[range_ids[np.minimum(places, self.size - 1)] != ids]
+        if len(unknown):
+            raise _unknown_id(unknown[0])
         return places + (self.before + 1)
 
 
@@ -107,16 +107,18 @@ class LaneRanks:
         self._files: list[IdFile] = []
         self._ranges: list[_Range] = []
 
-    def note(self, notes: pa.RecordBatch) -> None:
-        """Takes the notes of splits.  Raises ``InternalError`` for a second note of a split."""
+    def add_notes(self, notes: pa.RecordBatch) -> None:
+        """Adds the notes of splits.  Raises ``InternalError`` for a second note of a split."""
         columns = ("split", "raw", "row", "high", "low")
-        for split, *file in zip(*(notes.column(name).to_pylist() for name in columns), strict=True):
+        for split, *entry in zip(
+            *(notes.column(name).to_pylist() for name in columns), strict=True
+        ):
             if split not in self._missing:
                 raise InternalError(f"the record ids of split {split} were counted twice")
             self._missing.remove(split)
-            known = IdFile(*file)
-            if known.size:
-                self._files.append(known)
+            file = IdFile(*entry)
+            if file.size:
+                self._files.append(file)
 
     def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Sets the ranks of changes, which are in the order of their ids."""
@@ -128,8 +130,8 @@ class LaneRanks:
             raise _unknown_id(ids.min())
         ranks = np.empty(len(ids), np.int64)
         for place in sort_distinct(at).tolist():
-            here = at == place
-            ranks[here] = ranges[place].ranks(ids[here])
+            in_range = at == place
+            ranks[in_range] = ranges[place].ranks(ids[in_range])
         return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(ranks))
 
     def check(self) -> None:
@@ -158,7 +160,7 @@ class LaneRanks:
     def _merge(self, names: list[str]) -> Path:
         """Merges the ids of some files into one file, unless another lane has done it.
 
-        Several lanes may do it at once, with the same content."""
+        Several lanes may merge at the same time; they write the same content."""
         digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
         path = self._folder / f"merged-{digest[:32]}"
         if not path.exists():

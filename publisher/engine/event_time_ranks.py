@@ -18,7 +18,7 @@ Place = tuple[int, int] | None
 
 
 def first_of_places(batch: pa.RecordBatch, last: Place) -> tuple[np.ndarray, Place]:
-    """Marks the events of a sorted batch that differ from their predecessor; returns the last place too.
+    """Marks the events of a sorted batch that differ from their predecessor; also returns the last place.
 
     ``last`` is the place of the event before the batch."""
     times, ids = (batch.column(name).to_numpy() for name in PLACE)

@@ -1,9 +1,9 @@
 """Packs records for the shuffle: many in one binary value instead of a row with 25 columns each.
 
-A shuffle of rows turns each value into an engine's row and back; that costs more than all the rest of
-reading.  Packed, the engine moves and sorts *pieces*: Arrow record batches of one lane and one block
-of ranks.  A lane merges the pieces of a block, and so holds one block at most, whatever the order of
-the records in the input.
+A shuffle of rows converts each value to a row of the engine and back, which costs more than all other
+steps of reading.  If records are packed, the engine moves and sorts *pieces*: Arrow record batches of one
+lane and one block of ranks.  A lane merges the pieces of a block, so it holds at most one block in memory,
+whatever the order of the records in the input.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ROWS = 1 << 15
 BYTES = 4 << 20
 """Rows and bytes that are collected before they are cut into pieces; whichever comes first."""
 ROWS_TOGETHER = 1 << 13
-"""Records of several blocks that are yielded together; a block may have more."""
+"""Number of records at which small blocks are yielded together; a block may have more."""
 PIECE_BYTES = 2 << 20
 """Greatest size of a piece with more than one record."""
 
@@ -62,7 +62,7 @@ class _Key(NamedTuple):
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Packs batches of ``RECORD_SCHEMA`` into batches of ``PIECE_SCHEMA``."""
-    yield from map(_pieces, gather(batches, BYTES, ROWS))
+    yield from map(_cut_pieces, gather(batches, BYTES, ROWS))
 
 
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -91,18 +91,18 @@ def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield _join_block(pieces_of_block)
 
 
-def _pieces(records: pa.RecordBatch) -> pa.RecordBatch:
+def _cut_pieces(records: pa.RecordBatch) -> pa.RecordBatch:
     keys = _keys(records)
     order = np.lexsort(keys[::-1])
     keys = keys[:, order]
     records = records.take(pa.array(order))
     changes = np.flatnonzero(np.any(np.diff(keys), axis=0)) + 1
-    cut: list[pa.RecordBatch] = []
+    pieces: list[pa.RecordBatch] = []
     firsts: list[int] = []
     for start, end in pairwise([0, *changes.tolist(), records.num_rows]):
-        for piece in _small_enough(records.slice(start, end - start)):
+        for piece in _split_large(records.slice(start, end - start)):
             firsts.append(start)
-            cut.append(piece)
+            pieces.append(piece)
     heads = records.take(pa.array(firsts))
     block, split, rows = keys[3:, firsts]
     return pa.RecordBatch.from_arrays(
@@ -111,7 +111,7 @@ def _pieces(records: pa.RecordBatch) -> pa.RecordBatch:
             pa.array(block),
             pa.array(split, pa.int32()),
             pa.array(rows),
-            pa.array([compress(piece.serialize()) for piece in cut], pa.binary()),
+            pa.array([compress(piece.serialize()) for piece in pieces], pa.binary()),
         ],
         schema=PIECE_SCHEMA,
     )
@@ -120,8 +120,8 @@ def _pieces(records: pa.RecordBatch) -> pa.RecordBatch:
 def _keys(records: pa.RecordBatch) -> np.ndarray:
     """Lane and ``KEYS`` of each record as integers.
 
-    Records that have no rank (below 1) are cut by their place in the input instead, so that any
-    number of them is no more in a piece than others are.
+    Records without a rank (below 1) are grouped by their place in the input instead, so that their
+    pieces are no larger than the others.
     """
     rank = _integers(records, "rank")
     ranked = rank > 0
@@ -146,13 +146,13 @@ def _integers(records: pa.RecordBatch, name: str) -> np.ndarray:
     return values.astype(np.int64, copy=False)
 
 
-def _small_enough(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _split_large(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     if piece.num_rows < 2 or piece.nbytes <= PIECE_BYTES:
         yield piece
         return
     middle = piece.num_rows // 2
-    yield from _small_enough(piece.slice(0, middle))
-    yield from _small_enough(piece.slice(middle))
+    yield from _split_large(piece.slice(0, middle))
+    yield from _split_large(piece.slice(middle))
 
 
 def _join_block(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,4 +1,4 @@
-"""The tasks that prepare a source: an engine calls functions of the source over its input."""
+"""Surveys: an engine calls a function of a source for each item of the source's input."""
 
 from __future__ import annotations
 

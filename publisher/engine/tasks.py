@@ -54,13 +54,13 @@ class SourceWork:
     splits: tuple[AnySplit, ...]
     filters: FilterOptions
     polls: PollOptions | None
-    """``None`` for formats whose changes are operations by themselves."""
+    """``None`` for formats in which each change is an operation by itself."""
     identifier_case: IdentifierCase
     window: Window | None = None
     rejected: RejectedTransactions | None = None
-    """Transactions that are rejected as a whole; ``None`` if none is known."""
+    """Transactions that are rejected as a whole, if an earlier pass has looked for them."""
     notes: tuple[str, ...] = ()
-    """See ``PreparedSource``."""
+    """Notes for operators (see ``PreparedSource``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,13 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Description of a run for its tasks.  Shipped to them; holds no connection."""
+    """The description of a run that is sent to its tasks; holds no connection."""
 
     sources: tuple[SourceWork, ...]
     rules: Rules
     lanes: int
     clock: int
-    """The run's now, in microseconds since 1970-01-01 UTC."""
+    """The run's clock in microseconds since 1970-01-01 UTC."""
     ids: Path
     """Folder that all tasks see, for the record ids of splits; needed until all lanes are planned."""
 
@@ -210,7 +210,7 @@ class _LanePlan:
         first = self._files.add_arrivals(batch)
         rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
-            rows, batch = self._take_presets(rows, batch)
+            rows, batch = self._take_decided(rows, batch)
         if batch.num_rows:
             batch = batch if self._ranks is None else self._ranks.rank(batch)
             self._write(self._planner.add(rows, batch))
@@ -226,24 +226,24 @@ class _LanePlan:
         if self._ranks is None:
             return batch
         is_note = pc.fill_null(pc.equal(batch.column("outcome"), IDS), False)
-        self._ranks.note(batch.filter(is_note))
+        self._ranks.add_notes(batch.filter(is_note))
         return batch.filter(pc.invert(is_note))
 
-    def _take_presets(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
+    def _take_decided(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
         """Writes the decisions on records without a change; returns the changes and their rows."""
         is_change = batch.column("outcome").is_null()
-        chosen = is_change.to_numpy(zero_copy_only=False)
-        presets = batch.filter(pc.invert(is_change))
+        change_flags = is_change.to_numpy(zero_copy_only=False)
+        decided = batch.filter(pc.invert(is_change))
         decisions = [
             Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
             for row, outcome, reason, detail, raw in zip(
-                rows[~chosen].tolist(),
-                *(plain_values(presets.column(c)) for c in ("outcome", "reason", "detail", "raw")),
+                rows[~change_flags].tolist(),
+                *(plain_values(decided.column(c)) for c in ("outcome", "reason", "detail", "raw")),
                 strict=True,
             )
         ]
         self._write([PlanResult(decisions=decisions)])
-        return rows[chosen], batch.filter(is_change)
+        return rows[change_flags], batch.filter(is_change)
 
     def _write(self, results: Iterable[PlanResult]) -> None:
         for result in results:
@@ -268,8 +268,8 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
     catalogue = resources.catalogue
-    if described := source.source.tables():
-        catalogue = LayeredCatalogue(catalogue, JobCatalogue(described))
+    if tables := source.source.tables():
+        catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
     renderer = Renderer(
         SourceNaming(source.name, source.source.position_text, source.identifier_case),
         work.rules.documents,

@@ -43,7 +43,7 @@ def rank_seconds(ids: Ids, folder: Path) -> float:
     for lane, batches in enumerate(lanes):
         ranks = LaneRanks(folder, range(SPLITS))
         for note in notes:
-            ranks.note(note.slice(lane, 1))
+            ranks.add_notes(note.slice(lane, 1))
         found.append([ranks.rank(changes) for changes in batches])
     seconds = time.process_time() - start
     for lane, batches in enumerate(found):

@@ -59,10 +59,10 @@ class _Tallies:
 
     def sums(self, *columns: int) -> dict[tuple[Any, ...], Counter[str]]:
         """Sums the cells by some columns of their keys."""
-        found: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+        sums: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
         for key, counts in self.cells.items():
-            found[tuple(key[column] for column in columns)].update(counts)
-        return found
+            sums[tuple(key[column] for column in columns)].update(counts)
+        return sums
 
 
 def count_activity(samples: Samples, memory: int) -> Activity:
@@ -75,29 +75,29 @@ def count_activity(samples: Samples, memory: int) -> Activity:
         for split in samples.splits:
             for batch in read_samples(split, samples.reading):
                 _add_quality(batch, quality)
-                wanted = batch.filter(pc.is_valid(batch.column("sweep")))
-                calls.add(wanted.select(CALL_COLUMNS))
+                of_sweeps = batch.filter(pc.is_valid(batch.column("sweep")))
+                calls.add(of_sweeps.select(CALL_COLUMNS))
         sweeps = list(sum_sweeps(calls.sorted_batches(), samples.reading.recorded, elements))
         gap = samples.counting.gap_seconds
         nodes = tuple(
             order_sweeps(node, list(of_node), gap)
             for node, of_node in groupby(sweeps, key=attrgetter("node"))
         )
-        known = sorted(quality.items(), key=lambda entry: [(text or "") for text in entry[0]])
-        found = Activity(
-            calls=sum(calls_ for _, (calls_, _) in known),
+        entries = sorted(quality.items(), key=lambda entry: [(text or "") for text in entry[0]])
+        without_sweeps = Activity(
+            calls=sum(count for _, (count, _) in entries),
             problems=tuple(
                 ProblemCount(problem, count, *first)
-                for (problem, _), (count, first) in known
+                for (problem, _), (count, first) in entries
                 if problem
             ),
-            warnings={warning: count for (_, warning), (count, _) in known if warning},
+            warnings={warning: count for (_, warning), (count, _) in entries if warning},
         )
         if not nodes:
-            return found
+            return without_sweeps
         width = interval_of(nodes, samples.counting.interval_seconds)
         tallies = _tally(rows_of(elements.sorted_batches(), ElementRow), sweeps, width)
-    return _with_counts(found, nodes, sweeps, tallies, samples.counting.tables)
+    return _with_counts(without_sweeps, nodes, sweeps, tallies, samples.counting.tables)
 
 
 def _add_quality(batch: pa.RecordBatch, quality: dict[Any, list[Any]]) -> None:
@@ -115,7 +115,7 @@ def _tally(elements: Iterable[ElementRow], sweeps: Iterable[SweepSum], width: in
     """Counts the events of tables, from elements in the order of their sweeps."""
     tallies = _Tallies(width)
     by_name = {(sweep.node, sweep.sweep): sweep for sweep in sweeps}
-    seen: dict[tuple[str, int, str], SweepSum] = {}
+    last_sweeps: dict[tuple[str, int, str], SweepSum] = {}
     slots: dict[tuple[str, int], tuple[SweepSum, tuple[str, int, str]]] = {}
     for name, of_sweep in groupby(elements, key=lambda element: (element.node, element.sweep)):
         sweep = by_name[name]
@@ -128,10 +128,10 @@ def _tally(elements: Iterable[ElementRow], sweeps: Iterable[SweepSum], width: in
                 _tally_slot(tallies, sweep, table, slots.get(place))
                 slots[place] = (sweep, table)
         for table, places in tables.items():
-            _tally_presence(tallies, sweep, table, places, seen.get(table))
+            _tally_presence(tallies, sweep, table, places, last_sweeps.get(table))
             if sweep.number is not None:
-                seen[table] = sweep
-    for table, last in seen.items():
+                last_sweeps[table] = sweep
+    for table, last in last_sweeps.items():
         _tally_eviction(tallies, table, last)
     return tallies
 
@@ -144,9 +144,9 @@ def _tally_slot(
 ) -> None:
     if before is None or sweep.starts or sweep.number is None:
         return
-    last, old = before
-    if last.number == sweep.number - 1 and old != table:
-        tallies.add(old, sweep.time, replaced=1)
+    last, last_table = before
+    if last.number == sweep.number - 1 and last_table != table:
+        tallies.add(last_table, sweep.time, replaced=1)
 
 
 def _tally_presence(
@@ -180,23 +180,23 @@ def _tally_presence(
 
 
 def _tally_eviction(tallies: _Tallies, table: tuple[str, int, str], last: SweepSum) -> None:
-    """Counts that a table is missing from the sweep after ``last``, unless a gap lies between."""
+    """Counts that a table is missing from the sweep after ``last``, unless a gap follows ``last``."""
     if not last.ends:
         tallies.add(table, last.next, evicted=1)
 
 
 def _with_counts(
-    found: Activity,
+    activity: Activity,
     nodes: tuple[NodeCounts, ...],
     sweeps: Iterable[SweepSum],
     tallies: _Tallies,
-    most: int,
+    table_limit: int,
 ) -> Activity:
     tables = sort_tables(
         TableCounts(node, owner, name, _counts(sums))
         for (node, owner, name), sums in tallies.sums(0, 1, 2).items()
     )
-    shown = {(table.node, table.owner, table.name) for table in tables[:most]}
+    shown = {(table.node, table.owner, table.name) for table in tables[:table_limit]}
     cells = [
         CellCounts(*key[:3], key[3], _counts(sums))
         for key, sums in tallies.cells.items()
@@ -210,27 +210,27 @@ def _with_counts(
     ]
     gaps.sort(key=attrgetter("start", "node"))
     return Activity(
-        calls=found.calls,
+        calls=activity.calls,
         nodes=nodes,
         tables=tables,
         interval_us=tallies.width,
         intervals=tuple(_intervals(timed, tallies)),
         cells=sort_cells(cells),
         gaps=tuple(gaps[:GAPS_SHOWN]),
-        problems=found.problems,
-        warnings=found.warnings,
+        problems=activity.problems,
+        warnings=activity.warnings,
     )
 
 
 def _intervals(timed: Iterable[SweepSum], tallies: _Tallies) -> Iterator[IntervalCounts]:
     events = tallies.sums(3, 0)
-    own: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
+    sweep_sums: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
     for sweep in timed:
         assert sweep.time is not None
-        entry = own[sweep.time - sweep.time % tallies.width, sweep.node]
+        entry = sweep_sums[sweep.time - sweep.time % tallies.width, sweep.node]
         entry[0] += 1
         entry[1] += sweep.observed
-    for (start, node), (count, observed) in sorted(own.items()):
+    for (start, node), (count, observed) in sorted(sweep_sums.items()):
         sums = events.get((start, node), Counter())
         yield IntervalCounts(node, start, count, observed, _counts(sums))
 

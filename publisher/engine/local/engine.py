@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class OutgrownError(Exception):
-    """The input is larger than it seemed; nothing is staged yet."""
+    """The input turned out to be larger than expected; nothing is staged yet."""
 
 
 class LocalEngine:
@@ -42,14 +42,14 @@ class LocalEngine:
         reason: str = "set by engine",
         *,
         memory: int = MEMORY_BYTES,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
     ) -> None:
         """Packed records beyond ``memory`` bytes are sorted in files.
 
-        Reading more than ``most_bytes`` of records raises ``OutgrownError``."""
+        Reading more than ``max_bytes`` of records raises ``OutgrownError``."""
         self.use = EngineUse("local", reason)
         self._memory = memory
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self.seconds = 0.0
         self.transactions = self.retries = 0
 
@@ -63,7 +63,7 @@ class LocalEngine:
         """Starts nothing: the engine has no processes."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
-        """Expects any input."""
+        """Does nothing: the engine accepts any input."""
 
     def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
@@ -74,7 +74,7 @@ class LocalEngine:
         attempt = secrets.token_hex(4)
         with ExternalSort(work.schema, ("partition",), memory=self._memory) as pieces:
             for part in range(work.parts):
-                for batch in self._bounded(work.read(part)):
+                for batch in self._limit_bytes(work.read(part)):
                     pieces.add(batch)
             return [
                 work.process(partition, rows, attempt)
@@ -102,7 +102,7 @@ class LocalEngine:
         report = progress or _report_nothing
         with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
             for batch in pack(
-                rank_by_time(self._bounded(_read(work, report)), work, staging, self._memory)
+                rank_by_time(self._limit_bytes(_read(work, report)), work, staging, self._memory)
             ):
                 pieces.add(batch)
             for lane, rows in _group(pieces.sorted_batches(), "lane"):
@@ -125,12 +125,12 @@ class LocalEngine:
 
         return count_activity(samples, self._memory)
 
-    def _bounded(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Raises ``OutgrownError`` if there are more bytes than the engine may read."""
+    def _limit_bytes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yields the batches; raises ``OutgrownError`` if they have more bytes than the engine may read."""
         size = 0
         for batch in batches:
             size += batch.nbytes
-            if self._most_bytes is not None and size > self._most_bytes:
+            if self._max_bytes is not None and size > self._max_bytes:
                 raise OutgrownError
             yield batch
 
@@ -150,7 +150,7 @@ def _read(work: Work, report: Progress) -> Iterator[pa.RecordBatch]:
 def _group(
     batches: Iterable[pa.RecordBatch], key: str
 ) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """Groups sorted batches by an integer column; a group has to be read before the next."""
+    """Groups sorted batches by an integer column; each group must be read before the next one."""
     return groupby(_cut(batches, key), key=lambda batch: int(batch.column(key)[0].as_py()))
 
 

@@ -18,7 +18,7 @@ from publisher.model.change import RECORD_SCHEMA
 def rank_by_time(
     records: Iterable[pa.RecordBatch], work: Work, folder: Path, memory: int
 ) -> Iterator[pa.RecordBatch]:
-    """Ranks the events of sources that are ordered by event time, and yields other records as they are.
+    """Ranks the events of sources that are ordered by event time; yields other records unchanged.
 
     Events beyond ``memory`` bytes are sorted in files below ``folder``."""
     by_time = work.sources_by_time()
@@ -36,8 +36,8 @@ def rank_by_time(
                 pc.is_null(batch.column("outcome")),
             )
             yield batch.filter(pc.invert(is_event))
-            ranked = batch.filter(is_event)
+            timed = batch.filter(is_event)
             for source in by_time:
-                events[source].add(ranked.filter(pc.equal(ranked.column("source"), source)))
+                events[source].add(timed.filter(pc.equal(timed.column("source"), source)))
         for source in by_time:
             yield from set_ranks(events[source].sorted_batches(), before=0)

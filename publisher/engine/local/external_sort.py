@@ -1,4 +1,4 @@
-"""Sorts Arrow batches of any total size: beyond a bound of memory, sorted runs go to files."""
+"""Sorts Arrow batches of any total size: beyond a limit of memory, writes sorted runs to files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 MEMORY_BYTES = 128 << 20
 """Bytes of batches that are held in memory."""
 _CHUNK_BYTES = 1 << 20
-"""Approximate bytes of a run's batches, of which each run has one in memory while runs are merged."""
+"""Approximate bytes of a batch in a run; a merge holds one batch of each run in memory."""
 
 
 class ExternalSort:
@@ -56,7 +56,7 @@ class ExternalSort:
             self._write_run()
 
     def sorted_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields all rows in order.  No more rows may be added, and it can be called only once."""
+        """Yields all rows in order.  Call it once, after all rows are added."""
         waiting, self._waiting = self._sort(self._waiting), []
         runs = [_read_run(path) for path in self._runs]
         return _merge([*runs, iter(waiting.to_batches())], self._keys)
@@ -84,13 +84,13 @@ class _Head(NamedTuple):
     """The first batch of a run that is not merged yet, and the batches after it."""
 
     batch: pa.RecordBatch
-    rest: Iterator[pa.RecordBatch]
+    following: Iterator[pa.RecordBatch]
 
 
 def _merge(
     runs: Sequence[Iterator[pa.RecordBatch]], keys: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Merges sorted runs: in turn all rows up to the smallest of the last rows of their batches."""
+    """Merges sorted runs: each step yields all rows up to the smallest last row of the runs' batches."""
     heads = [head for run in runs if (head := _next_head(run))]
     while len(heads) > 1:
         bound = min(_key(head.batch, head.batch.num_rows - 1, keys) for head in heads)
@@ -100,15 +100,15 @@ def _merge(
             batch = head.batch
             rows = _rows_up_to(bound, batch, keys)
             below.append(batch.slice(0, rows))
-            rest = _Head(batch.slice(rows), head.rest)
-            after = rest if rest.batch.num_rows else _next_head(head.rest)
+            remainder = _Head(batch.slice(rows), head.following)
+            after = remainder if remainder.batch.num_rows else _next_head(head.following)
             remaining += [after] if after else []
         merged = pa.Table.from_batches(below)
         yield from merged.take(_order(merged, keys)).to_batches()
         heads = remaining
     for head in heads:
         yield head.batch
-        yield from head.rest
+        yield from head.following
 
 
 def _rows_up_to(

@@ -30,7 +30,7 @@ ELEMENTS = pa.schema(
     ]
 )
 ELEMENT_ORDER = ("node", "time", "id", "sweep", "ordinal")
-"""Elements in the order of their sweeps, which is that of ``SweepSum.order``."""
+"""Sort columns of elements: those of their sweeps (``SweepSum.order``), then the ordinal."""
 
 
 class CallRow(NamedTuple):
@@ -62,7 +62,7 @@ class ElementRow(NamedTuple):
 
 @dataclass(slots=True)
 class SweepSum:
-    """A sweep, and its place among the sweeps of its node that count and have a time."""
+    """A sweep, and its place among the usable sweeps of its node that have a time."""
 
     node: str
     sweep: str
@@ -79,8 +79,8 @@ class SweepSum:
     next: int | None = None
 
     @property
-    def counts(self) -> bool:
-        """True if the sweep is complete."""
+    def is_usable(self) -> bool:
+        """True if the sweep is complete, and its calls succeeded and agree."""
         return self.state == "counts"
 
     @property
@@ -98,7 +98,7 @@ class SweepSum:
 
     @property
     def is_after_gap(self) -> bool:
-        """True if there is a gap before the sweep."""
+        """True if the sweep follows a gap."""
         return self.starts and self.previous is not None
 
     @property
@@ -108,7 +108,7 @@ class SweepSum:
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], kind: type[Any]) -> Iterator[Any]:
-    """Yields the rows of batches as named tuples of a kind."""
+    """Yields the rows of batches as named tuples of the class ``kind``."""
     for batch in batches:
         yield from map(kind._make, zip(*(c.to_pylist() for c in batch.columns), strict=True))
 
@@ -116,12 +116,12 @@ def rows_of(batches: Iterable[pa.RecordBatch], kind: type[Any]) -> Iterator[Any]
 def sum_sweeps(
     batches: Iterable[pa.RecordBatch], recorded: str, elements: ExternalSort
 ) -> Iterator[SweepSum]:
-    """Yields the sweeps of sorted calls, and adds the elements of those that count."""
+    """Yields the sweeps of sorted calls, and adds the tables of usable sweeps to ``elements``."""
     for (node, sweep), of_sweep in groupby(rows_of(batches, CallRow), key=lambda call: call[:2]):
         calls: list[CallRow] = []
         conflict, duplicates = False, 0
-        for _, same in groupby(of_sweep, key=attrgetter("ordinal")):
-            copies = list(same)
+        for _, of_ordinal in groupby(of_sweep, key=attrgetter("ordinal")):
+            copies = list(of_ordinal)
             differ = any(copy != copies[0] for copy in copies)
             conflict, duplicates = conflict or differ, duplicates + (not differ) * (len(copies) - 1)
             calls.append(copies[0])
@@ -148,9 +148,9 @@ def _is_after_system(call: CallRow) -> bool:
 
 
 def _state(calls: list[CallRow], time: int | None, recorded: str) -> str:
-    """Returns ``counts``, or the reason why a sweep does not count."""
-    known = (NORMAL, EORR, None)
-    if any(call.problem is not None or call.completion not in known for call in calls):
+    """Returns ``counts`` for a usable sweep, or the reason why a sweep is not usable."""
+    completions = (NORMAL, EORR, None)
+    if any(call.problem is not None or call.completion not in completions for call in calls):
         return "failed"
     if any(
         call.completion == EORR and call.ordinal is not None and call.ordinal <= SYSTEM_ELEMENTS
@@ -169,7 +169,7 @@ def _state(calls: list[CallRow], time: int | None, recorded: str) -> str:
 
 def order_sweeps(node: str, sweeps: list[SweepSum], gap_seconds: float | None) -> NodeCounts:
     """Orders the sweeps of a node by time, and counts them."""
-    good = [sweep for sweep in sweeps if sweep.counts]
+    good = [sweep for sweep in sweeps if sweep.is_usable]
     timed = sorted((s for s in good if s.time is not None), key=attrgetter("order"))
     for before, after in pairwise(timed):
         before.next, after.previous = after.time, before.time
@@ -208,7 +208,7 @@ def order_sweeps(node: str, sweeps: list[SweepSum], gap_seconds: float | None) -
 
 
 def _gap_limit(intervals: list[int], gap_seconds: float | None) -> int | None:
-    """Microseconds beyond which two sweeps have a gap between them."""
+    """Maximum interval between two sweeps in microseconds; a longer interval is a gap."""
     if gap_seconds is not None:
         return round(gap_seconds * 1_000_000)
     if not intervals:

@@ -1,4 +1,4 @@
-"""Counts sweeps of the table queue in Spark: any number of them, results by table and by interval."""
+"""Counts any number of sweeps of the table queue in Spark, by table and by interval."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.activity.counts import (
@@ -43,7 +43,7 @@ _SPREAD = 4
 
 
 def count_activity(spark: SparkSession, samples: Samples) -> Activity:
-    """Counts samples.  Collects rows by node, table and interval, and no others.
+    """Counts samples.  The driver collects only sums by node, table and interval.
 
     Raises:
         PublisherError: The error of a task.
@@ -81,13 +81,13 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
 def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
     """Sets the number of shuffle partitions by the size of the input: empty partitions cost too."""
     name = "spark.sql.shuffle.partitions"
-    before = str(spark.conf.get(name))
-    wanted = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
-    spark.conf.set(name, str(wanted))
+    previous = str(spark.conf.get(name))
+    count = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
+    spark.conf.set(name, str(count))
     try:
         yield
     finally:
-        spark.conf.set(name, before)
+        spark.conf.set(name, previous)
 
 
 def _read(spark: SparkSession, samples: Samples) -> DataFrame:
@@ -131,8 +131,8 @@ def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:
         },
         "duplicates": F.sum("duplicates"),
     }
-    named = [column.alias(name) for name, column in sums.items()]
-    rows = sweeps.groupBy("node").agg(*named).orderBy("node").collect()
+    aggregates = [column.alias(name) for name, column in sums.items()]
+    rows = sweeps.groupBy("node").agg(*aggregates).orderBy("node").collect()
     return tuple(NodeCounts(**row.asDict()) for row in rows)
 
 
@@ -143,13 +143,13 @@ def _tables(events: DataFrame) -> tuple[TableCounts, ...]:
 
 def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[IntervalCounts, ...]:
     by_start = ("node", "start")
-    own = (
+    sweep_sums = (
         sweeps.where(F.col("number").isNotNull())
         .groupBy("node", start_of("time", width))
         .agg(F.count("*").alias("sweeps"), F.sum("observed").alias("observed_us"))
     )
-    happened = events.where(F.col("start").isNotNull()).groupBy(*by_start).agg(*_sums())
-    rows = own.join(happened, list(by_start), "left").orderBy("start", "node").collect()
+    event_sums = events.where(F.col("start").isNotNull()).groupBy(*by_start).agg(*_sums())
+    rows = sweep_sums.join(event_sums, list(by_start), "left").orderBy("start", "node").collect()
     return tuple(
         IntervalCounts(row.node, row.start, row.sweeps, row.observed_us, _counts(row))
         for row in rows
@@ -159,15 +159,15 @@ def _intervals(sweeps: DataFrame, events: DataFrame, width: int) -> tuple[Interv
 def _cells(
     spark: SparkSession, events: DataFrame, tables: Sequence[TableCounts]
 ) -> tuple[CellCounts, ...]:
-    """Counts of some tables by interval."""
+    """Counts the events of some tables by interval."""
     if not tables:
         return ()
     keys = [(table.node, table.owner, table.name) for table in tables]
     columns = [pa.array(column) for column in zip(*keys, strict=True)]
-    wanted = spark.createDataFrame(pa.table(columns, names=list(TABLE)))
+    table_frame = spark.createDataFrame(pa.table(columns, names=list(TABLE)))
     rows = (
         events.where(F.col("start").isNotNull())
-        .join(F.broadcast(wanted), list(TABLE))
+        .join(F.broadcast(table_frame), list(TABLE))
         .groupBy(*TABLE, "start")
         .agg(*_sums())
         .collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from publisher.activity.counts import COUNTS, MEDIANS_OF_A_GAP
 from publisher.sources.table_queue.calls import SYSTEM_ELEMENTS
@@ -17,31 +17,32 @@ _NUMBER = "^[0-9]{1,18}$"
 
 
 def unique_calls(samples: DataFrame) -> DataFrame:
-    """One row for each ordinal of a sweep, of samples whose sweep is known.
+    """Joins the calls of each ordinal of a sweep to one row; omits calls without a sweep.
 
-    ``conflict``: there are several calls of it that differ; ``copies``: how many there are.
+    ``conflict``: the joined calls differ; ``copies``: their number.
     """
     content = F.struct(*_CONTENT)
     return (
         samples.where(F.col("sweep").isNotNull())
         .groupBy(*SWEEP, "ordinal")
         .agg(
-            F.min(content).alias("one"),
+            F.min(content).alias("content"),
             (F.min(content) != F.max(content)).alias("conflict"),
             F.count("*").alias("copies"),
         )
-        .select(*SWEEP, "ordinal", "one.*", "conflict", "copies")
+        .select(*SWEEP, "ordinal", "content.*", "conflict", "copies")
     )
 
 
 def checked_sweeps(
     calls: DataFrame, options: TableQueueOptions, gap_seconds: float | None
 ) -> DataFrame:
-    """One row for each sweep, those that count in order of time with what lies before and after them.
+    """Builds one row for each sweep; usable sweeps with a time know their neighbours.
 
-    ``state``: ``counts``, or why it does not.  Of sweeps that count and have a time: ``number`` from 1,
-    ``stretch`` (raised by each gap), ``starts`` and ``ends`` of a stretch, ``previous``, ``next``
-    (times), ``observed`` (microseconds since the sweep before, 0 at the start of a stretch).
+    ``state`` is ``counts`` for a usable sweep, otherwise the reason why it is not.  Columns of usable sweeps
+    with a time: ``number`` (from 1 by time), ``stretch`` (number of the stretch without gaps), ``starts`` and
+    ``ends`` (first or last of its stretch), ``previous`` and ``next`` (times of the neighbours), ``observed``
+    (microseconds since the previous sweep, 0 at the start of a stretch).
     """
     sweeps = (
         _sum_calls(calls).withColumn("state", _state(options)).withColumn("missing", _missing())
@@ -88,21 +89,21 @@ def _sum_calls(calls: DataFrame) -> DataFrame:
 
 
 def _state(options: TableQueueOptions) -> Column:
-    """Decides whether a sweep counts: it has to be complete, so that a missing table was not in the queue.
+    """Decides whether a sweep is usable: complete, so that a table missing in it was not in the queue.
 
     EORR in place of a system table means that the call failed, or that another command answered.
     A file of bare records is always complete; such sweeps have no time.
     """
-    every = F.col("last_ordinal") - F.col("first_ordinal") + 1 == F.col("calls")
-    begun = F.col("first_ordinal") <= SYSTEM_ELEMENTS + 1
-    whole = every & begun & (F.col("last_completion") == EORR)
+    has_no_hole = F.col("last_ordinal") - F.col("first_ordinal") + 1 == F.col("calls")
+    has_start = F.col("first_ordinal") <= SYSTEM_ELEMENTS + 1
+    is_whole = has_no_hole & has_start & (F.col("last_completion") == EORR)
     if options.recorded == "elements":
-        whole = F.lit(True)
+        is_whole = F.lit(True)
     return (
         F.when(F.col("conflict"), "conflicting")
         .when(F.col("failed"), "failed")
         .when(F.col("implausible"), "implausible")
-        .when(F.col("time").isNull() | whole, "counts")
+        .when(F.col("time").isNull() | is_whole, "counts")
         .otherwise("incomplete")
     )
 
@@ -114,10 +115,10 @@ def _missing() -> Column:
 
 
 def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
-    """Adds the microseconds beyond which two sweeps have a gap between them."""
+    """Adds ``limit``, the maximum interval in microseconds; a longer interval is a gap."""
     if gap_seconds is not None:
         return sweeps.withColumn("limit", F.lit(round(gap_seconds * 1_000_000)))
-    # by sorting: Spark's own median holds every interval in memory
+    # by sorting: Spark's by_table median holds every interval in memory
     node = Window.partitionBy("node")
     place, count = F.row_number().over(node.orderBy("interval")), F.count("*").over(node)
     middle = F.col("place").between(F.col("count") / 2, F.col("count") / 2 + 1)
@@ -132,8 +133,9 @@ def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
 
 
 def events_of(calls: DataFrame, sweeps: DataFrame, width: int) -> DataFrame:
-    """Events of tables, in columns named as the fields of ``ActivityCounts``; ``start`` is the interval's
-    (NULL without a time)."""
+    """Counts the events of tables, in columns named like the fields of ``ActivityCounts``.
+
+    ``start`` is the start of the interval, NULL without a time."""
     counting = sweeps.where(F.col("state") == "counts").select(
         *SWEEP, "time", "number", "previous", "next", "stretch", "starts", "ends"
     )
@@ -155,17 +157,17 @@ def _presence(elements: DataFrame, width: int) -> DataFrame:
         (F.count("*") - 1).alias("doubled"),
         *(F.first(name).alias(name) for name in places),
     )
-    own = Window.partitionBy(*TABLE, F.col("number").isNull()).orderBy("number", "sweep")
-    before, after = F.lag("number").over(own), F.lead("number").over(own)
-    seen_before = F.lag("stretch").over(own) == F.col("stretch")
-    missing_since = F.lag("next").over(own)
-    known = (
+    by_table = Window.partitionBy(*TABLE, F.col("number").isNull()).orderBy("number", "sweep")
+    before, after = F.lag("number").over(by_table), F.lead("number").over(by_table)
+    seen_before = F.lag("stretch").over(by_table) == F.col("stretch")
+    missing_since = F.lag("next").over(by_table)
+    changes = (
         present.withColumn("included", ~F.col("starts") & ~before.eqNullSafe(F.col("number") - 1))
         .withColumn("evicted", ~F.col("ends") & ~after.eqNullSafe(F.col("number") + 1))
         .withColumn("reincluded", F.col("included") & F.coalesce(seen_before, F.lit(False)))
         .withColumn("absent_us", F.when(F.col("reincluded"), F.col("time") - missing_since))
     )
-    here = _event(
+    presence = _event(
         "time",
         width,
         present=F.lit(1),
@@ -178,30 +180,30 @@ def _presence(elements: DataFrame, width: int) -> DataFrame:
         doubled=F.col("doubled"),
         odd_flags=F.col("odd_flags"),
     )
-    gone = _event("next", width, evicted=F.lit(1))
-    both = F.when(F.col("evicted"), F.array(here, gone)).otherwise(F.array(here))
-    return known.select(*TABLE, F.inline(both))
+    eviction = _event("next", width, evicted=F.lit(1))
+    events = F.when(F.col("evicted"), F.array(presence, eviction)).otherwise(F.array(presence))
+    return changes.select(*TABLE, F.inline(events))
 
 
 def _slots(elements: DataFrame, width: int) -> DataFrame:
-    """Events of tables that another table has replaced at their ordinal."""
+    """Counts the tables that another table replaced at their ordinal."""
     slot = Window.partitionBy("node", "ordinal").orderBy("number")
-    kept = F.struct("owner", "table")
-    old = (
+    table = F.struct("owner", "table")
+    replaced = (
         elements.where(F.col("number").isNotNull())
-        .withColumn("before", F.lag(kept).over(slot))
-        .withColumn("there", F.lag("number").over(slot))
-        .where(~F.col("starts") & (F.col("there") == F.col("number") - 1))
-        .where(F.col("before") != kept)
+        .withColumn("before", F.lag(table).over(slot))
+        .withColumn("number_before", F.lag("number").over(slot))
+        .where(~F.col("starts") & (F.col("number_before") == F.col("number") - 1))
+        .where(F.col("before") != table)
     )
     event = _event("time", width, replaced=F.lit(1))
-    return old.select(
+    return replaced.select(
         "node", F.col("before.owner").alias("owner"), F.col("before.table").alias("table"), event
     ).select(*TABLE, "event.*")
 
 
 def _event(time: str, width: int, **counts: Column) -> Column:
-    """A row of counts; missing counts are 0."""
+    """Builds a row of counts; missing counts are 0."""
     sums = (
         F.coalesce(counts.get(name, F.lit(0)).cast("bigint"), F.lit(0)).cast("bigint").alias(name)
         for name in COUNTS

@@ -1,7 +1,7 @@
-"""Makes the class-data archive with which Spark's JVM starts several times faster.
+"""Creates the class-data archive with which Spark's JVM starts several times faster.
 
 ``python -m publisher.engine.spark.class_data_archive`` runs once, at set-up: a session imitates a run,
-and its JVM writes the classes it has loaded when it ends.
+and when it ends, its JVM writes the classes that it has loaded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _OPTIONS = SparkOptions(master="local[2]")
 _LANES = 2
 
 
-def make() -> Path:
-    """Makes the archive for this Java and this Spark unless it exists; returns its path.
+def create_archive() -> Path:
+    """Creates the archive for this Java and this Spark unless it exists; returns its path.
 
     Raises:
         PublisherError: Spark does not start, or the JVM wrote nothing.
@@ -73,6 +73,6 @@ def _results(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 if __name__ == "__main__":
     try:
-        make()
+        create_archive()
     except PublisherError as error:
         sys.exit(f"error: {error}")

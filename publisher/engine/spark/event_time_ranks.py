@@ -8,12 +8,12 @@ from itertools import accumulate, chain
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that everybody uses
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from publisher.engine.event_time_ranks import PLACE, TIME_ORDER, Place, first_of_places, set_ranks
 
 _PIECE = "piece"
-"""Number of a partition of the ordered events: in a union its task has another."""
+"""Column with the partition of ordered events; in a union, the task has another partition number."""
 
 
 def rank_by_time(records: DataFrame, sources: list[int], pieces: int) -> DataFrame:
@@ -28,7 +28,7 @@ def rank_by_time(records: DataFrame, sources: list[int], pieces: int) -> DataFra
         events = cached.where((F.col("source") == source) & F.col("outcome").isNull())
         sorted_ = events.repartitionByRange(pieces, *PLACE).sortWithinPartitions(*TIME_ORDER)
         ordered = sorted_.withColumn(_PIECE, F.spark_partition_id()).persist(StorageLevel.DISK_ONLY)
-        # one small row of each part; grouping them would be a further shuffle
+        # collects one small row for each part; grouping in Spark would be a further shuffle
         rows = (
             ordered.select(_PIECE, *PLACE)
             .mapInArrow(count_ranks, "piece int, events bigint")

@@ -2,7 +2,7 @@
 
 Imports no pyspark, so that the JVM can start in the background.
 
-The archive of classes (class-data sharing) saves seconds of every start.  Its name is tied to the
+The archive of classes (class-data sharing) saves seconds at every start.  Its name is tied to the
 Java runtime, to Spark and to the JVM's flags; without it the JVM starts more slowly.
 """
 
@@ -37,7 +37,7 @@ _MAIN = "org.apache.spark.deploy.SparkSubmit"
 
 # The flags of Spark's own launcher (a test compares), without the incubator module of vectors: only
 # Spark's machine learning uses it, and the JVM would print a warning.
-_OPENED = (
+_OPEN_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
     "java.base/java.lang.reflect",
@@ -56,7 +56,7 @@ _OPENED = (
 )
 FLAGS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPEN_PACKAGES),
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
@@ -88,10 +88,10 @@ class Jvm:
     gateway: tuple[int, str] | None = field(default=None)
 
     def wait(self) -> tuple[int, str]:
-        """Port and secret of the gateway.
+        """Waits for port and secret of the gateway.
 
         Raises:
-            FatalError: It ended or did not answer, also without the archive.
+            FatalError: The JVM ended or did not answer, even without the archive.
         """
         if self.gateway is None:
             try:
@@ -99,8 +99,8 @@ class Jvm:
             except FatalError:
                 if self.archive is None:
                     raise
-                again = launch(self.conf, archive=None)
-                self.process, self.gateway, self.archive = again.process, again.wait(), None
+                second = launch(self.conf, archive=None)
+                self.process, self.gateway, self.archive = second.process, second.wait(), None
             finally:
                 shutil.rmtree(self.answer.parent, ignore_errors=True)
         return self.gateway
@@ -110,7 +110,7 @@ class Jvm:
         assert self.process.stdin is not None
         self.process.stdin.close()
         if self.gateway is None:
-            # unused so far: it has nothing to clean up, and does not react while it starts
+            # a JVM that is still starting has nothing to clean up, and does not react
             self.process.kill()
         try:
             self.process.wait(_STOP_SECONDS)
@@ -136,9 +136,9 @@ def start_jvm(options: SparkOptions) -> Jvm | None:
 def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, ...] = ()) -> Jvm:
     """Starts the JVM and returns at once.
 
-    It ends when this process ends, however that happens: it reads its standard input, whose other
-    end only this process holds.  It is not in the terminal's process group, so that Ctrl-C reaches
-    this process alone, which then stops it in good order.
+    The JVM ends when this process ends, however that happens: it reads its standard input, whose other
+    end only this process holds.  The JVM is not in the terminal's process group, so that Ctrl-C reaches
+    only this process, which then stops the JVM properly.
     """
     home = spark_home()
     answer = Path(tempfile.mkdtemp(prefix="xds-publisher-")) / "gateway"
@@ -160,7 +160,7 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
         stdout=2,
         env=environment,
         process_group=0,
-        umask=0o077,  # what Spark shuffles is personal data, and lies in /tmp
+        umask=0o077,  # shuffle files hold personal data, and lie in /tmp
     )
     return Jvm(process, answer, conf, archive)
 
@@ -221,7 +221,8 @@ def _read_answer(process: subprocess.Popen[bytes], answer: Path) -> tuple[int, s
             process.kill()
             process.wait()
             raise FatalError(
-                f"Spark did not start within {_START_SECONDS} s: free the machine and start again"
+                f"Spark did not start within {_START_SECONDS} s: wait until the machine is less busy and"
+                " start again"
             )
         time.sleep(0.005)
     content = answer.read_bytes()
@@ -242,17 +243,20 @@ def spark_home() -> Path:
 
 
 def java() -> Path:
-    """Finds the Java runtime: of JAVA_HOME, else of the set-up, else on the PATH.
+    """Finds the Java runtime: in JAVA_HOME, else that of the set-up, else on the PATH.
 
     Raises:
-        FatalError: There is none.
+        FatalError: No Java runtime is installed.
     """
-    noted = Path(sys.prefix, "java-home")
-    homes = [os.environ.get("JAVA_HOME", ""), noted.read_text().strip() if noted.exists() else ""]
+    setup_home = Path(sys.prefix, "java-home")
+    homes = [
+        os.environ.get("JAVA_HOME", ""),
+        setup_home.read_text().strip() if setup_home.exists() else "",
+    ]
     for home in filter(None, homes):
-        found = Path(home, "bin", "java")
-        if found.exists():
-            return found
+        executable = Path(home, "bin", "java")
+        if executable.exists():
+            return executable
     on_path = shutil.which("java")
     if on_path is None:
         raise FatalError(
@@ -276,7 +280,7 @@ def find_archive() -> Path | None:
     """Returns the archive of classes if it exists and is complete."""
     path = archive_path()
     try:
-        whole = path.stat().st_size == int(path.with_suffix(".size").read_text())
+        is_complete = path.stat().st_size == int(path.with_suffix(".size").read_text())
     except (OSError, ValueError):
         return None
-    return path if whole else None
+    return path if is_complete else None

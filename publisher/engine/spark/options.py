@@ -64,5 +64,5 @@ def is_local(master: str) -> bool:
 def conf_of(options: SparkOptions) -> dict[str, str]:
     """Settings of a session that the program starts: the defaults, overridden by the job file."""
     master = options.master or options.conf.get("spark.master") or LOCAL
-    near = dict(ON_THIS_MACHINE) if is_local(master) else {}
-    return {"spark.master": master, **DEFAULTS, **near, **options.conf}
+    local = dict(ON_THIS_MACHINE) if is_local(master) else {}
+    return {"spark.master": master, **DEFAULTS, **local, **options.conf}

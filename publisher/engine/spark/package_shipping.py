@@ -1,7 +1,7 @@
 """Ships the package to executors on other machines, and proves that it arrived.
 
 Nodes need no installation: the driver sends its own package as a zip.  The journal is
-written by the executors, so its directory must be the same files on all of them.
+written by the executors, so all of them must share its directory.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from publisher.errors import FatalError
 _PACKAGE = Path(publisher.__file__).parent
 _SUFFIXES = frozenset({".py", ".properties"})
 _SPREAD_SECONDS = 0.3
-"""Duration of a probing task, so that the others go to other executors."""
+"""Duration of a probing task, so that other tasks go to other executors."""
 
 
 def ship(spark: SparkSession) -> str | None:
-    """Sends the package to the executors; returns its digest, or ``None`` if they share ours."""
+    """Sends the package to the executors; returns its digest, ``None`` if the driver runs the tasks."""
     if is_local(str(spark.sparkContext.master)):
         return None
     content = package_zip()
@@ -44,7 +44,7 @@ def ship(spark: SparkSession) -> str | None:
 
 
 def package_zip() -> bytes:
-    """Zips the package, the same bytes for the same files; if it runs from a zip, returns that one."""
+    """Zips the package: equal files give equal bytes.  If the package runs from a zip, returns that zip."""
     if not _PACKAGE.is_dir():
         return _PACKAGE.parent.read_bytes()
     with tempfile.TemporaryFile() as file:
@@ -77,7 +77,9 @@ def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
         unseen = sorted({row[0] for row in rows if not _answer(file, row[1]).exists()})
     if unseen:
         raise FatalError(
-            _sharing_error(journal, f"does not show here what {', '.join(unseen)} wrote")
+            _sharing_error(
+                journal, f"lacks, on the driver, the files that {', '.join(unseen)} wrote"
+            )
         )
     return len({row[0] for row in rows})
 
@@ -102,18 +104,20 @@ def _check_package(digest: str | None, executor: str) -> None:
     if digest is not None and digest not in publisher.__file__:
         raise FatalError(
             f"executor {executor} runs the package {publisher.__file__}, not the one that was sent:"
-            " take it out of the nodes' Python path and start again"
+            " remove it from the Python path of the nodes and start again"
         )
 
 
 def _check_directory(file: Path, secret: str, executor: str) -> None:
     if not file.exists() or file.read_text() != secret:
-        raise FatalError(_sharing_error(file.parent, f"is not the driver's on executor {executor}"))
+        raise FatalError(
+            _sharing_error(file.parent, f"on executor {executor} is not that of the driver")
+        )
 
 
-def _sharing_error(journal: Path, what: str) -> str:
+def _sharing_error(journal: Path, problem: str) -> str:
     return (
-        f"the journal directory {journal} {what}: name one that driver and executors share, such as"
+        f"the journal directory {journal} {problem}: set one that driver and executors share, such as"
         " a network file system"
     )
 

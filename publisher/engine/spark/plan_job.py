@@ -59,13 +59,13 @@ def plan_in_lanes(
 def _pieces(spark: SparkSession, work: Work) -> DataFrame:
     """Reads and packs the records of all splits, one task for each split."""
     splits = len(work.splits())
-    places = spark.range(0, splits, 1, splits)
+    numbers = spark.range(0, splits, 1, splits)
     by_time = work.sources_by_time()
     packed = from_arrow_schema(PIECE_SCHEMA)
     if not by_time:
-        return places.mapInArrow(_reader(work), packed)
-    # Spark has to see the events to rank them
-    records = places.mapInArrow(
+        return numbers.mapInArrow(_reader(work), packed)
+    # Spark ranks the events, so they must not be packed yet
+    records = numbers.mapInArrow(
         each_number(partial(read_split, work)), from_arrow_schema(RECORD_SCHEMA)
     )
     return rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)

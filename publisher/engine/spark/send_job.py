@@ -20,18 +20,18 @@ def send_lanes(spark: SparkSession, lanes: Sequence[LaneSendTask]) -> list[LaneS
     Raises:
         PublisherError: The error of a task.
     """
-    sendings = tuple(lanes)
+    tasks = tuple(lanes)
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         collect_rarely()
         with encode_errors():
             for batch in batches:
-                results = [sendings[number].send() for number in batch.column("id").to_pylist()]
+                results = [tasks[number].send() for number in batch.column("id").to_pylist()]
                 yield pa.RecordBatch.from_pydict(
                     {"sent": [json.dumps(asdict(result)) for result in results]}
                 )
 
-    count = len(sendings)
+    count = len(tasks)
     with decode_errors():
         rows = spark.range(0, count, 1, count).mapInArrow(send, "sent string").collect()
     return [LaneSendReport(**json.loads(row[0])) for row in rows]

@@ -1,4 +1,4 @@
-"""The Spark session of a run: its own, or an existing session that suits the program."""
+"""The Spark session of a run: a new session, or an existing one in which the program can work."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 @contextmanager
 def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[SparkSession]:
-    """Opens the session of a run; a session of its own ends with the block.
+    """Opens the session of a run; a new session ends with the block, an existing one stays.
 
     ``jvm`` comes from :func:`publisher.engine.spark.jvm.start_jvm` for the same options.
 
@@ -84,12 +84,12 @@ def _in_jvm(options: SparkOptions, jvm: Jvm) -> SparkSession:
     finally:
         for name in _GATEWAY:
             del os.environ[name]
-    with _keep_interrupts():
+    with _restore_interrupts():
         return SparkSession(SparkContext(gateway=gateway, conf=_conf(conf_of(options))))
 
 
 @contextmanager
-def _keep_interrupts() -> Iterator[None]:
+def _restore_interrupts() -> Iterator[None]:
     """Undoes pyspark's handler of Ctrl-C, which calls the JVM in the middle of another call.
 
     Nothing is lost: an interrupted command ends the session, and with it the JVM and its jobs.
@@ -104,10 +104,10 @@ def _in_spark_submit(options: SparkOptions) -> SparkSession:
     """Opens a session in the JVM of ``spark-submit``; the job file overrides its settings."""
     _use_python(options)
     conf = SparkConf()
-    wanted = conf_of(options)
-    own = {**options.conf, **({"spark.master": options.master} if options.master else {})}
-    for name, value in wanted.items():
-        if name in own or not conf.contains(name):
+    settings = conf_of(options)
+    job_file = {**options.conf, **({"spark.master": options.master} if options.master else {})}
+    for name, value in settings.items():
+        if name in job_file or not conf.contains(name):
             conf.set(name, value)
     return SparkSession(SparkContext(conf=conf))
 
@@ -120,15 +120,15 @@ def _conf(settings: dict[str, str]) -> SparkConf:
 
 
 def _use_python(options: SparkOptions) -> None:
-    """Makes workers run the driver's Python, unless the operator names another."""
-    named = options.conf.get("spark.pyspark.python")
-    if named:
-        os.environ["PYSPARK_PYTHON"] = named
+    """Makes workers run the driver's Python, unless the job file sets another."""
+    python = options.conf.get("spark.pyspark.python")
+    if python:
+        os.environ["PYSPARK_PYTHON"] = python
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def _use_existing(existing: SparkSession, options: SparkOptions) -> SparkSession:
-    """Opens a session of our own in an existing context; the settings of its owner stay."""
+    """Opens a session of our own in an existing context; the settings of its owner remain."""
     spark = check_session(existing.newSession())
     for name, value in {**DEFAULTS, **options.conf}.items():
         if spark.conf.isModifiable(name):
@@ -157,27 +157,27 @@ def _close(jvm: Jvm | None) -> None:
     existing = _existing_session()
     try:
         if existing is not None:
-            _leave_accumulators(existing.sparkContext)
+            _stop_accumulators(existing.sparkContext)
             # tasks that still run after an interrupt would log errors about the end
             existing.sparkContext.setLogLevel("OFF")
             existing.stop()
     finally:
         if jvm is not None:
-            _forget_gateway()
+            _detach_gateway()
             jvm.stop()
 
 
-def _leave_accumulators(context: SparkContext) -> None:
+def _stop_accumulators(context: SparkContext) -> None:
     """Stops pyspark's accumulator server in the background, which takes half a second."""
     server: Any = context._accumulatorServer
     context._accumulatorServer = None  # type: ignore[assignment]
     server.server_shutdown = True
-    server.handle_error = lambda *_: None  # the JVM hangs up first
+    server.handle_error = lambda *_: None  # the JVM closes the connection first
     threading.Thread(target=server.shutdown, daemon=True).start()
 
 
-def _forget_gateway() -> None:
-    """Makes pyspark forget the gateway of the JVM that ends here."""
+def _detach_gateway() -> None:
+    """Detaches pyspark from the gateway of the JVM that ends here."""
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None
     if gateway is not None:

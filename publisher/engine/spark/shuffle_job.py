@@ -1,4 +1,4 @@
-"""The Spark job of work in two steps: read parts, bring each partition's pieces together, process them."""
+"""The Spark job of a shuffle: reads parts, brings the pieces of each partition together, processes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark job of a survey: each task gathers a few facts of its item that matter to the others."""
+"""The Spark job of a survey: each task gathers a few facts about its item for the driver."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def survey_in_tasks(spark: SparkSession, work: SurveyWork) -> list[Any]:
         PublisherError: The error of a task.
     """
     with decode_errors():
-        places = spark.range(0, len(work.items), 1, len(work.items))
-        rows = places.mapInArrow(_surveyor(work), _RESULT).collect()
+        numbers = spark.range(0, len(work.items), 1, len(work.items))
+        rows = numbers.mapInArrow(_surveyor(work), _RESULT).collect()
     rows.sort(key=lambda row: int(row[0]))
     return [pickle.loads(decompress(pa.py_buffer(bytes(row[1])))) for row in rows]  # noqa: S301 - of our tasks
 

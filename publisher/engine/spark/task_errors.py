@@ -1,7 +1,7 @@
-"""Carries the program's errors from Spark tasks to the driver, which sees only text of them.
+"""Carries the program's errors from Spark tasks to the driver, which receives only their text.
 
 A task raises :class:`TaskError`, whose message is one line: a mark and JSON.  The driver finds the
-line in whatever text Spark wraps around it and raises the error that the task meant.
+line in the text that Spark wraps around it, and raises the original error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MARKED = re.compile(re.escape(_MARK) + r"(\{.*\})")
 _MESSAGES = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
-        "Spark's files have no room: free space or set spark.local.dir in [spark]",
+        "no space is left for Spark's files: free space or set spark.local.dir in [spark]",
     ),
     (
         re.compile(r"ModuleNotFoundError: No module named '[^']*'"),
@@ -41,8 +41,8 @@ _MESSAGES = (
     (
         re.compile(r"Python worker exited unexpectedly|Python worker crashed"),
         (
-            "a Python worker was killed, for want of memory or as a file was cut while it was read:"
-            " use fewer cores or more memory, and leave files alone while they are read"
+            "a Python worker was killed: memory ran out, or a file was truncated while it was read;"
+            " use fewer cores or more memory, do not change files while they are read"
         ),
     ),
 )
@@ -59,7 +59,7 @@ class TaskError(Exception):
 
 @contextmanager
 def encode_errors() -> Iterator[None]:
-    """In a task: encodes errors of the program, of disk and memory for the driver."""
+    """Encodes errors of the program, of disk and of memory for the driver; used inside a task."""
     try:
         yield
     except (PublisherError, OSError, MemoryError) as error:
@@ -68,24 +68,24 @@ def encode_errors() -> Iterator[None]:
 
 @contextmanager
 def decode_errors() -> Iterator[None]:
-    """On the driver, around an action: raises the error of the task instead of Spark's own error."""
+    """Raises the error of the task instead of Spark's own error; used on the driver around an action."""
     try:
         yield
     except Exception as error:
-        meant = decode(error)
-        if meant is not None:
-            raise meant from error
+        original = decode(error)
+        if original is not None:
+            raise original from error
         if isinstance(error, PySparkException) or "Py4J" in type(error).__name__:
-            # its text comes from the JVM, which may be gone when it is read
+            # the error's text comes from the JVM, which may have ended when the text is read
             raise EngineError(str(error)) from None
         raise
 
 
 def encode(error: BaseException) -> TaskError:
     """Encodes an error so that Spark can carry it; :func:`decode` restores it."""
-    meant = error if isinstance(error, PublisherError) else _explain(error)
-    problems = meant.lines if isinstance(meant, SettingsError) else None
-    fields = {"type": type(meant).__name__, "message": meant.message, "problems": problems}
+    original = error if isinstance(error, PublisherError) else _explain(error)
+    problems = original.lines if isinstance(original, SettingsError) else None
+    fields = {"type": type(original).__name__, "message": original.message, "problems": problems}
     return TaskError(_MARK + json.dumps(fields))
 
 
@@ -104,7 +104,7 @@ def decode(error: BaseException) -> PublisherError | None:
         if fields["problems"] is not None:
             return SettingsError([SettingProblem((), line) for line in fields["problems"]])
         return kind(fields["message"])
-    return _noticed_by_spark(error, text)
+    return _explain_spark_error(error, text)
 
 
 def _explain(error: BaseException) -> PublisherError:
@@ -117,7 +117,7 @@ def _explain(error: BaseException) -> PublisherError:
     return FatalError(f"{error}: correct this and start again")
 
 
-def _noticed_by_spark(error: BaseException, text: str) -> PublisherError | None:
+def _explain_spark_error(error: BaseException, text: str) -> PublisherError | None:
     if (
         not isinstance(error, (PySparkException, OSError))
         and "Py4JJavaError" not in type(error).__name__

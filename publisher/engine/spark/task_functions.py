@@ -17,7 +17,7 @@ RESULT = "result string"
 
 
 def each_number(read: Callable[[int], Iterable[pa.RecordBatch]]) -> Tasks:
-    """Reads batches for each number of ``spark.range``."""
+    """Creates a task function that yields ``read(number)`` for each number of ``spark.range``."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():
@@ -31,7 +31,7 @@ def each_number(read: Callable[[int], Iterable[pa.RecordBatch]]) -> Tasks:
 def each_partition(
     process: Callable[[pa.RecordBatch, Iterator[pa.RecordBatch], str], str],
 ) -> Tasks:
-    """Processes all batches of a partition, if it has rows.
+    """Creates a task function that calls ``process`` once for each partition with rows.
 
     ``process`` gets the first batch, all batches, and a name that no other attempt has: tasks of a killed
     run may still write for a moment.

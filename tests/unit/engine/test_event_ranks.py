@@ -42,7 +42,7 @@ def ranks(folder: Path, splits: Sequence[Sequence[Sequence[int]]], ids: Sequence
         *_, notes = with_ids((records(one, number) for one in batches), place, folder)
         assert notes.column("outcome").to_pylist() == [IDS, IDS]
         assert notes.column("lane").to_pylist() == [0, 1]
-        lane.note(notes.slice(1))
+        lane.add_notes(notes.slice(1))
     lane.check()
     found: list[int] = lane.rank(records(ids, 0)).column("rank").to_pylist()
     return found
