@@ -1,7 +1,7 @@
 """Rows of live logs that stay N after a run.
 
 A held row waits for its event time, and a rejected row without a usable record_id cannot get a status.  The
-next poll reads both again.  A job remembers them, so that it neither plans a run for them at every poll
+next poll reads both again.  A job remembers these rows, so that it neither plans a run for them at every poll
 nor reports a reject more than once.
 """
 
@@ -44,10 +44,10 @@ class Leftovers:
 
 
 def read_leftovers(root: Path) -> dict[str, Leftovers]:
-    """The rows that stay N after the last run of a job, by source.
+    """Reads the rows that stay N after the last run of a job, by source.
 
     Raises:
-        FatalError: The file is damaged, or of another version of the program.
+        FatalError: The file is damaged, or another version of the program wrote it.
     """
 
     def decode(content: dict[str, Any]) -> dict[str, Leftovers]:
@@ -73,7 +73,7 @@ def write_leftovers(root: Path, leftovers: Mapping[str, Leftovers]) -> None:
 
 
 def leftovers_of(journal: Journal, manifest: Manifest, source: int) -> Leftovers:
-    """The rows of one source that stay N after a run, planned or committed.
+    """Finds the rows of one source that stay N after a run, planned or committed.
 
     Raises:
         FatalError: A file of the journal cannot be read.
@@ -100,7 +100,7 @@ def _may_stay(manifest: Manifest, source: int) -> bool:
 
 
 def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
-    """The rows of a source that are held, or rejected without a record id."""
+    """Reads the rows of a source that are held, or rejected without a record id."""
     for result in manifest.results:
         name = LaneNames(result.lane).decisions
         staged, final = journal.staging / result.staged / name, journal.root / name
@@ -115,19 +115,19 @@ def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[st
 
 
 def _stays_new(batch: pa.RecordBatch, source: int) -> pa.Array:
-    outcome, mine = batch["outcome"], pc.equal(batch["source"], source)
+    outcome, of_source = batch["outcome"], pc.equal(batch["source"], source)
     without_id = pc.not_equal(pc.fill_null(batch["part"], ""), "")
-    again = pc.fill_null(pc.equal(batch["reason"], str(Reason.REPORTED)), False)
-    rejected = pc.or_(pc.equal(outcome, int(Outcome.REJECTED)), again)
+    was_reported = pc.fill_null(pc.equal(batch["reason"], str(Reason.REPORTED)), False)
+    rejected = pc.or_(pc.equal(outcome, int(Outcome.REJECTED)), was_reported)
     return pc.and_(
-        mine, pc.or_(pc.equal(outcome, int(Outcome.HELD)), pc.and_(without_id, rejected))
+        of_source, pc.or_(pc.equal(outcome, int(Outcome.HELD)), pc.and_(without_id, rejected))
     )
 
 
 def has_nothing_new(
-    journal: Journal, manifest: Manifest, live: Collection[str], known: Mapping[str, Leftovers]
+    journal: Journal, manifest: Manifest, live: Collection[str], earlier: Mapping[str, Leftovers]
 ) -> bool:
-    """Tells whether a planned run has read only rows that stayed N after earlier runs.
+    """Returns whether a planned run has read only rows that stayed N after earlier runs.
 
     ``live`` are the names of the sources whose rows get statuses.
     """
@@ -146,6 +146,6 @@ def has_nothing_new(
                 return False
     return all(
         leftovers_of(journal, manifest, source).held
-        == known.get(manifest.sources[source].name, Leftovers()).held
+        == earlier.get(manifest.sources[source].name, Leftovers()).held
         for source in held
     )

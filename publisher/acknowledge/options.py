@@ -29,7 +29,7 @@ class AcknowledgeOptions:
 
     @property
     def writes(self) -> bool:
-        """Tells whether acknowledging writes to the log's database."""
+        """Returns whether acknowledging writes to the log's database."""
         return bool(
             self.write_status or self.reason_table is not None or self.post_polling_statements
         )

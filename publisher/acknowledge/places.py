@@ -1,4 +1,4 @@
-"""Finds the table that a run has read, even if its source has another name by now."""
+"""Finds the table that a run has read, even if its source was renamed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class WrongTableError(FatalError):
-    """The table of a run is not where the job file points to, so no statuses can be written."""
+    """The job file no longer names the table that a run has read, so no statuses can be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class LogPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLog:
+class LogTarget:
     """The table to write statuses into."""
 
     place: LogPlace
     verdict: Verdict
-    """``UNKNOWN``: its rows have yet to prove that it is the table."""
+    """``UNKNOWN``: the rows still have to prove that it is the table of the run."""
 
 
-def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> FoundLog:
+def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:
     """Finds the table that a source of a run was read from among those of the job file.
 
     Looks at the source of the same name first, then at the others: a source may have been renamed.
@@ -44,38 +44,38 @@ def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> Fou
         UnreachableError: A database does not answer.
     """
     entry = manifest.sources[source]
-    unproved: FoundLog | None = None
+    unproved: LogTarget | None = None
     for place in _places_in_order(entry, places):
         verdict = _verdict(entry, place)
         if verdict is Verdict.SAME:
-            return FoundLog(place, verdict)
+            return LogTarget(place, verdict)
         fits = entry.name == place.source or entry.table == place.table
         if verdict is Verdict.UNKNOWN and fits and unproved is None:
-            unproved = FoundLog(place, verdict)
+            unproved = LogTarget(place, verdict)
     if unproved is not None:
         return unproved
     raise wrong_table_error(manifest, source, _why(entry, places))
 
 
-def named_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> FoundLog:
-    """The table that the source of the same name reads now, without a check of its identity.
+def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:
+    """Returns the table that the source of the same name reads now, without a check of its identity.
 
     Raises ``WrongTableError`` if the job file has no such source.
     """
     entry = manifest.sources[source]
     for place in places:
         if place.source == entry.name:
-            return FoundLog(place, Verdict.SAME)
+            return LogTarget(place, Verdict.SAME)
     raise wrong_table_error(manifest, source, _why(entry, places))
 
 
 def wrong_table_error(manifest: Manifest, source: int, why: str) -> WrongTableError:
-    """The error of a run that cannot be acknowledged, with advice."""
+    """Creates the error of a run that cannot be acknowledged, with advice."""
     entry = manifest.sources[source]
     return WrongTableError(
         f"run {manifest.run} was sent, but its statuses cannot be written: source {entry.name} read "
         f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {why}. "
-        "Name that table and database in the job file and start again; or run xds-publisher "
+        "Set that table and database in the job file and start again; or run xds-publisher "
         f"acknowledge --run {manifest.run} with --by-rows if the table was copied or moved with its "
         "rows, or with --abandon if it is gone"
     )
@@ -83,10 +83,10 @@ def wrong_table_error(manifest: Manifest, source: int, why: str) -> WrongTableEr
 
 def _places_in_order(entry: SourceEntry, places: Sequence[LogPlace]) -> Iterator[LogPlace]:
     assert entry.table is not None
-    mine = [place for place in places if place.source == entry.name]
-    for place in mine:  # the table that was read, even if the source names another one now
+    of_source = [place for place in places if place.source == entry.name]
+    for place in of_source:  # the table that was read, even if the source names another one now
         yield LogPlace(place.source, place.database, entry.table)
-    for place in (*mine, *(place for place in places if place.source != entry.name)):
+    for place in (*of_source, *(place for place in places if place.source != entry.name)):
         if place.table != entry.table or place.source != entry.name:
             yield place
 
@@ -104,5 +104,5 @@ def _why(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
     for place in places:
         if place.source == entry.name:
             with Database(place.database) as database:
-                return f"it names table {place.table} of {database.name} now, which is another one"
+                return f"the source now reads table {place.table} of {database.name}, which is another table"
     return "no source of the job file reads that table"

@@ -25,7 +25,7 @@ from publisher.model.reason_texts import REASON_TEXTS
 
 
 class StatusReason(NamedTuple):
-    """The reason for a record's status; that of its superseder for a superseded record."""
+    """The reason for a record's status; a superseded record has the reason of its superseder."""
 
     record_id: int | None
     status: Status
@@ -47,14 +47,14 @@ def status_reasons(
     refused: RefusedDocuments,
     statuses: Iterable[Status] = (Status.WARNING, Status.ERROR, Status.FATAL),
 ) -> Iterator[StatusReason]:
-    """The reasons of the records with these statuses, lane by lane."""
+    """Yields the reasons of the records with these statuses, lane by lane."""
     bits = sum(BIT_OF[status] for status in statuses)
     for lane in lanes:
         yield from _reasons_of_lane(lane, refused, bits)
 
 
 def contradiction_reasons(lanes: list[LaneLetters]) -> Iterator[StatusReason]:
-    """The reasons of ids that got E since one of their records was published and another is held."""
+    """Yields the reasons of ids that got E because one of their records was published and another is held."""
     for window in status_windows(lanes):
         for number in window.contradictory.tolist():
             detail = (
@@ -65,7 +65,7 @@ def contradiction_reasons(lanes: list[LaneLetters]) -> Iterator[StatusReason]:
 
 
 def rejected_ids(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
-    """Ids and row fingerprints of the records whose id is not a positive number; all are rejected.
+    """Yields ids and row fingerprints of records whose id is not a positive number; all are rejected.
 
     The id is ``None`` if it is not an integer at all.
     """
@@ -131,7 +131,7 @@ def _cause(entry: dict[str, Any], refusal: tuple[str, str] | None) -> tuple[str,
 
 
 def written_id(raw: str | None) -> int | None:
-    """The record id of a rejected record if it is an integer."""
+    """The record id in the raw record of a reject; ``None`` if it is not an integer."""
     try:
         number = int(json.loads(raw or "{}").get("record_id"))
     except (ValueError, TypeError):
@@ -141,10 +141,10 @@ def written_id(raw: str | None) -> int | None:
 
 def _superseders(lane: LaneLetters, wanted: int) -> dict[int, dict[str, Any]]:
     """For each superseded row with a wanted status, the record that superseded it."""
-    chosen = (lane.bits[lane.superseded] & wanted) != NONE
-    superseded, by = lane.superseded[chosen], lane.by[chosen]
-    known = by >= 0
-    superseded, by = superseded[known], by[known]
+    is_wanted = (lane.bits[lane.superseded] & wanted) != NONE
+    superseded, by = lane.superseded[is_wanted], lane.by[is_wanted]
+    is_in_lane = by >= 0
+    superseded, by = superseded[is_in_lane], by[is_in_lane]
     if not len(by):
         return {}
     records = dict(_records(lane, np.unique(by)))
@@ -154,11 +154,11 @@ def _superseders(lane: LaneLetters, wanted: int) -> dict[int, dict[str, Any]]:
 
 
 def _records(lane: LaneLetters, rows: Ids) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records at these rows, which are sorted."""
+    """Reads the records at these rows, which are sorted."""
     for group in lane.groups:
         low, high = np.searchsorted(rows, (group.rows.start, group.rows.stop))
         if low == high:
             continue
         table = lane.read(group, ["high", "reason", "document", "detail"])
-        taken = table.take(pa.array(rows[low:high] - group.rows.start))
-        yield from zip(rows[low:high].tolist(), taken.to_pylist(), strict=True)
+        records = table.take(pa.array(rows[low:high] - group.rows.start))
+        yield from zip(rows[low:high].tolist(), records.to_pylist(), strict=True)

@@ -35,7 +35,7 @@ class RetrySelection:
     """The rows to retry: those that match every criterion that is not empty."""
 
     reasons: frozenset[str] = frozenset()
-    """Reasons of the failures; superseded records have that of their superseder."""
+    """Reasons of the failures; superseded records have the reason of their superseder."""
     tables: frozenset[str] = frozenset()
     """Tables, as ``table`` or ``schema.table``; rejected records may have none."""
     ids: frozenset[int] = frozenset()
@@ -43,11 +43,11 @@ class RetrySelection:
 
     @property
     def needs_journals(self) -> bool:
-        """Tells whether the rows can be found in journals only."""
+        """Returns whether the rows can be found only in journals."""
         return bool(self.reasons or self.tables)
 
     def matches(self, entry: StatusReason) -> bool:
-        """Tells whether a failed record is selected."""
+        """Returns whether a failed record is selected."""
         names = {entry.table, f"{entry.schema}.{entry.table}"} if entry.table else set()
         return (
             (not self.reasons or entry.reason in self.reasons)
@@ -61,15 +61,15 @@ class RetryReport:
     """Counts of a retry."""
 
     rows: int
-    """Rows that are N again."""
+    """Number of rows that are N again."""
     reasons: frozenset[str] = field(default_factory=frozenset)
     """Reasons of all failed records in the journals."""
     others: int = 0
-    """Record ids whose rows are no longer those that failed."""
+    """Number of record ids that now belong to other rows than those that failed."""
 
 
 class FailedRecords(NamedTuple):
-    """Selected records that failed, and the reasons of all that failed."""
+    """The selected failed records, and the reasons of all failed records."""
 
     ids: Ids
     fingerprints: Ids
@@ -92,8 +92,8 @@ def select_failed(runs: Iterable[JournaledRun], selection: RetrySelection) -> Fa
                 failed.add(entry.record_id)
                 fingerprints.add(entry.fingerprint or 0)
         ids = np.union1d(ids, np.fromiter(failed, np.int64, len(failed)))
-    known = np.array(sorted(fingerprints), np.int64)
-    return FailedRecords(ids, known, frozenset(reasons))
+    sorted_fingerprints = np.array(sorted(fingerprints), np.int64)
+    return FailedRecords(ids, sorted_fingerprints, frozenset(reasons))
 
 
 def retry(
@@ -103,9 +103,9 @@ def retry(
     selection: RetrySelection,
     runs: Iterable[JournaledRun] = (),
 ) -> RetryReport:
-    """Gives N to the selected rows of an event log that still have E or F.
+    """Sets the selected rows of an event log that still have E or F to N.
 
-    ``runs`` are those of the job whose journals exist, oldest first.
+    ``runs`` are the runs of the job whose journals exist, oldest first.
 
     Raises:
         FatalError: A journal is damaged, or the database refuses.

@@ -2,7 +2,7 @@
 
 S published, W nothing to publish, E rejected, F permanently refused by the sink (event log page,
 status); a superseded record has the status of its superseder.  Held records stay N; records that were
-ignored for their status keep it.
+ignored because of their status keep that status.
 
 Works by the column: memory holds one byte for each record of the journal and the ids of one window.
 """
@@ -41,7 +41,7 @@ _N, _S, _W, _E, _F = BIT_OF.values()
 
 _BIT_OF_OUTCOME = np.zeros(8, np.uint8)
 _BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.values()]
-_LEFT_ALONE = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
+_UNCHANGED = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
 _COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
 
@@ -101,7 +101,7 @@ class RowGroup(NamedTuple):
     number: int
     rows: slice
     least: int
-    most: int
+    greatest: int
 
 
 class LaneLetters:
@@ -138,7 +138,7 @@ class LaneLetters:
         self._fill(behind)
 
     def read(self, group: RowGroup, columns: list[str]) -> pa.Table:
-        """Columns of a row group."""
+        """Reads columns of a row group."""
         return self.file.read_row_group(group.number, columns=columns, use_threads=False)
 
     def _fill(self, behind: int) -> None:
@@ -147,9 +147,9 @@ class LaneLetters:
             table = self.read(group, _COLUMNS)
             outcomes = array_of(table["outcome"])
             bits = _BIT_OF_OUTCOME[outcomes]
-            alone = pc.is_in(table["reason"], value_set=_LEFT_ALONE)
+            is_unchanged = pc.is_in(table["reason"], value_set=_UNCHANGED)
             mine = array_of(table["source"]) == self._source
-            bits[~mine | (flags(alone) & (outcomes == Outcome.IGNORED))] = NONE
+            bits[~mine | (flags(is_unchanged) & (outcomes == Outcome.IGNORED))] = NONE
             if len(self._refused):
                 bits[np.isin(array_of(table["document"]), self._refused) & (bits == _S)] = _F
             self.bits[group.rows] = bits
@@ -171,14 +171,14 @@ class LaneLetters:
     def _resolve_superseded(self) -> None:
         """Gives superseded records the bits of their superseders; S if there is none."""
         self.bits[self.superseded] = np.where(self.by < 0, _S, NONE)
-        open_ = np.flatnonzero(self.by >= 0)
-        while len(open_):
-            bits = self.bits[self.by[open_]]
-            self.bits[self.superseded[open_]] = bits
-            waiting = open_[bits == NONE]
-            if len(waiting) == len(open_):
-                return  # their superseders have no status
-            open_ = waiting
+        unresolved = np.flatnonzero(self.by >= 0)
+        while len(unresolved):
+            bits = self.bits[self.by[unresolved]]
+            self.bits[self.superseded[unresolved]] = bits
+            remaining = unresolved[bits == NONE]
+            if len(remaining) == len(unresolved):
+                return  # the superseders have no status
+            unresolved = remaining
 
 
 def lanes_of(
@@ -201,9 +201,9 @@ def read_progress(lanes: list[LaneLetters]) -> ReadProgress:
 
 
 def status_windows(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
-    """The letters by record id, in windows of about ``window`` records, sorted over all windows.
+    """Yields the letters by record id, in windows of about ``window`` records, sorted over all windows.
 
-    Leaves out records whose id is not a positive number; ``rejected_ids`` has those.
+    Omits records whose id is not a positive number; ``rejected_ids`` yields them.
     """
     ends = _ends(lanes, window)
     for low, high in zip([None, *ends], [*ends, None], strict=True):
@@ -244,9 +244,9 @@ class _Requests(NamedTuple):
 
 
 def _requests(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[_Requests]:
-    """The records with ids in [low, high) that have a status."""
+    """Reads the records with ids in [low, high) that have a status."""
     for group in lane.groups:
-        if (high is not None and group.least >= high) or (low is not None and group.most < low):
+        if (high is not None and group.least >= high) or (low is not None and group.greatest < low):
             continue
         table = lane.read(group, ["part", "high", "fingerprint"])
         ids, fingerprints = array_of(table["high"]), fingerprints_in(table)
@@ -269,10 +269,10 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
     weights: list[npt.NDArray[np.float64]] = []
     for lane in lanes:
         for group in lane.groups:
-            rows, least, most = group.rows.stop - group.rows.start, group.least, group.most
-            # in whole array_of: floating point has no place for the largest ids
-            step = (most - least) // (_SAMPLES - 1)
-            samples.append(np.array([*range(least, most, step or 1)][:_SAMPLES] or [most]))
+            rows, least, greatest = group.rows.stop - group.rows.start, group.least, group.greatest
+            # with integers: floating-point numbers cannot represent the largest ids
+            step = (greatest - least) // (_SAMPLES - 1)
+            samples.append(np.array([*range(least, greatest, step or 1)][:_SAMPLES] or [greatest]))
             weights.append(np.full(len(samples[-1]), rows / len(samples[-1])))
     if not samples:
         return []
@@ -291,9 +291,9 @@ def _groups(metadata: Any) -> Iterator[RowGroup]:
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
         limits = group.column(leaf).statistics
-        known = limits is not None and limits.has_min_max
-        least, most = (limits.min, limits.max) if known else _ANY
-        yield RowGroup(number, slice(first, first + group.num_rows), least, most)
+        has_limits = limits is not None and limits.has_min_max
+        least, greatest = (limits.min, limits.max) if has_limits else _ANY
+        yield RowGroup(number, slice(first, first + group.num_rows), least, greatest)
         first += group.num_rows
 
 
@@ -309,11 +309,11 @@ def fingerprints_in(table: pa.Table) -> Ids:
 
 
 def array_of(column: pa.ChunkedArray) -> Any:
-    """A column without nulls as NumPy array."""
+    """Converts a column without nulls to a NumPy array."""
     return column.combine_chunks().to_numpy(zero_copy_only=False)
 
 
 def flags(column: pa.ChunkedArray) -> Flags:
-    """A boolean column as NumPy array; null is false."""
+    """Converts a boolean column to a NumPy array; null becomes false."""
     values: Flags = array_of(pc.fill_null(column, False))
     return values

@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import FoundLog, wrong_table_error
+from publisher.acknowledge.places import LogTarget, wrong_table_error
 from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import (
     Codes,
@@ -43,7 +43,7 @@ _DELETED = frozenset({Status.SUCCESS, Status.WARNING})
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeReport:
-    """Counts of acknowledging one source."""
+    """The counts of acknowledging one source."""
 
     letters: Mapping[str, int]
     """Number of record ids by the status in the journal: S, W, E, F."""
@@ -52,21 +52,21 @@ class AcknowledgeReport:
     unnamed: int = 0
     """Number of rejected rows that stay N because their record_id is not an integer."""
     others: int = 0
-    """Number of record ids whose rows were replaced since the run has read them; they are kept."""
+    """Number of record ids whose rows were replaced after the run read them; these rows stay unchanged."""
     reasons: int = 0
     """Number of rows written to the reason table."""
     progress: ReadProgress = field(default_factory=ReadProgress)
 
 
 def no_lease() -> None:
-    """Checks no lease, for callers that no other instance can replace."""
+    """Checks nothing: the lease of callers that no other instance can replace."""
 
 
 def acknowledge(
     journal: Journal,
     manifest: Manifest,
     source: int,
-    found: FoundLog,
+    log: LogTarget,
     options: AcknowledgeOptions,
     *,
     refused: RefusedDocuments | None = None,
@@ -74,34 +74,34 @@ def acknowledge(
 ) -> AcknowledgeReport:
     """Writes the statuses of a source's rows once the sink has committed the run.
 
-    ``source`` is its number in the manifest, ``found`` its table; ``check_lease`` is called before each
-    transaction and raises if another instance took over.  Reasons are written before statuses.
+    ``source`` is the number of the source in the manifest, ``log`` its table; ``check_lease`` is called
+    before each transaction and raises if another instance took over.  Reasons are written before statuses.
 
     Raises:
         WrongTableError: The table has other rows than those that the run has read.
-        FatalError, UnreachableError: The journal is damaged, or the database refuses or is away.
+        FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
     """
     entry, refused = manifest.sources[source], refused or {}
     lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
-    with Database(found.place.database, writing=True) as served:
-        log = log_table(served, found.place.table, restore(EventLogOptions, entry.options))
-        if found.verdict is Verdict.UNKNOWN:
-            doubt = _doubt_of_table(lanes, StatusWriter(served, log, check_lease))
+    with Database(log.place.database, writing=True) as served:
+        table = log_table(served, log.place.table, restore(EventLogOptions, entry.options))
+        if log.verdict is Verdict.UNKNOWN:
+            doubt = _doubt_of_table(lanes, StatusWriter(served, table, check_lease))
             if doubt is not None:
-                why = f"in {found.place.table} of {served.name} {doubt}"
-                raise wrong_table_error(manifest, source, why)
+                place = f"in {log.place.table} of {served.name}"
+                raise wrong_table_error(manifest, source, f"{place} {doubt}")
         reasons = 0
         if options.reason_table is not None:
-            table = ReasonTable(served, options.reason_table, check_lease)
-            reasons = table.write(manifest.run, entry.name, _entries(lanes, refused))
+            reason_table = ReasonTable(served, options.reason_table, check_lease)
+            reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
             deleted = _DELETED if options.delete_processed_rows else frozenset()
-            done = _write_letters(lanes, StatusWriter(served, log, check_lease, deleted=deleted))
+            sums = _write_letters(lanes, StatusWriter(served, table, check_lease, deleted=deleted))
         else:
-            done = _count_letters(lanes)
-        if done.letters.get(Status.SUCCESS):
+            sums = _count_letters(lanes)
+        if sums.letters.get(Status.SUCCESS):
             run_post_polling(served, options.post_polling_statements, check_lease)
-    return replace(done, reasons=reasons, progress=read_progress(lanes))
+    return replace(sums, reasons=reasons, progress=read_progress(lanes))
 
 
 def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
@@ -127,14 +127,14 @@ _WITNESSES = 1_000
 
 
 def _doubt_of_table(lanes: list[LaneLetters], writer: StatusWriter) -> str | None:
-    """Says why the table may not be the one that the run has read; ``None`` if its rows prove it."""
+    """Explains why the table may not be the one that the run read; ``None`` if its rows prove that it is."""
     count = 0
     for window in status_windows(lanes):
         step = max(1, len(window.ids) // _WITNESSES)
         for ids in (window.ids[::step], window.ids):
             compared = writer.compare(ids, window.fingerprints)
             if len(compared.others):
-                return f"record id {compared.others[0]} is another row than the one that was read"
+                return f"record id {compared.others[0]} belongs to another row than the one that was read"
             if compared.same:
                 return None
         count += len(window.ids)
@@ -150,8 +150,8 @@ def _write_letters(lanes: list[LaneLetters], writer: StatusWriter) -> Acknowledg
     rejected = list(rejected_ids(lanes))
     usable = [(number, fingerprint) for number, fingerprint in rejected if number is not None]
     ids = np.unique(np.array([number for number, _ in usable], np.int64))
-    known = np.unique(np.array([fingerprint for _, fingerprint in usable], np.int64))
-    changed += writer.write(ids, np.full(len(ids), ord(Status.ERROR), np.uint8), known)
+    fingerprints = np.unique(np.array([fingerprint for _, fingerprint in usable], np.int64))
+    changed += writer.write(ids, np.full(len(ids), ord(Status.ERROR), np.uint8), fingerprints)
     letters[Status.ERROR] += len(ids)
     return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), writer.others)
 

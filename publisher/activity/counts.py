@@ -1,10 +1,10 @@
 """Counts over sweeps of the table queue, per table and per interval; all measures derive from them.
 
-There are two views, never added up.  In the *presence view*, a table that disappears between two sweeps
-was evicted, and a table that appears was included; this view holds whatever an ordinal means.  In the
-*slot view*, an ordinal names a place in memory, and another table at the same ordinal is a replacement.
-The page of DIRR says both that new elements become first and that elements never move; both statements
-cannot be true of one numbering.
+There are two views, whose numbers must not be added.  In the *presence view*, a table that disappears
+between two sweeps was evicted, and a table that appears was included; this view is valid whatever an
+ordinal means.  In the *slot view*, an ordinal names a place in memory, and another table at the same
+ordinal is a replacement.  The page of DIRR says both that new elements become first and that elements
+never move; both statements cannot be true of one numbering.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 
 GAPS_SHOWN = 50
 MEDIANS_OF_A_GAP = 3
-"""An interval of more than so many median intervals of the node is a gap."""
+"""An interval longer than this number of median intervals of the node is a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ActivityCounts:
     replaced: int = 0
     """Slot view: times that another table had its ordinal in the next sweep."""
     doubled: int = 0
-    """Further ordinals of the table within one sweep; a sweep is many calls, and the queue moves."""
+    """Further ordinals of the table within one sweep: the queue may change during the calls of a sweep."""
     odd_flags: int = 0
     """Sweeps in which UpdFlag was neither 0 nor 1; it counts as 1."""
 
@@ -55,23 +55,23 @@ class NodeCounts:
 
     node: str
     sweeps: int
-    """Sweeps that count."""
+    """Number of usable sweeps: complete, and without failed or contradictory calls."""
     untimed: int
     """Sweeps without a time; they have no neighbours and count only for presence and ordinals."""
     first: int | None
-    """Time of the first sweep, in microseconds since 1970 UTC; ``last`` is that of the last one."""
+    """Time of the first sweep, in microseconds since 1970 UTC; ``last``: of the last sweep."""
     last: int | None
     observed_us: int
     """Time between sweeps, without gaps."""
     gaps: int
     gap_us: int
     gap_limit_us: int | None
-    """Sweeps that are further apart have a gap between them."""
+    """Maximum interval between two sweeps; a longer interval is a gap."""
     shortest: int | None
-    """Elements of the shortest sweep without the system's; ``longest``: of the longest."""
+    """Elements in the shortest sweep, without system elements; ``longest``: in the longest sweep."""
     longest: int | None
     missing: int
-    """Numbers of sweeps that are missing between those recorded."""
+    """Number of sweep numbers that are missing between the recorded ones."""
     incomplete: int
     """Sweeps excluded because a call, or the EORR at the end, is missing."""
     failed: int
@@ -133,7 +133,7 @@ class ProblemCount:
     problem: str
     calls: int
     file: str
-    """File of the first one; ``row`` is the line or byte offset in it, ``detail`` says what to do."""
+    """File of the first call; ``row`` is the line or byte offset in it, ``detail`` says what to do."""
     row: int
     detail: str
 
@@ -157,7 +157,7 @@ class Activity:
     """The first gaps."""
     problems: tuple[ProblemCount, ...] = ()
     warnings: dict[str, int] = field(default_factory=dict)
-    """Odd calls that count, by kind: ``flag``, ``cut``."""
+    """Number of suspicious calls, which count nevertheless, by kind: ``flag``, ``cut``."""
 
 
 _WIDTHS = (1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800)

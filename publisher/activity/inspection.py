@@ -1,4 +1,4 @@
-"""Decoded samples of the table queue as JSON lines, for people and scripts."""
+"""Writes decoded samples of the table queue as JSON lines, for people and scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call_lines(
 
     Raises:
         UsageError: The paths name no samples.
-        FatalError: A file has not the form that its name says.
+        FatalError: A file does not have the form that its name indicates.
     """
     for split in sample_splits(sample_files(paths), options, 1):
         for batch in read_samples(split, options):

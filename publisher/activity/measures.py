@@ -1,7 +1,7 @@
 """The four measures that the page of DIRR derives from the table queue.
 
 * access frequency: the share of sweeps in which the table is present;
-** access intensity: the mean of its ordinals, a heuristic: smaller means more often;
+* access intensity: the mean of its ordinals, a heuristic: smaller means more often;
 * update rate: the sum of UpdFlag over time;
 * pressure on the queue: evictions and re-inclusions over time.
 
@@ -45,17 +45,17 @@ def update_rate(counts: ActivityCounts, observed_us: int) -> float | None:
 
 
 def eviction_rate(counts: ActivityCounts, observed_us: int) -> float | None:
-    """Evictions an hour."""
+    """Evictions per hour of observed time."""
     return per_hour(counts.evicted, observed_us)
 
 
 def reinclusion_rate(counts: ActivityCounts, observed_us: int) -> float | None:
-    """Re-inclusions an hour."""
+    """Re-inclusions per hour of observed time."""
     return per_hour(counts.reincluded, observed_us)
 
 
 def replacement_rate(counts: ActivityCounts, observed_us: int) -> float | None:
-    """Replacements an hour, in the slot view."""
+    """Replacements per hour of observed time, in the slot view."""
     return per_hour(counts.replaced, observed_us)
 
 
@@ -65,5 +65,5 @@ def absence_seconds(counts: ActivityCounts) -> float | None:
 
 
 def per_hour(events: int, observed_us: int) -> float | None:
-    """Events an hour of observed time; ``None`` where nothing was observed."""
+    """Events per hour of observed time; ``None`` if no time was observed."""
     return events * _HOUR / observed_us if observed_us else None

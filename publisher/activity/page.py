@@ -61,7 +61,7 @@ _HEAD = f"""<!DOCTYPE html>
 
 
 def render_page(report: ActivityReport) -> str:
-    """Renders the whole page; names are escaped."""
+    """Renders the complete page, with names escaped."""
     activity = report.activity
     parts = [_HEAD, f"<p>{activity.calls:,} calls of DIRR.</p>"]
     tables = report.tables()
@@ -98,11 +98,11 @@ def _facts(report: ActivityReport, node: NodeCounts) -> Iterator[str]:
     for gap in gaps[:10]:
         yield f"gap from {clock(gap.start)} to {clock(gap.stop)}"
     yield (
-        f"left out: {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
-        f" failed, {node.implausible:,} with EORR before the system's tables, {node.conflicting:,} with calls"
-        " that differ"
+        f"left out: {node.incomplete:,} sweeps with a missing call, {node.failed:,} with a failed call,"
+        f" {node.implausible:,} with EORR in place of a system table, {node.conflicting:,} with calls that"
+        " differ"
     )
-    yield f"{node.missing:,} numbers of sweeps missing, {node.duplicates:,} calls recorded twice"
+    yield f"{node.missing:,} sweep numbers are missing, {node.duplicates:,} calls were recorded twice"
     if node.untimed:
         yield f"{node.untimed:,} sweeps without a time, which have no neighbours"
 
@@ -119,8 +119,8 @@ def _plots(
         yield f"<p>Plots show the last {_MAX_COLUMNS} intervals.</p>"
     yield "<h3>Tables over time</h3>"
     yield (
-        f"<p>Each column covers {width // 1_000_000:,} s (UTC). A stronger colour means that more of its"
-        " sweeps contain the table; the bar below is the share of them with unflushed changes (UpdFlag)."
+        f"<p>Each column covers {width // 1_000_000:,} s (UTC). A stronger colour means that more"
+        " sweeps contain the table; the bar below is the share of sweeps with unflushed changes (UpdFlag)."
         " Columns without a background have no sweeps.</p>"
     )
     sweeps = {each.start: each.sweeps for each in visible}
@@ -138,7 +138,7 @@ def _wide(plot: str) -> str:
 def _rows(
     report: ActivityReport, node: NodeCounts, sweeps: dict[int, int]
 ) -> list[tuple[str, list[HeatCell]]]:
-    """Tables with their cells, present most often first."""
+    """Collects the cells of each table; tables that are present most often come first."""
     rows: dict[tuple[int, str], list[HeatCell]] = {}
     for table in report.activity.tables:
         if table.node == node.node:
@@ -238,7 +238,7 @@ def _row(tag: str, cells: Iterable[str]) -> str:
 def _notes(report: ActivityReport) -> Iterator[str]:
     notes = list(report.notes())
     if notes:
-        yield "<h2>Odd calls that count</h2>"
+        yield "<h2>Suspicious calls, which count nevertheless</h2>"
         yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in notes) + "</ul>"
 
 

@@ -66,20 +66,20 @@ class RateLine:
 
 
 def clock(us: int) -> str:
-    """A moment, to the second, UTC."""
+    """Formats a time to the second, UTC."""
     return f"{_EPOCH + timedelta(microseconds=us):%Y-%m-%d %H:%M:%S}"
 
 
 def draw_heat_map(
-    axis: TimeAxis, seen: Sequence[int], rows: Sequence[tuple[str, Sequence[HeatCell]]]
+    axis: TimeAxis, observed: Sequence[int], rows: Sequence[tuple[str, Sequence[HeatCell]]]
 ) -> str:
-    """Draws tables over time.  ``seen``: the intervals with sweeps; the other ones stay empty."""
+    """Draws tables over time.  ``observed`` are the starts of intervals with sweeps; others stay empty."""
     height = len(rows) * _ROW + _AXIS
     parts = [_open(height, "Tables over time")]
     for number, (name, cells) in enumerate(rows):
         top = number * _ROW
         parts.append(_label(name, top))
-        parts += (_box("seen", axis.x(start), top, axis.step, _ROW) for start in seen)
+        parts += (_box("seen", axis.x(start), top, axis.step, _ROW) for start in observed)
         parts += (_cell(axis, cell, top) for cell in cells)
     parts += [*_time_axis(axis, len(rows) * _ROW), "</svg>"]
     return "".join(parts)

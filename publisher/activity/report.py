@@ -58,12 +58,12 @@ class TableActivity:
     access_frequency: float | None
     """Share of sweeps, 0 to 1."""
     access_intensity: float | None
-    """Mean ordinal: smaller is more often."""
+    """Mean ordinal; a smaller value means more frequent access."""
     dirty_sweeps: int
     """Sum of UpdFlag."""
     dirty_share: float | None
     updates_per_hour: float | None
-    """Sum of UpdFlag over observed time; ``measures.UPDATE_RATE_BIASES`` goes with it."""
+    """Sum of UpdFlag over observed time; see ``measures.UPDATE_RATE_BIASES``."""
     doubled: int
     odd_flags: int
     """Sweeps with an UpdFlag other than 0 and 1."""
@@ -73,7 +73,7 @@ class TableActivity:
 
 @dataclass(frozen=True, slots=True)
 class ActivityReport:
-    """Counts with the names of owners."""
+    """All counts, with the names of the owners of tables."""
 
     activity: Activity
     owners: Mapping[int, str]
@@ -108,7 +108,7 @@ class ActivityReport:
         )
 
     def notes(self) -> Iterator[str]:
-        """Yields a warning for each kind of odd call that nevertheless counts."""
+        """Yields a warning for each kind of suspicious call, which counts nevertheless."""
         activity = self.activity
         flags, cut = (activity.warnings.get(kind, 0) for kind in ("flag", "cut"))
         doubled = sum(table.counts.doubled for table in activity.tables)
@@ -121,8 +121,8 @@ class ActivityReport:
             yield f"{cut:,} names are cut inside a character and end in U+FFFD: check identifier_length"
         if doubled:
             yield (
-                f"tables are at a further ordinal of one sweep {doubled:,} times and count once, at the"
-                " smallest ordinal: the queue moved during the sweep (doubled)"
+                f"tables appear at a further ordinal of a sweep {doubled:,} times, and count once at the"
+                " smallest ordinal: the queue changed during the sweep (doubled)"
             )
 
     def table_name(self, owner: int, name: str) -> str:
@@ -197,12 +197,12 @@ def iso_time(us: int | None) -> str | None:
 
 
 def _node(node: NodeCounts) -> dict[str, Any]:
-    left_out = ("incomplete", "failed", "implausible", "conflicting")
+    exclusions = ("incomplete", "failed", "implausible", "conflicting")
     return {
         "node": node.node,
         "sweeps": node.sweeps,
         "sweeps_without_time": node.untimed,
-        "sweeps_left_out": {name: getattr(node, name) for name in left_out},
+        "sweeps_left_out": {name: getattr(node, name) for name in exclusions},
         "sweep_numbers_missing": node.missing,
         "duplicate_calls": node.duplicates,
         "first": iso_time(node.first),

@@ -1,4 +1,4 @@
-"""Samples divided into splits, as tasks receive them."""
+"""Samples of the table queue, divided into splits for tasks."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Samples:
 def samples_of(
     paths: Sequence[str | os.PathLike[str]], reading: TableQueueOptions, counting: ActivityOptions
 ) -> Samples:
-    """Finds the samples that paths name, directories in name order, and divides them.
+    """Finds the samples at paths, in directories sorted by name, and divides them into splits.
 
     Raises:
         UsageError: The paths name no samples, or the form of a file is unknown by its name.
         FatalError: The content of a file does not fit its name.
     """
     files = [path.absolute() for path in sample_files(paths)]
-    wanted = 1 + sum(path.stat().st_size for path in files) // _SPLIT_BYTES
-    return Samples(tuple(sample_splits(files, reading, wanted)), reading, counting)
+    count = 1 + sum(path.stat().st_size for path in files) // _SPLIT_BYTES
+    return Samples(tuple(sample_splits(files, reading, count)), reading, counting)

@@ -151,11 +151,11 @@ def _node_text(node: NodeCounts) -> Iterator[str]:
     )
     yield f"  gaps         {node.gaps:,} ({node.gap_us / 1e6:,.1f} s in all{limit})"
     yield (
-        f"  left out     {node.incomplete:,} sweeps with a call missing, {node.failed:,} with a call that"
-        f" failed, {node.implausible:,} with EORR before the system's tables, {node.conflicting:,} with"
+        f"  left out     {node.incomplete:,} sweeps with a missing call, {node.failed:,} with a failed"
+        f" call, {node.implausible:,} with EORR in place of a system table, {node.conflicting:,} with"
         " calls that differ"
     )
-    yield f"  missing      {node.missing:,} numbers of sweeps; recorded twice: {node.duplicates:,} calls"
+    yield f"  missing      {node.missing:,} sweep numbers; recorded twice: {node.duplicates:,} calls"
     if node.untimed:
         yield f"  without time {node.untimed:,} sweeps, which are not compared with others"
 

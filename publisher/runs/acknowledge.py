@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import FoundLog, LogPlace, find_log, named_log
+from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_same_name
 from publisher.acknowledge.status_letters import RefusedDocuments, refused_documents
 from publisher.acknowledge.write_status import AcknowledgeReport, acknowledge, read_progress_of
 from publisher.config.settings import Settings, SourceSettings
@@ -27,11 +27,11 @@ from publisher.sources.registry import FORMATS
 
 
 class WrongTable(Enum):
-    """Treatment of a table that is not where the job file points to."""
+    """Handling of a run if the job file no longer names the table that the run has read."""
 
     REFUSE = "refuse"
     BY_ROWS = "by-rows"
-    """Write statuses into the table that is there, to rows that are the same."""
+    """Write statuses into the table that the job file names now, to rows that are unchanged."""
     ABANDON = "abandon"
     """Write no statuses, and count the run as done."""
 
@@ -67,7 +67,7 @@ class StatusWriting:
         """Writes the statuses of all sources of the run; ``sources`` come from the job file.
 
         Raises:
-            WrongTableError: A table is not where the job file points to.
+            WrongTableError: The job file no longer names a table that the run has read.
             FatalError: The journal is damaged, or a database refuses.
             UnreachableError: A database does not answer.
         """
@@ -89,24 +89,24 @@ class StatusWriting:
             progress = read_progress_of(self.journal, self.manifest, number)
         else:
             try:
-                done = self._acknowledge(number, self._find_log(number, places))
+                report = self._acknowledge(number, self._find_log(number, places))
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
                 statuses.notes.append(_abandonment_note(entry, error))
                 return
-            progress = done.progress
-            statuses.changed.update(done.changed)
-            statuses.notes += _notes_on_other_rows(entry, done)
+            progress = report.progress
+            statuses.changed.update(report.changed)
+            statuses.notes += _notes_on_other_rows(entry, report)
         statuses.greatest[entry.name] = progress.greatest
         statuses.notes += late_notes(entry.name, self.manifest, progress)
 
-    def _find_log(self, number: int, places: Sequence[LogPlace]) -> FoundLog:
+    def _find_log(self, number: int, places: Sequence[LogPlace]) -> LogTarget:
         if self.wrong_table is WrongTable.BY_ROWS:
-            return named_log(self.manifest, number, places)
+            return log_of_same_name(self.manifest, number, places)
         return find_log(self.manifest, number, places)
 
-    def _acknowledge(self, number: int, log: FoundLog) -> AcknowledgeReport:
+    def _acknowledge(self, number: int, log: LogTarget) -> AcknowledgeReport:
         return acknowledge(
             self.journal,
             self.manifest,
@@ -148,15 +148,15 @@ class Acknowledgement:
         """
         options = self.settings.acknowledge
         refused = refused_documents(dispatcher.refusals(journal))
-        left = read_leftovers(self.journals.root)
+        leftovers = read_leftovers(self.journals.root)
         writing = StatusWriting(journal, manifest, options, refused, self.check_lease, wrong_table)
         statuses = writing.write_all(self.settings.sources)
         for number, entry in enumerate(manifest.sources):
             if has_status(entry) and entry.name in self.live_sources:
-                left[entry.name] = leftovers_of(journal, manifest, number)
+                leftovers[entry.name] = leftovers_of(journal, manifest, number)
         self.check_lease()
         self.journals.note_greatest_ids(statuses.greatest)
-        write_leftovers(self.journals.root, left)
+        write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
         journal.mark_sent(report.notes, idle=report.is_idle)
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
@@ -164,7 +164,7 @@ class Acknowledgement:
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
 
     def _finish_states(self, journal: Journal, manifest: Manifest) -> list[str]:
-        """Lets sources free what replaced states need no more; returns their notes."""
+        """Lets sources remove data that only replaced states needed; returns the notes of the sources."""
         notes = []
         for entry in manifest.sources:
             state = journal.state(entry.name)
@@ -195,13 +195,13 @@ def has_status(entry: SourceEntry) -> bool:
 def _abandonment_note(entry: SourceEntry, error: Exception) -> str:
     return (
         f"{entry.name}: the statuses of this run were abandoned: rows of {entry.table} that are still N "
-        f"are published again where they are read ({error})"
+        f"will be published again when they are read ({error})"
     )
 
 
-def _notes_on_other_rows(entry: SourceEntry, done: AcknowledgeReport) -> Iterator[str]:
-    if done.others:
+def _notes_on_other_rows(entry: SourceEntry, report: AcknowledgeReport) -> Iterator[str]:
+    if report.others:
         yield (
-            f"{entry.name}: {done.others:,} record id(s) belong to other rows now than those that were read "
-            "(by event time and table key): these rows were left as they are"
+            f"{entry.name}: {report.others:,} record id(s) belong to other rows now than those that were "
+            "read (compared by event time and table key): these rows were not changed"
         )

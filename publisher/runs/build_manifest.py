@@ -31,7 +31,7 @@ class SourceInputs(NamedTuple):
 
 
 def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
-    """Notes size and times of the files of a source."""
+    """Records size and times of the files of a source."""
     return tuple(FileEntry.of(path) for path in source.snapshots)
 
 
@@ -80,10 +80,10 @@ def _source_entries(
 ) -> Iterator[SourceEntry]:
     first = 0
     tallies = {split: records for result in results for split, records in result.tallies}
-    notes_fates = request.state is not None and any(
+    needs_fates = request.state is not None and any(
         source.snapshots and not source.descriptor.compares for source in request.settings.sources
     )
-    fates = fates_of_splits(results, request.journal.staging, splits) if notes_fates else {}
+    fates = fates_of_splits(results, request.journal.staging, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
         repeated = [
             tallies[first + number]
@@ -115,15 +115,15 @@ def _source_entries(
 def _unchanged_files(
     request: RunRequest, source: SourceSettings, before: tuple[FileEntry, ...]
 ) -> Iterator[FileEntry]:
-    """Entries of the files of a source; those of a job have digests, which its next run compares.
+    """Yields the entries of the files of a source; in a job with digests, which the next run compares.
 
     Raises ``FatalError`` if a file has changed since ``before``."""
     with_digest = request.state is not None and not source.descriptor.compares
-    for then, now in zip(before, file_entries(source), strict=True):
+    for previous, now in zip(before, file_entries(source), strict=True):
         entry = now.with_digest() if with_digest else now
-        if not (then.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(then.path)))):
+        if not (previous.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(previous.path)))):
             raise FatalError(
-                f"{then.path} was written to while it was read ({then.bytes:,} bytes before, "
+                f"{previous.path} was written to while it was read ({previous.bytes:,} bytes before, "
                 f"{now.bytes:,} after): write files elsewhere, then move them here"
             )
         yield entry
@@ -158,8 +158,9 @@ def _with_fates(
 def _drop_states_of_rejected_files(
     request: RunRequest, work: Work, entries: Sequence[SourceEntry]
 ) -> None:
-    """Keeps the previous state of a source if all of its files were rejected and are read again;
-    otherwise removes the records of rejected files from its state."""
+    """Removes rejected files from the new states of sources, since a later run reads them again.
+
+    A source keeps its previous state if all of its files were rejected and it read no held records."""
     for source, entry in zip(work.sources, entries, strict=True):
         refused = {file.path for file in entry.files if file.refused}
         state = request.journal.new_state(entry.name)
@@ -182,7 +183,7 @@ def _iso(microseconds: int) -> str:
 
 
 def _relative(path: Path, base: Path) -> str:
-    """Relative if both lie together, so that they can be moved."""
+    """Returns a relative path if both paths lie together, so that they can be moved."""
     if base.parent == path:
         return ".."
     return path.name if path.parent == base else str(path)

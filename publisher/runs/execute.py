@@ -39,11 +39,11 @@ def plan_and_send(
 ) -> RunReport:
     """Plans a run unless its journal is committed already, then sends it.
 
-    The report of a run that is not kept (``RunRequest.is_repetition``) names no journal.
+    The report of a discarded run (``RunRequest.is_repetition``) names no journal.
     """
-    manifest, seconds, used = request.journal.manifest(), _NO_SECONDS, None
+    manifest, seconds, engine_use = request.journal.manifest(), _NO_SECONDS, None
     if manifest is None:
-        manifest, seconds, used = plan(request, engine, progress)
+        manifest, seconds, engine_use = plan(request, engine, progress)
         if not request.journal.is_committed:
             return report_of(
                 manifest,
@@ -51,13 +51,13 @@ def plan_and_send(
                 journal="",
                 target="",
                 seconds=dict(seconds),
-                engine=used,
+                engine=engine_use,
             )
-    return send(request.journal, manifest, dispatcher, seconds, used)
+    return send(request.journal, manifest, dispatcher, seconds, engine_use)
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans all lanes and commits the journal, unless the run is not kept."""
+    """Plans all lanes and commits the journal, unless the run is to be discarded."""
     started, session_before = time.monotonic(), engine.seconds
     engine.expect(partial(input_size, request))
     sources = request.settings.sources
@@ -82,7 +82,7 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
 def _plan_lanes(
     request: RunRequest, work: Work, engine: Engine, progress: Progress | None
 ) -> tuple[Work, list[LaneResult]]:
-    """Plans all lanes, and plans them again while a transaction would be published only in part.
+    """Plans all lanes; repeats it as long as a transaction would be published only in part.
 
     Each repetition rejects at least one more transaction, so the loop ends.
     """
@@ -97,7 +97,7 @@ def _plan_lanes(
 
 
 def _commit(request: RunRequest, manifest: Manifest) -> None:
-    """Commits the journal, unless the run repeats earlier runs and is not kept."""
+    """Commits the journal, unless the run only repeats earlier runs."""
     if request.is_repetition is not None and request.is_repetition(manifest):
         return
     if request.check_lease is not None:
@@ -114,7 +114,7 @@ def send(
 ) -> RunReport:
     """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
-    # without refusals, which the dispatcher may find only now and adds itself
+    # without refusals: the dispatcher may find some now, and adds them itself
     report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
     dispatcher.dispatch(journal, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}

@@ -1,9 +1,9 @@
 """Finds transactions of which a planned run would publish only a part.
 
 A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
-forbids for instance, cannot reach the documents that other lanes have planned.  So the decisions that
+forbids for instance, does not affect the documents that other lanes have planned.  So the decisions that
 lanes have staged are compared before the journal is committed, and a run that would tear a transaction
-is planned again with that transaction rejected.  A run without rejects reads nothing for it.
+is planned again with that transaction rejected.  If a run has no rejects, no decisions are read.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ORDER = [*Position._fields, "reason", "detail"]
 
 
 def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
-    """Rejects the transactions that the results would tear; gives ``None`` if it finds no such transaction.
+    """Rejects the transactions that the results would tear; returns ``None`` if there are none.
 
     ``results`` are those of all lanes; their files lie in ``staging``."""
     torn = {
@@ -60,8 +60,8 @@ def _has_rejects(number: int, results: Sequence[LaneResult]) -> bool:
 
 def _with_rejects(source: SourceWork, causes: Mapping[TransactionKey, Cause]) -> SourceWork:
     columns = source.source.transaction_columns
-    known = {} if source.rejected is None else source.rejected.causes
-    return replace(source, rejected=RejectedTransactions(columns, {**causes, **known}))
+    earlier = {} if source.rejected is None else source.rejected.causes
+    return replace(source, rejected=RejectedTransactions(columns, {**causes, **earlier}))
 
 
 def _find_causes(
@@ -69,31 +69,29 @@ def _find_causes(
 ) -> dict[TransactionKey, Cause]:
     """Finds the transactions of a source that have a published record and a rejected one."""
 
-    def read(outcomes: list[int], *more: str, chosen: pc.Expression) -> Iterator[pa.Table]:
+    def read(outcomes: list[int], *more: str, where: pc.Expression) -> Iterator[pa.Table]:
         for result in results:
             path = staging / result.staged / LaneNames(result.lane).decisions
             yield pq.read_table(
                 path,
                 columns=[*dict.fromkeys([*columns, *more])],
-                filters=(pc.field("source") == number)
-                & pc.field("outcome").isin(outcomes)
-                & chosen,
+                filters=(pc.field("source") == number) & pc.field("outcome").isin(outcomes) & where,
             )
 
     has_transactions = TRANSACTION in columns
-    # without transactions only changes count, not records that gave none
-    named = pc.field(TRANSACTION if has_transactions else "event_type").is_valid()
+    # without transactions only records with a change count
+    valid = pc.field(TRANSACTION if has_transactions else "event_type").is_valid()
     rejected = [int(Outcome.REJECTED)]
-    with_rejects = _distinct(columns, read(rejected, chosen=named))
-    published = read(_PUBLISHED, chosen=named)
+    with_rejects = _distinct(columns, read(rejected, where=valid))
+    published = read(_PUBLISHED, where=valid)
     torn = _distinct(columns, (_among(table, with_rejects, columns) for table in published))
     if not has_transactions:
-        several = read([*rejected, *_PUBLISHED], chosen=named & (pc.field("ordinal") > 0))
+        several = read([*rejected, *_PUBLISHED], where=valid & (pc.field("ordinal") > 0))
         torn = _among(torn, _distinct(columns, several), columns)
     if not torn.num_rows:
         return {}
     causes: dict[TransactionKey, Cause] = {}
-    details = [_among(table, torn, columns) for table in read(rejected, *_ORDER, chosen=named)]
+    details = [_among(table, torn, columns) for table in read(rejected, *_ORDER, where=valid)]
     ordered = pa.concat_tables(details).sort_by([(name, "ascending") for name in _ORDER])
     firsts = ordered.group_by(list(columns), use_threads=False)
     for row in firsts.aggregate([(name, "first") for name in _ORDER]).to_pylist():
@@ -105,11 +103,11 @@ def _find_causes(
 
 
 def _distinct(columns: tuple[str, ...], tables: Iterator[pa.Table]) -> pa.Table:
-    """Distinct transactions of the rows of tables."""
+    """Finds the distinct transactions in the rows of tables."""
     keys = [table.group_by(list(columns)).aggregate([]) for table in tables]
     return pa.concat_tables(keys).group_by(list(columns)).aggregate([])
 
 
 def _among(table: pa.Table, transactions: pa.Table, columns: tuple[str, ...]) -> pa.Table:
-    """Rows of a table that belong to some transactions."""
+    """Selects the rows of a table that belong to some transactions."""
     return table.join(transactions, list(columns), join_type="left semi")

@@ -28,12 +28,12 @@ _ROWS_A_LANE = 2_000
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 """Seconds before an unreachable system is tried again; doubled each time."""
 _SHORTEST_PAUSE = 0.05
-"""Seconds between two looks at an empty log, however short the interval."""
+"""Minimum seconds between two checks of an empty log, however short the interval."""
 _PAUSE_WITHOUT_EFFECT = 1.0
-"""Seconds after a poll that left its rows as they were, for instance events of the future."""
+"""Seconds after a poll that changed nothing, for instance with events of the future only."""
 SECONDS_BETWEEN_EXPIRIES = 60.0
 _LONGEST_PAUSE = 60.0
-"""Seconds between two looks at the clock, which may be set, or stand still while a machine sleeps."""
+"""Maximum seconds between two checks of the clock, which may be changed or stop while a machine sleeps."""
 
 
 class Follower:
@@ -47,7 +47,7 @@ class Follower:
         stop: threading.Event,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``stop`` ends it after the current poll; ``clock`` gives a time with a zone."""
+        """``stop`` ends ``run`` after the current poll; ``clock`` returns a time with a zone."""
         self._settings = settings
         self._engine = engine
         self._recorder = PollRecorder(engine)
@@ -67,7 +67,7 @@ class Follower:
         """Polls until a stop is requested.
 
         Raises:
-            PublisherError: An error that does not go away by waiting.
+            PublisherError: An error that waiting does not resolve.
         """
         with keep_connections() as kept, ExitStack() as stack:
             while not self._stop.is_set():
@@ -165,7 +165,7 @@ class Follower:
 
 
 def _lanes(backlog: Backlog) -> int | None:
-    """Number of lanes for a poll; ``None`` for all that the job may use."""
+    """Number of lanes for a poll; ``None`` for all lanes of the job."""
     return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))
 
 
@@ -174,7 +174,7 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
 
     Raises:
         SettingsError: Each poll would publish the same rows again.
-        PublisherError: An error that does not go away by waiting, for instance a newer instance of the job.
+        PublisherError: An error that waiting does not resolve, for instance a newer instance of the job.
     """
     settings.for_publish(follows=True)
     with start_engine(settings.run.engine, settings.spark) as engine:

@@ -12,7 +12,7 @@ from publisher.errors import PublisherError
 from publisher.runs.prepare import RunRequest
 
 _EXPANSION: Mapping[str, int] = {".gz": 10, ".parquet": 6, ".pq": 6}
-"""How many times the bytes of a compressed file its text usually has, by the suffix of its name."""
+"""Typical ratio of the bytes of text to the bytes of its compressed file, by the suffix of the name."""
 
 
 def input_size(request: RunRequest) -> InputSize:
@@ -37,7 +37,7 @@ def _count_rows(request: RunRequest, source: SourceSettings) -> int:
     try:
         with closing(source.backlog()) as table:
             return table.count(state).rows
-    except PublisherError:  # the run meets the problem again, and reports it in full
+    except PublisherError:  # the run itself will report the problem in full
         return 0
 
 

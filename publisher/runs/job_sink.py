@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     """Refuses a sink whose progress does not fit the journal.  Writes nothing.
 
-    The comparison precedes the stop of older instances: one of them may be the right one.
+    Call it before older instances are stopped: one of them may be the right one.
 
     Raises:
         FatalError: The sink has progress of another journal or of newer runs, or a recovery was
@@ -48,8 +48,8 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
 class JobSink:
     """The sink of one instance of a job.
 
-    ``lanes`` is the greatest number of lanes that the job ever used.  With ``recovers`` runs replace
-    those of a lost journal, see ``recover``."""
+    ``lanes`` is the greatest number of lanes that the job ever used.  With ``recovers``, runs replace
+    those of a lost journal (see ``recover``)."""
 
     settings: Settings
     lineage: Lineage
@@ -76,7 +76,7 @@ class JobSink:
         return self.settings.sink.path.absolute() / RUNS / run
 
     def dispatcher(self, run: str) -> Dispatcher:
-        """Returns the sink, ready for a run; topics and lanes were made ready at the start."""
+        """Returns the dispatcher for a run; ``take_over`` must have prepared the topics."""
         if not self.is_files:
             return self.kafka()
         dispatcher = FileDispatcher(self.directory(run), self.lineage)
@@ -84,12 +84,12 @@ class JobSink:
         return dispatcher
 
     def take_over(self) -> None:
-        """Takes the lanes of a topic over from older instances, and makes the topics that are known."""
+        """Takes the lanes of a topic over from older instances, and creates the known topics."""
         if not self.is_files:
             self.kafka().take_over()
 
     def discard(self, run: str) -> None:
-        """Removes files in the sink of a run that was never planned completely."""
+        """Removes the sink's files of a run that was never planned completely."""
         if self.is_files:
             FileDispatcher(self.directory(run)).discard()
 

@@ -1,4 +1,4 @@
-"""Lease of a job: of several instances of a job, the newest holds it and the others stop."""
+"""Lease of a job: the newest instance of a job holds the lease, other instances stop."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Lease:
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Raises the loss of the lease in place of errors that it causes, such as missing files."""
+        """Raises the loss of the lease instead of errors that the loss causes, such as missing files."""
         try:
             yield
         except (OSError, PublisherError):

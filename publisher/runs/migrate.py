@@ -14,7 +14,9 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.contract import ComparingSource, Migration
 from publisher.sources.registry import FORMATS
 
-RESUMED = "that was this migration: nothing more is sent; start it again to repeat the migration"
+RESUMED = (
+    "the run sent first was this migration: nothing else was sent; start it again to repeat it"
+)
 
 
 def migrate(
@@ -39,13 +41,13 @@ def migrate(
     with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
-            resumed = _is_planned(job, migration)
-            done = job.finish()
-            if resumed:
-                return with_notes(done[-1], [*notes_of(done), RESUMED])
+            was_planned = _is_planned(job, migration)
+            finished = job.finish()
+            if was_planned:
+                return with_notes(finished[-1], [*notes_of(finished), RESUMED])
             report = job.publish_sources(sources, now)
             job.expire()
-    return with_notes(report, notes_of(done))
+    return with_notes(report, notes_of(finished))
 
 
 def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
@@ -64,16 +66,16 @@ def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
 
 
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:
-    """Sources to migrate, each with its tables to migrate."""
+    """Selects the sources to migrate, each with its tables to migrate."""
     compared = [source for source in settings.sources if source.descriptor.compares]
-    chosen = [source for source in compared if name in (None, source.name)]
-    if not chosen:
-        known = ", ".join(source.name for source in compared) or "none"
+    selected = [source for source in compared if name in (None, source.name)]
+    if not selected:
+        names = ", ".join(source.name for source in compared) or "none"
         raise UsageError(
             f"job {settings.name} has no source{f' {name}' if name else ''} that compares tables;"
-            f" known sources: {known}"
+            f" known sources: {names}"
         )
-    narrowed = [_with_migrated_tables(source, migration) for source in chosen]
+    narrowed = [_with_migrated_tables(source, migration) for source in selected]
     sources = [source for source in narrowed if source.reads]
     if not sources:
         raise UsageError(
@@ -87,5 +89,5 @@ def _with_migrated_tables(source: SourceSettings, migration: Migration) -> Sourc
     assert comparison is not None
     wanted = {table.casefold() for table in migration.tables}
     names = comparison.table_names(source.snapshots)
-    chosen = [name for name in names if not wanted or name.casefold() in wanted]
-    return source.with_input(comparison.with_migration(migration).only(source.snapshots, chosen))
+    tables = [name for name in names if not wanted or name.casefold() in wanted]
+    return source.with_input(comparison.with_migration(migration).only(source.snapshots, tables))

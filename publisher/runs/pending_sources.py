@@ -14,7 +14,7 @@ from publisher.model.clock import microseconds
 from publisher.runs.sample import has_no_records
 from publisher.sources.contract import PendingContext, SourceInput
 
-_ADVICE = "mount or make it, or fix the job file"
+_ADVICE = "mount or create it, or fix the job file"
 
 
 def new_files(settings: Settings, source: SourceSettings, published: PublishedFiles) -> list[Path]:
@@ -51,14 +51,14 @@ def _reachable(source: SourceSettings) -> Iterator[None]:
 
 
 def check_inputs(sources: Iterable[SourceSettings]) -> None:
-    """Raises ``UnreachableError`` that names all missing inputs."""
+    """Raises ``UnreachableError`` with all missing inputs, if inputs are missing."""
     problems = [problem for source in sources for problem in _missing_inputs(source)]
     if problems:
         raise UnreachableError(f"{'; '.join(problems)}: {_ADVICE}")
 
 
 def _missing_inputs(source: SourceSettings) -> Iterator[str]:
-    """Descriptions of the inputs that the job file names and that are missing."""
+    """Describes the missing inputs of a source."""
     hints = source.comparison.hint_files if source.comparison is not None else ()
     for path in [*source.snapshots, *map(Path, hints)]:
         try:
@@ -68,10 +68,10 @@ def _missing_inputs(source: SourceSettings) -> Iterator[str]:
 
 
 def _describe(source: SourceSettings, error: OSError) -> str:
-    where = error.filename or source.name
+    path = error.filename or source.name
     if isinstance(error, FileNotFoundError):
-        return f"source {source.name}: {where} does not exist"
-    return f"source {source.name}: {where} cannot be read ({error.strerror or error})"
+        return f"source {source.name}: {path} does not exist"
+    return f"source {source.name}: {path} cannot be read ({error.strerror or error})"
 
 
 def pending_sources(
@@ -79,10 +79,10 @@ def pending_sources(
     published: Callable[[], PublishedFiles],
     state_of: Callable[[str], Path | None],
 ) -> Iterator[SourceSettings]:
-    """Sources of a job as the next run reads them, with only the files and tables that are pending.
+    """Yields the sources of a job with only their pending files and tables, as the next run reads them.
 
-    ``published`` gives the files of earlier runs, ``state_of`` the state that they left of a source;
-    both are called only for sources that need them.
+    ``published`` returns the files of earlier runs, ``state_of`` the newest state of a source; both are
+    called only for sources that need them.
 
     Raises:
         PublisherError: See ``new_files``.
@@ -104,7 +104,7 @@ def pending_input(
     published: Callable[[], PublishedFiles],
     state: Callable[[], Path | None],
 ) -> SourceInput:
-    """Finds what the next run reads of a source of files or of compared tables.
+    """Determines the input of the next run from a source of files or of compared tables.
 
     Raises:
         PublisherError: See ``new_files``.

@@ -28,7 +28,7 @@ class Backlog(NamedTuple):
 
 
 class PendingWork:
-    """Finds the pending work of a job; keeps connections and the list of published files for it."""
+    """Finds the pending work of a job; keeps its connections and the list of published files."""
 
     def __init__(self, settings: Settings, journals: Journals) -> None:
         self._settings = settings
@@ -55,7 +55,7 @@ class PendingWork:
         """Counts the pending work.
 
         Raises:
-            FatalError: A table does not fit.
+            FatalError: A table lacks columns of its format.
             UnreachableError: A database does not answer.
         """
         rows, files, ages = 0, 0, []
@@ -64,14 +64,14 @@ class PendingWork:
                 files += len(source.snapshots) or source.reads
                 continue
             state = None if source.has_status else self._journals.state_of(source.name)
-            waiting = self._table(source).count(state)
-            rows += waiting.rows
-            if waiting.oldest is not None:
-                ages.append(waiting.oldest)
+            pending = self._table(source).count(state)
+            rows += pending.rows
+            if pending.oldest is not None:
+                ages.append(pending.oldest)
         return Backlog(rows, max(ages, default=None), files)
 
     def mark_published(self, manifest: Manifest) -> None:
-        """Counts the files of a run as published."""
+        """Adds the files of a run to the published files."""
         if self._published is not None:
             self._published = self._published.with_runs([manifest])
 

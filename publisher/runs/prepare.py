@@ -48,14 +48,14 @@ class RunRequest:
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
-    """Tests whether a planned run found only rows that earlier runs had found; it is then discarded."""
+    """Returns whether a planned run found only rows that earlier runs had found; it is then discarded."""
     by_rows: bool = False
     """See ``CarryOver``."""
     waiting: int | None = None
-    """Rows that wait in tables; ``None``: not counted."""
+    """Number of pending rows of tables; ``None``: not counted."""
 
     def carry_over(self, source: str) -> CarryOver | None:
-        """Folders of a source: of the previous run to read, and for the next run to write."""
+        """The folders with the state of a source: from the previous run, and for the next run."""
         if self.state is None:
             return None
         before, after = self.state.get(source), self.journal.new_state(source)
@@ -70,9 +70,9 @@ class RunRequest:
 
 
 def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
-    """Prepares the work of the tasks; ``stack`` keeps their inputs open until they have ended.
+    """Prepares the work of the tasks; ``stack`` keeps the inputs of the tasks open.
 
-    Sources survey and compare in tasks of the engine, and write what the next run needs.
+    Sources survey and compare their input in tasks of the engine, and write the state for the next run.
     """
     settings = request.settings
     return Work(

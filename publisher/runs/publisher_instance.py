@@ -1,4 +1,4 @@
-"""A job at work: finishes planned runs of earlier starts, then reads, plans, sends and acknowledges."""
+"""One instance of a job: finishes runs of earlier starts, then reads, plans, sends and acknowledges."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PublisherInstance:
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
-        With ``recovers`` its runs replace those of a lost journal, see ``recover``.
+        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).
 
         Raises:
             FatalError: The sink has progress that does not fit the journal.
@@ -77,7 +77,7 @@ class PublisherInstance:
     def finish(self) -> list[RunReport]:
         """Sends and acknowledges planned runs; discards runs that were not planned completely.
 
-        Nothing was sent of discarded runs.  Returns the reports of the runs that are done now.
+        No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
         with self._lease.guard():
             for run in self._journals.discard_incomplete(self._lease.check):
@@ -96,10 +96,10 @@ class PublisherInstance:
             return reports
 
     def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
-        """Acknowledges a sent run whose table is not where the job file points to.
+        """Acknowledges a sent run although the job file no longer names its table.
 
         Raises:
-            UsageError: No such run waits for its acknowledgement.
+            UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
         with self._lease.guard():
             unsent = {
@@ -130,8 +130,8 @@ class PublisherInstance:
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
-        A run that finds only rows that earlier runs left N is not kept; its report says so.  With
-        ``by_rows`` it continues in tables of another database whose rows prove them to be copies.
+        A run that finds only rows that earlier runs left N is discarded; its report names no journal.
+        With ``by_rows``, a run accepts tables of another database if their rows prove that they are copies.
 
         Raises:
             PublisherError: See ``errors``.
@@ -161,7 +161,7 @@ class PublisherInstance:
     def publish_sources(
         self, sources: Sequence[SourceSettings], now: datetime | None = None
     ) -> RunReport:
-        """Publishes what these sources of the job read, whether it is pending or not.
+        """Publishes the input of these sources of the job, whether it is pending or not.
 
         Raises:
             PublisherError: See ``errors``.
@@ -179,7 +179,7 @@ class PublisherInstance:
         self._lease.check()
         idle = self._journals.idle_runs()
         if self.sink.is_files:
-            for run in idle:  # before its journal: after a crash nothing else leads to this folder
+            for run in idle:  # before the journals: after a crash only they lead to this folder
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
         self._journals.expire(days=retention.retention_days, runs=retention.retention_runs)
@@ -197,7 +197,7 @@ class PublisherInstance:
         if lanes is not None:
             lanes = min(lanes, settings.run.lanes)
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
-        left = read_leftovers(self._journals.root)
+        leftovers = read_leftovers(self._journals.root)
         live = self._acknowledgement.live_sources
         run = self._journals.create_run()
         journal = self._journals.journal(run)
@@ -213,8 +213,8 @@ class PublisherInstance:
             number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(source.name for source in sources),
             job_identity=self._lease.lineage.identity,
-            reported={name: rows.reported for name, rows in left.items()},
-            is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, left),
+            reported={name: rows.reported for name, rows in leftovers.items()},
+            is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
             by_rows=by_rows,
         )
 
@@ -224,7 +224,7 @@ class PublisherInstance:
         try:
             report = plan_and_send(request, dispatcher, self._engine, self._progress)
         except (OSError, PublisherError):
-            check_inputs(request.settings.sources)  # a missing input may come back: it is retried
+            check_inputs(request.settings.sources)  # an input may come back: it is unreachable
             raise
         if not report.has_journal:
             dispatcher.discard()  # first: the sink must never have a run that the journal does not know

@@ -30,18 +30,18 @@ def recover(
     """Publishes pending records to a topic that may have some of them already.
 
     Runs that the journal has planned are planned again.  If the topic has a pending record of an
-    object, the object is sent again with the header ``recovered``; all others are sent exactly once.
-    An interrupted recovery is finished.
+    object, all documents of the object are sent again with the header ``recovered``; those of other
+    objects are sent exactly once.  An interrupted recovery resumes.
 
     Raises:
         UsageError: The sink is not a Kafka topic, or its progress fits the journal.
-        FatalError: The topic has lost records, so it does not tell what was published.
+        FatalError: The topic has lost records, so it does not show which records were published.
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
     if settings.sink.to != "kafka":
         raise UsageError(
-            '[dispatch] to = "files": recover reads what a Kafka topic has; restore the journal '
+            '[dispatch] to = "files": recover works with Kafka topics only; restore the journal '
             "directory, or set another path in [dispatch]"
         )
     journals = Journals(settings.journals, settings.name)
@@ -52,21 +52,21 @@ def recover(
             begin_recovery(journals.root)
             journals.skip_to(last)
             _forget_plans(journals)
-            done = job.finish()
-            report = done[-1] if done else job.run_once(now)
+            finished = job.finish()
+            report = finished[-1] if finished else job.run_once(now)
             if report is None or not report.has_journal:
                 job.sink.claim_tokens()
             end_recovery(journals.root)
             job.expire()
     report = report or empty_report(settings.name)
-    return with_notes(report, [*notes_of(done), *_notes(journals, report.run)])
+    return with_notes(report, [*notes_of(finished), *_notes(journals, report.run)])
 
 
 def _last_number(settings: Settings, journals: Journals) -> int:
-    """Greatest number of a run that the sink knows.
+    """Returns the greatest number of a run in the progress of the sink.
 
     Raises:
-        UsageError: Its progress fits the journal, and no recovery was interrupted.
+        UsageError: The progress fits the journal, and no recovery was interrupted.
     """
     from publisher.dispatch.kafka.compare_tokens import find_problem, read_all_tokens
 
@@ -83,7 +83,7 @@ def _last_number(settings: Settings, journals: Journals) -> int:
 def _forget_plans(journals: Journals) -> None:
     """Discards plans of runs that were not sent completely, as the topic may have any part of them.
 
-    Runs that a recovery has planned stay."""
+    Plans of a recovery remain."""
     for journal, _ in journals.unsent_runs():
         if not (journal.root / RECOVERY).exists():
             journal.forget()

@@ -1,4 +1,4 @@
-"""Runs outside a job: replay of snapshots, dispatch to a further sink, rehearsal."""
+"""Runs outside a job: replay of snapshots, dispatch to a further sink, dry run."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -40,10 +40,10 @@ from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
 
 SAMPLES = 3
-"""Documents that a rehearsal shows."""
+"""Number of documents that a dry run shows."""
 REHEARSAL_NOTE = (
-    "nothing was sent; not proved: that the sink takes the documents, and that rows looked up "
-    "now are the same later"
+    "nothing was sent; not checked: whether the sink accepts the documents, and whether rows that were "
+    "looked up stay the same"
 )
 _REPLAYS = "replays"
 
@@ -54,9 +54,9 @@ class SinkOwner:
 
     job: str
     name: str
-    """Name of its progress: runs of two jobs with one name must not share any."""
+    """Name of the progress; it differs between runs of two jobs with the same name."""
     identity: str
-    """See ``Manifest``."""
+    """``Manifest.identity`` of the run."""
     lanes: int
 
     @classmethod
@@ -122,7 +122,7 @@ def _replay_once(
     again: bool,
     progress: Progress | None,
 ) -> RunReport:
-    """Publishes a replay unless its sink has all of it."""
+    """Publishes a replay unless the sink has all of its documents."""
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
     with lock_directory(request.journal.root):
         dispatcher.prepare(request.run)
@@ -133,7 +133,7 @@ def _replay_once(
         if manifest is not None and manifest.run != request.run:
             raise UsageError(
                 f"{request.directory} has run {manifest.run} planned, and this is run {request.run} "
-                "(other input or settings): start the other again, or name a new directory"
+                "(other input or settings): start the other run again, or name a new directory"
             )
         if manifest is not None and dispatcher.has_run(manifest):
             return build_report(manifest, request.journal, "already published", dispatcher)
@@ -181,10 +181,10 @@ def rehearse(
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:
     """Sends the documents of a planned run to a further sink.  Starts no Spark for a directory.
 
-    ``settings`` say how documents go to Kafka.
+    ``settings`` configure the sending to Kafka.
 
     Raises:
-        UsageError: There is no complete run, or the target holds other documents.
+        UsageError: The directory has no complete run, or the target holds other documents.
     """
     journal = Journal(find_journal(directory).root.absolute())
     with lock_directory(journal.root), start_engine(settings.run.engine, settings.spark) as engine:

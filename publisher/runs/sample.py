@@ -23,11 +23,11 @@ from publisher.sources.contract import Context, PreparedSource
 from publisher.sources.local_tasks import prepare_here
 
 RECORDS = 100
-"""Records of a sample."""
-_PREPARED_WHOLE = 64 << 20
-"""Maximum bytes of input of which all splits are prepared; of more input only the first split is."""
-_EMPTY_AT_MOST = 1 << 20
-"""Bytes of a file that may hold no record; larger files are not examined."""
+"""Number of records in a sample."""
+_FULLY_PREPARED = 64 << 20
+"""Maximum bytes of input for which all splits are prepared; of larger input only the first split is."""
+_SEARCHED_BYTES = 1 << 20
+"""Maximum bytes of a file that is searched for records; a larger file always counts as one with records."""
 _BATCHES_BEHIND = 3
 _SPLITS = 64
 _SHOWN = 200
@@ -40,9 +40,9 @@ class Sample:
 
     changes: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Records that gave no change, by outcome and reason."""
+    """Records without a change, by outcome and reason."""
     first: str | None = None
-    """The first change in words."""
+    """Description of the first change."""
     first_reject: str | None = None
 
     @property
@@ -56,11 +56,11 @@ class Sample:
         return sum(n for (outcome, _), n in self.outcomes.items() if outcome == "rejected")
 
 
-def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -> Sample:
-    """Reads the first records of a source through its reader; from files those of ``snapshots``.
+def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) -> Sample:
+    """Reads the first records of a source through its reader, of files those in ``snapshots``.
 
-    Compared tables give their rows as the first comparison with ``startup_option = "all"`` does; of
-    several tables of a database the first ones count, see ``tables_to_sample``.
+    The records of compared tables are their rows, as in a first comparison with ``startup_option =
+    "all"``.  Of a database with several tables only the first tables are read; see ``tables_to_sample``.
 
     Raises:
         PublisherError: The source cannot be read.
@@ -71,7 +71,7 @@ def sample_of(settings: Settings, source: SourceSettings, most: int = RECORDS) -
         with _prepare(source, resources.catalogue) as prepared:
             numbers = range(len(prepared.splits))
             batches = (batch for number in numbers for batch in prepared.read(number, context))
-            for record in _first(batches, most):
+            for record in _first(batches, limit):
                 _add(sample, record, prepared.source.position_text)
     return sample
 
@@ -81,7 +81,7 @@ def _prepare(
 ) -> AbstractContextManager[PreparedSource]:
     """Prepares a source: of large files only the first split, of compared tables only some rows."""
     size = sum(path.stat().st_size for path in source.snapshots)
-    is_large = size > _PREPARED_WHOLE
+    is_large = size > _FULLY_PREPARED
     return prepare_here(
         source.reader if source.table is None else source.live,
         source.snapshots,
@@ -92,27 +92,27 @@ def _prepare(
     )
 
 
-def _first(batches: Iterator[pa.RecordBatch], most: int) -> list[dict[str, Any]]:
-    """The first records in the order of their input, from as few batches as possible."""
-    taken, rows = [RECORD_SCHEMA.empty_table()], 0
+def _first(batches: Iterator[pa.RecordBatch], limit: int) -> list[dict[str, Any]]:
+    """Reads the first records in the order of their input, from as few batches as possible."""
+    tables, rows = [RECORD_SCHEMA.empty_table()], 0
     for batch in batches:
-        taken.append(pa.Table.from_batches([batch]))
+        tables.append(pa.Table.from_batches([batch]))
         rows += batch.num_rows
-        if rows > most:
+        if rows > limit:
             break
-    # a reader gives records without a change after the changes of the same block
-    taken += [pa.Table.from_batches([batch]) for batch in islice(batches, _BATCHES_BEHIND)]
-    table = pa.concat_tables(taken).select([n for n in RECORD_SCHEMA.names if n != "lane"])
+    # a reader yields records without a change after the changes of the same block
+    tables += [pa.Table.from_batches([batch]) for batch in islice(batches, _BATCHES_BEHIND)]
+    table = pa.concat_tables(tables).select([n for n in RECORD_SCHEMA.names if n != "lane"])
     is_record = pc.not_equal(pc.fill_null(table["outcome"], 0), TALLY)
     order = [("split", "ascending"), ("row", "ascending"), ("ordinal", "ascending")]
     records: list[dict[str, Any]] = (
-        table.filter(is_record).sort_by(order).slice(0, most).to_pylist()
+        table.filter(is_record).sort_by(order).slice(0, limit).to_pylist()
     )
     return records
 
 
 def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
-    """Yields a source of compared tables once for each table; other sources as they are."""
+    """Yields a source of compared tables once for each table; yields other sources unchanged."""
     comparison = source.comparison
     if comparison is None or not source.compares_database:
         yield source
@@ -122,8 +122,8 @@ def tables_to_sample(source: SourceSettings) -> Iterator[SourceSettings]:
 
 
 def has_no_records(settings: Settings, source: SourceSettings, path: Path) -> bool:
-    """Returns whether a file is empty but for a header."""
-    if path.stat().st_size > _EMPTY_AT_MOST:
+    """Returns whether a file holds no record, at most a header."""
+    if path.stat().st_size > _SEARCHED_BYTES:
         return False
     try:
         sample = sample_of(settings, replace(source, snapshots=(path,)), 1)
@@ -164,7 +164,7 @@ def sample_text(sample: Sample) -> str:
         return "no records"
     parts = [f"{sample.changes:,} changes"] if sample.changes else []
     parts += [f"{count:,} {outcome} ({why})" for (outcome, why), count in sample.outcomes.items()]
-    text = f"of the first {sample.records:,} record(s) come {', '.join(parts)}"
+    text = f"first {sample.records:,} record(s): {', '.join(parts)}"
     if sample.first_reject is not None:
         text += f"; first reject {sample.first_reject}"
     return text + (f"; first change {sample.first}" if sample.first is not None else "")

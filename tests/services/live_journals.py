@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from publisher.acknowledge.places import FoundLog, LogPlace
+from publisher.acknowledge.places import LogPlace, LogTarget
 from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
 from publisher.engine.tasks import Rules, SourceWork, Work
@@ -38,9 +38,9 @@ LANES = 3
 CLOCK = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def read_from(database: DatabaseOptions, table: str = "log") -> FoundLog:
+def read_from(database: DatabaseOptions, table: str = "log") -> LogTarget:
     """The table that ``planned`` has read, known to be it."""
-    return FoundLog(LogPlace("hr", database, table), Verdict.SAME)
+    return LogTarget(LogPlace("hr", database, table), Verdict.SAME)
 
 
 def plan_live_log(

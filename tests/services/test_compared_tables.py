@@ -100,9 +100,7 @@ def test_check_shows_a_sample_of_each_table(place: Place, tmp_path: Path) -> Non
     usr, dep = found["sample of hr, table usr"], found["sample of hr, table dep"]
     schema = "public.usr" if place.kind == "postgresql" else "usr"
     assert usr.ok
-    assert usr.detail.startswith(
-        "of the first 100 record(s) come 100 changes; first change usr:1:1"
-    )
+    assert usr.detail.startswith("first 100 record(s): 100 changes; first change usr:1:1")
     assert f' in {schema} {{"fname": "Ann"}}' in usr.detail
     assert not dep.ok
     assert "all of the first 3 record(s) are rejected" in dep.detail

@@ -172,7 +172,7 @@ def test_rehearsal_tells_all_and_keeps_nothing(tmp_path: Path) -> None:
     job = two_sources(tmp_path)
     _, report, err = job.invoke("publish", "--dry-run")
     assert report["state"] == "planned"
-    assert "not proved" in err
+    assert "not checked" in err
     assert len(report["samples"]) == 3
     assert all(sample.startswith("<nds") for sample in report["samples"])
     assert {path.name for path in tmp_path.iterdir()} == {"two.toml", "log.db", "log.csv"}

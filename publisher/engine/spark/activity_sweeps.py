@@ -118,7 +118,7 @@ def _with_limit(sweeps: DataFrame, gap_seconds: float | None) -> DataFrame:
     """Adds ``limit``, the maximum interval in microseconds; a longer interval is a gap."""
     if gap_seconds is not None:
         return sweeps.withColumn("limit", F.lit(round(gap_seconds * 1_000_000)))
-    # by sorting: Spark's by_table median holds every interval in memory
+    # by sorting: Spark's own median holds every interval in memory
     node = Window.partitionBy("node")
     place, count = F.row_number().over(node.orderBy("interval")), F.count("*").over(node)
     middle = F.col("place").between(F.col("count") / 2, F.col("count") / 2 + 1)

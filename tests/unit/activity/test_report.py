@@ -151,14 +151,14 @@ def test_csv_has_a_row_for_each_table() -> None:
 
 def test_text_shows_every_measure_and_escapes_names() -> None:
     text = "\n".join(activity_text(REPORT, 40))
-    for message in ("people.USR", "80.0%", "5 sweeps with a call missing", "presence view"):
+    for message in ("people.USR", "80.0%", "5 sweeps with a missing call", "presence view"):
         assert message in text
     assert all(bias in text for bias in measures.UPDATE_RATE_BIASES)
     assert "\x07" not in text
     assert "\u202e" not in text
     cells = [line.split("│")[1].strip() for line in text.splitlines() if "│" in line]
     assert "".join(cells).endswith("onerror='a()'>&\\x07\\u202e[red]")
-    assert "9 with EORR before the system's tables" in text
+    assert "9 with EORR in place of a system table" in text
     assert "doubled" in text
     assert "odd flags" in text
     plain = replace(ACTIVITY, tables=(TableCounts("HR", 5, "USR", ActivityCounts(present=8)),))
@@ -253,7 +253,7 @@ def test_notes_warn_of_problems_and_biases() -> None:
     assert [note.split(",")[0][:38] for note in odd] == [
         "4 calls have an UpdFlag other than 0 a",
         "1 names are cut inside a character and",
-        "tables are at a further ordinal of one",
+        "tables appear at a further ordinal of ",
     ]
     assert all(note.replace("'", "&#x27;") in render_page(REPORT) for note in odd)
     biases, *_ = activity_notes(REPORT, "csv")

@@ -79,7 +79,7 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
     watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(settings, LocalEngine(), watcher, stop).run()
     absent = [f"source hr: {tmp_path / name} does not exist" for name in ("in", "one.csv")]
-    advice = ": mount or make it, or fix the job file"
+    advice = ": mount or create it, or fix the job file"
     assert errors == ["; ".join(absent) + advice, absent[1] + advice]
     assert published_values(tmp_path) == ["1", "2"]
 
@@ -130,7 +130,7 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
     watcher.on_failure = on_failure  # type: ignore[method-assign]
     Follower(settings, UnmountingEngine(), watcher, stop).run()
     assert errors == [
-        f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or make it, or fix the job file"
+        f"source hr: {tmp_path / 'in' / '1.csv'} does not exist: mount or create it, or fix the job file"
     ]
     assert published_values(tmp_path) == ["1"]
 

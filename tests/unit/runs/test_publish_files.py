@@ -256,7 +256,7 @@ def test_check_shows_a_sample_of_files(tmp_path: Path) -> None:
     assert sample(tmp_path) == CheckFinding(
         "sample of hr",
         True,
-        "of the first 100 record(s) come 99 changes, 1 rejected (table-key); first reject 2: "
+        "first 100 record(s): 99 changes, 1 rejected (table-key); first reject 2: "
         "table-key: table_key 'idu': key, character 3: \"=\" is missing after the column name: write "
         'COLUMN=VALUE; first change 1: replace field of idu=1 in usr {"fname": "Jack 1"}',
     )
@@ -265,7 +265,7 @@ def test_check_shows_a_sample_of_files(tmp_path: Path) -> None:
 def test_check_shows_a_sample_of_a_table(tmp_path: Path) -> None:
     write_rows(tmp_path, 7)
     assert sample(tmp_path, TABLE).detail == (
-        "of the first 1 record(s) come 1 changes; first change 7: replace field of idu=7 in usr "
+        "first 1 record(s): 1 changes; first change 7: replace field of idu=7 in usr "
         '{"fname": "Jack"}'
     )
 

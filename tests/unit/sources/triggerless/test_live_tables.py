@@ -184,11 +184,9 @@ def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert found["source hr"].detail.startswith("2 table(s) of SQLite")
     usr, dep = (found[f"sample of hr, table {name}"].detail for name in ("usr", "dep"))
-    assert usr.startswith(
-        "of the first 2 record(s) come 2 changes; first change usr:1:1: insert field"
-    )
+    assert usr.startswith("first 2 record(s): 2 changes; first change usr:1:1: insert field")
     assert dep == (
-        "of the first 1 record(s) come 1 changes; first change dep:1:1: insert field of "
+        "first 1 record(s): 1 changes; first change dep:1:1: insert field of "
         'name="IT + more"+site=Köln in dep {"chief": "1"}'
     )
     execute(tmp_path, "DROP TABLE dep")
