@@ -117,7 +117,7 @@ class Trigger:
     def _change(self, column: str) -> None:
         old = self.row[column]
         while (new := column_value(self.random, column)) == old:
-            pass  # a trigger that fires has something to write_story
+            pass  # a trigger fires only if the value changes
         self.row[column] = new
 
     def _add_version(self) -> None:

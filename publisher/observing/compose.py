@@ -40,8 +40,8 @@ def observe(
             from publisher.observing.metrics import Metrics  # noqa: PLC0415 - few jobs have metrics
 
             epoch = partial(last_epoch, journals)
-            served = Metrics(metrics, job, epoch=epoch, warn=lines.note)
-            observers.append(stack.enter_context(served))
+            counter = Metrics(metrics, job, epoch=epoch, warn=lines.note)
+            observers.append(stack.enter_context(counter))
         if trace:
             observers.append(stack.enter_context(Trace(trace, lines.trace)))
         yield Observers(tuple(observers))

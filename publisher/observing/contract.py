@@ -50,29 +50,29 @@ class Observer(Protocol):
 class Observers:
     """Passes each event on to several observers, one after the other."""
 
-    each: tuple[Observer, ...]
+    observers: tuple[Observer, ...]
 
     def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
         """See ``Observer``."""
-        for observer in self.each:
+        for observer in self.observers:
             observer.on_start(job, target, notes)
 
     def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
-        for observer in self.each:
+        for observer in self.observers:
             observer.on_poll(poll)
 
     def on_idle(self, waiting: int, oldest: float | None) -> None:
         """See ``Observer``."""
-        for observer in self.each:
+        for observer in self.observers:
             observer.on_idle(waiting, oldest)
 
     def on_failure(self, error: PublisherError, again_in: float) -> None:
         """See ``Observer``."""
-        for observer in self.each:
+        for observer in self.observers:
             observer.on_failure(error, again_in)
 
     def on_stop(self, reason: str) -> None:
         """See ``Observer``."""
-        for observer in self.each:
+        for observer in self.observers:
             observer.on_stop(reason)

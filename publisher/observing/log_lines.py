@@ -1,6 +1,6 @@
 """The log of a following publisher: one line for each poll, as text or as JSON.
 
-Lines hold counts and names, never values of rows; only lines of a trace hold values (see ``trace``).
+Lines contain counts and names, never values of rows; only lines of a trace contain values (see ``trace``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LogLines:
     def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
         """See ``Observer``."""
         fields: dict[str, object] = {"job": job, "target": target, "notes": list(notes)}
-        self._write("begun", fields, f"{job} follows, to {target}", *notes)
+        self._write("begun", fields, f"{job} publishes continuously to {target}", *notes)
 
     def on_poll(self, poll: Poll) -> None:
         """See ``Observer``."""
@@ -58,7 +58,7 @@ class LogLines:
         self._write("ended", {"reason": reason}, f"ended: {reason}")
 
     def note(self, text: str) -> None:
-        """Reports a problem of observing itself, as metrics that cannot be written."""
+        """Reports a problem of the observers, such as metrics that cannot be written."""
         self._write("note", {"text": text}, text)
 
     def trace(self, level: int, text: str) -> None:
@@ -76,7 +76,7 @@ class LogLines:
 
 
 def poll_text(poll: Poll) -> str:
-    """Describes a poll in one line; outcomes of no record are left out, except ``published``."""
+    """Describes a poll in one line, without the outcomes that no record has, except ``published``."""
     report = poll.report
     parts = [report.run, f"read {report.read:,}"]
     parts += [

@@ -35,7 +35,7 @@ M = TypeVar("M", Counter, Gauge, Histogram, Info)
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 _NAMESPACE = "xds_publisher"
 _JOB = "job_name"
-_BETWEEN_WRITES = 5.0
+_WRITE_INTERVAL = 5.0
 """Seconds between two writes of the file while the publisher is idle."""
 
 
@@ -66,9 +66,11 @@ class Series:
         self.lag = self._register(
             Gauge,
             "lag_seconds",
-            "Age of the oldest row that waited for the last poll; 0 if none.",
+            "Age of the oldest row that waited when the last poll began; 0 if none waited.",
         )
-        self.waiting = self._register(Gauge, "waiting_rows", "Rows that waited for the last poll.")
+        self.waiting = self._register(
+            Gauge, "waiting_rows", "Rows that waited when the last poll began."
+        )
         self.polls = self._durations("poll_duration", "Polls that read something.")
         self.transactions = self._register(Counter, "transactions", "Transactions committed.")
         self.retries = self._register(Counter, "retries", "Retries of sending.")
@@ -107,7 +109,7 @@ class Series:
 
 
 class Metrics:
-    """An observer that counts; serves and writes metrics while the context is open."""
+    """An observer that counts events; serves and writes metrics while the context is open."""
 
     def __init__(
         self,
@@ -119,16 +121,16 @@ class Metrics:
     ) -> None:
         """``epoch`` returns the epoch of this instance after its start.
 
-        ``warn`` takes problems that do not stop the publisher."""
+        ``warn`` reports problems that do not stop the publisher."""
         self._options = options
         self._epoch = epoch
         self._warn = warn
         self._stack = ExitStack()
-        self._broken = False
-        self._unserved: int | None = options.port
+        self._warned_of_file = False
+        self._closed_port: int | None = options.port
         """The port until it is open; ``None`` if there is no port to open."""
-        self._refused = False
-        self._last_write = -_BETWEEN_WRITES
+        self._warned_of_port = False
+        self._last_write = -_WRITE_INTERVAL
         self.series = Series(job)
         for outcome in Outcome:
             self.series.of(self.series.records, outcome.label)
@@ -139,7 +141,7 @@ class Metrics:
         A port in use is retried later: an older instance of the job may hold it until it stops.
 
         Raises:
-            FatalError: The port must not be opened, or the file cannot be written.
+            FatalError: The port cannot be opened for another reason, or the file cannot be written.
         """
         if self._options.textfile is not None:
             self._write_first(self._options.textfile)
@@ -194,7 +196,7 @@ class Metrics:
         """See ``Observer``."""
         self._serve()
         self._set_backlog(waiting, oldest)
-        if time.monotonic() - self._last_write >= _BETWEEN_WRITES:
+        if time.monotonic() - self._last_write >= _WRITE_INTERVAL:
             self._write()
 
     def on_failure(self, error: PublisherError, again_in: float) -> None:  # noqa: ARG002
@@ -218,7 +220,7 @@ class Metrics:
 
     def _serve(self) -> None:
         """Opens the port unless it is open already."""
-        port, address = self._unserved, self._options.address
+        port, address = self._closed_port, self._options.address
         if port is None:
             return
         try:
@@ -231,8 +233,8 @@ class Metrics:
                 f"[metrics] port: {port} of {address} cannot be opened "
                 f"({getattr(error, 'strerror', None) or error}): set another port or address"
             ) from error
-        self._unserved = None
-        if self._refused:
+        self._closed_port = None
+        if self._warned_of_port:
             self._warn(f"[metrics] port: {port} of {address} serves the metrics now")
 
         def stop() -> None:
@@ -242,14 +244,14 @@ class Metrics:
 
         self._stack.callback(stop)
 
-    def _warn_of_used_port(self, what: str) -> None:
+    def _warn_of_used_port(self, problem: str) -> None:
         """Warns once that the port cannot be opened yet."""
-        if not self._refused:
+        if not self._warned_of_port:
             self._warn(
-                f"{what}, by an older instance of the job or by another program; the publisher "
+                f"{problem}, by an older instance of the job or by another program; the publisher "
                 "continues without this port and tries again at each poll: stop the other program"
             )
-        self._refused = True
+        self._warned_of_port = True
 
     def _write_first(self, path: Path) -> None:
         try:
@@ -261,18 +263,18 @@ class Metrics:
             ) from error
 
     def _write(self) -> None:
-        """Replaces the file as a whole: readers see the old or the new one."""
+        """Replaces the file as a whole: readers see the old or the new content."""
         if self._options.textfile is None:
             return
         self._last_write = time.monotonic()
         try:
             write_to_textfile(str(self._options.textfile), self.series.registry)
         except OSError as error:
-            if not self._broken:
+            if not self._warned_of_file:
                 self._warn(
                     f"metrics cannot be written to {self._options.textfile} ({error.strerror}): "
                     "the publisher continues without this file; check the disk"
                 )
-            self._broken = True
+            self._warned_of_file = True
         else:
-            self._broken = False
+            self._warned_of_file = False

@@ -9,12 +9,12 @@ level  the driver's guide             here, in addition to the level below
 3      event log records, SQL         each record with its outcome, each XDS document
 4      verbose                        polls that found nothing, the work of each lane
 5      resources and state files      the files of the poll's journal
-6      calls of JDBC                  SQL statements of the driving process, without parameters
+6      calls of JDBC                  SQL statements of the driver process, without parameters
 7      third-party drivers            log messages of the clients of database and broker
 ====== ============================== ===========================================================
 
 Levels 3 and above show personal data.  Database requests of Spark's workers are not traced.  A poll
-writes at most ``MOST_LINES`` lines of each level, each cut to ``MOST_CHARACTERS``.
+writes at most ``MAX_LINES`` lines of each level, each cut to ``MAX_CHARACTERS``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.observing.contract import Poll
 from publisher.redaction import redact_all
 
-MOST_LINES = 1_000
-MOST_CHARACTERS = 4_000
+MAX_LINES = 1_000
+MAX_CHARACTERS = 4_000
 
 Level = Annotated[int, Ge(0), Le(7)]
 WriteLine = Callable[[int, str], None]
-"""Takes a level and a line, and makes the line safe for a terminal."""
+"""Writes a line of a level, with control characters as escapes."""
 
 _STATEMENTS = ("sqlalchemy.engine",)
 _CLIENTS = ("sqlalchemy.pool", "psycopg", "publisher.kafka")
@@ -111,22 +111,22 @@ class Trace:
     def _show_lines(self, level: int, lines: Iterator[str]) -> None:
         if level > self._level:
             return
-        for line in islice(lines, MOST_LINES):
+        for line in islice(lines, MAX_LINES):
             self._show(level, line)
         if next(lines, None) is not None:
-            self._show(level, f"… more than {MOST_LINES:,} of these; `explain` shows each of them")
+            self._show(level, f"… more than {MAX_LINES:,} lines; `explain` shows every record")
 
     def _show(self, level: int, line: str) -> None:
         if level > self._level:
             return
-        if len(line) > MOST_CHARACTERS:
-            line = f"{line[:MOST_CHARACTERS]}… ({len(line):,} characters)"
+        if len(line) > MAX_CHARACTERS:
+            line = f"{line[:MAX_CHARACTERS]}… ({len(line):,} characters)"
         self._write_line(level, line)
 
     def _show_client_log(self, name: str, line: str) -> None:
         """Shows a client's log line, up to the limit of a poll."""
         self._client_lines += 1
-        if self._client_lines <= MOST_LINES:
+        if self._client_lines <= MAX_LINES:
             level = 6 if name.startswith(_STATEMENTS) else 7
             self._show(level, f"{name}: {line}")
 
@@ -168,7 +168,7 @@ def _minimal(poll: Poll) -> Iterator[str]:
     yield f"took {poll.seconds:.2f} s: {phases or 'no phases'}"
     yield (
         f"documents {report.documents:,}, {report.bytes:,} bytes, "
-        f"transactions {poll.transactions:,}, tried again {poll.retries:,}"
+        f"transactions {poll.transactions:,}, retries {poll.retries:,}"
     )
     for outcome, reasons in report.reasons.items():
         yield f"{outcome}: {counts_text(reasons)}"

@@ -29,20 +29,20 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     reader = source.reader
     with Resources(settings.rules) as resources:
         context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
-        wanted = _split_count(reader, snapshots)
-        with prepare_here(reader, snapshots, wanted, resources.catalogue) as prepared:
+        split_count = _split_count(reader, snapshots)
+        with prepare_here(reader, snapshots, split_count, resources.catalogue) as prepared:
             for number, split in enumerate(prepared.splits):
                 file = prepared.source.file_of(split)
                 for record in in_order(prepared.read(number, context), source.format):
-                    described = {"file": file} | _describe(record, reader.position_text)
-                    yield json.dumps(described, ensure_ascii=False)
+                    content = {"file": file} | _describe(record, reader.position_text)
+                    yield json.dumps(content, ensure_ascii=False)
 
 
 def _split_count(reader: Source, snapshots: Sequence[Path]) -> int:
     """Number of splits to sort separately; 1 if commits order the changes of a whole file."""
     if FORMATS[reader.format].in_commits:
         return 1
-    return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SORTED
+    return 1 + sum(path.stat().st_size for path in reader.files(snapshots)) // _SPLIT_BYTES
 
 
 def in_order(batches: Iterator[pa.RecordBatch], format_: str) -> Iterator[dict[str, Any]]:
@@ -61,47 +61,47 @@ def _without_tally(batch: pa.RecordBatch) -> pa.Table:
 
 def _by_commit(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Yields the published changes of a whole file, then its other records."""
-    every = pa.concat_tables([RECORD_SCHEMA.empty_table(), *tables])
-    yield every.filter(pc.is_null(every["outcome"])).sort_by(_BY_RANK)
-    yield every.filter(pc.is_valid(every["outcome"])).sort_by(_BY_ROW)
+    records = pa.concat_tables([RECORD_SCHEMA.empty_table(), *tables])
+    yield records.filter(pc.is_null(records["outcome"])).sort_by(_BY_RANK)
+    yield records.filter(pc.is_valid(records["outcome"])).sort_by(_BY_ROW)
 
 
 def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     """Sorts records by their place in the file.
 
-    Readers return rejects separately from changes, so that records are out of order by some thousands; the
-    window holds more records than that, but not a whole file.
+    Readers return rejects separately from changes, so records may be some thousand places out of order.
+    The window has more records than that, but not a whole file.
     """
-    waiting = RECORD_SCHEMA.empty_table()
+    window = RECORD_SCHEMA.empty_table()
     for table in tables:
-        waiting = pa.concat_tables([waiting, table])
-        if waiting.num_rows > _WINDOW_ROWS or waiting.nbytes > _WINDOW_BYTES:
-            waiting = waiting.sort_by(_BY_ROW)
-            half = waiting.num_rows // 2
-            yield waiting.slice(0, half)
-            waiting = waiting.slice(half)
-    yield waiting.sort_by(_BY_ROW)
+        window = pa.concat_tables([window, table])
+        if window.num_rows > _WINDOW_ROWS or window.nbytes > _WINDOW_BYTES:
+            window = window.sort_by(_BY_ROW)
+            half = window.num_rows // 2
+            yield window.slice(0, half)
+            window = window.slice(half)
+    yield window.sort_by(_BY_ROW)
 
 
 def _describe(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
     position = Position(*(record[name] for name in Position._fields))
-    described: dict[str, Any] = {
+    content: dict[str, Any] = {
         "record": record["row"],
         "position": position_text(position),
         "lane": record["lane"],
     }
     if record["outcome"] is not None:
         outcome = Outcome(record["outcome"]).label
-        copied = {name: record[name] for name in ("reason", "detail", "raw")}
-        described |= {"outcome": outcome} | copied
+        decision = {name: record[name] for name in ("reason", "detail", "raw")}
+        content |= {"outcome": outcome} | decision
         if record["columns"] is None:
-            return described
-    copied = {name: record[name] for name in _COPIED}
-    return described | copied | {"columns": _columns(record)}
+            return content
+    change = {name: record[name] for name in _CHANGE_FIELDS}
+    return content | change | {"columns": _columns(record)}
 
 
 def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """The columns of a change with their images; an absent image has no entry."""
+    """Returns the columns of a change with their images; an absent image has no entry."""
     columns = []
     for place, name in enumerate(record["columns"]):
         images = {
@@ -111,10 +111,18 @@ def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
     return columns
 
 
-_SORTED = 64 << 20
-"""Bytes of a split whose records are sorted together."""
+_SPLIT_BYTES = 64 << 20
+"""Bytes of a split, whose records are sorted together."""
 _BY_RANK = [("part", "ascending"), ("rank", "ascending"), ("ordinal", "ascending")]
 _BY_ROW = [("row", "ascending"), ("ordinal", "ascending")]
 _WINDOW_ROWS = 1 << 16
 _WINDOW_BYTES = 64 << 20
-_COPIED = ("schema", "table", "key", "event_type", "event_time", "perpetrator", "transaction")
+_CHANGE_FIELDS = (
+    "schema",
+    "table",
+    "key",
+    "event_type",
+    "event_time",
+    "perpetrator",
+    "transaction",
+)

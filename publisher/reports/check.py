@@ -1,4 +1,4 @@
-"""Checks whether a job can run: files, databases, places to write to.  Writes nothing."""
+"""Checks whether a job can run: settings, inputs, databases, sink and journal.  Writes nothing."""
 
 # ruff: noqa: PLC0415 - only a check of executors needs Spark, of Kafka its client
 
@@ -36,26 +36,26 @@ class CheckFinding:
 
 
 def check(settings: Settings) -> Iterator[CheckFinding]:
-    """Checks one part of the job after the other; continues after failures."""
+    """Checks the parts of a job one after the other; continues after failures."""
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
     yield _run_check("envelope", partial(_envelope, settings))
-    away: dict[DatabaseOptions, str] = {}
+    failed: dict[DatabaseOptions, str] = {}
     if settings.database is not None:
         finding = _run_check("database", partial(_database, settings.database))
         yield finding
         if not finding.ok:
-            away[settings.database] = finding.what
+            failed[settings.database] = finding.what
         elif settings.tables:
             yield _run_check("tables", partial(_tables, settings))
     for source in settings.sources:
         what = f"source {source.name}"
-        asked = source.table is not None or source.compares_database
-        if asked and source.database in away:
-            yield CheckFinding(what, False, f"not checked: see {away[source.database]}")
+        needs_database = source.table is not None or source.compares_database
+        if needs_database and source.database in failed:
+            yield CheckFinding(what, False, f"not checked: see {failed[source.database]}")
             continue
-        found = _run_check(what, partial(_source, settings, source))
-        yield found
-        if found.ok:
+        finding = _run_check(what, partial(_source, settings, source))
+        yield finding
+        if finding.ok:
             for part in tables_to_sample(source):
                 yield _run_check(_sample_name(part), partial(_sample, settings, part))
     if settings.sink.to == "kafka":
@@ -88,10 +88,10 @@ def _source(settings: Settings, source: SourceSettings) -> str:
         with Database(source.database) as database:
             source.live.fits(database)
             _refuse_other_table(settings, source)
-            return f"table {source.table} of {database.name} has the columns"
+            return f"table {source.table} of {database.name} has the required columns"
     if source.comparison is not None:
         return _compared_tables(settings, source, source.comparison)
-    # as publish does: a published file must be as it was
+    # like publish, refuses published files that have changed
     new_files(settings, source, Journals(settings.journals, settings.name).published_files())
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
@@ -118,8 +118,8 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
     if source.table is None and not source.compares_database:
         paths = source.reader.files(source.snapshots)
         if not source.descriptor.compares:
-            known = Journals(settings.journals, settings.name).published_files()
-            paths = new_files(settings, source, known) or paths
+            published = Journals(settings.journals, settings.name).published_files()
+            paths = new_files(settings, source, published) or paths
         source = replace(source, snapshots=tuple(paths))
     sample = sample_of(settings, source)
     if sample.records and sample.rejected == sample.records:
@@ -143,9 +143,9 @@ def _compared_tables(
     settings: Settings, source: SourceSettings, comparison: ComparingSource
 ) -> str:
     with Resources(settings.rules) as resources:
-        known = Journals(settings.journals, settings.name).state_of(source.name)
+        state = Journals(settings.journals, settings.name).state_of(source.name)
         return comparison.describe_tables(
-            source.snapshots, resources.catalogue, source.database, known, source.name
+            source.snapshots, resources.catalogue, source.database, state, source.name
         )
 
 
@@ -157,32 +157,34 @@ def _database(options: DatabaseOptions) -> str:
 
 def _tables(settings: Settings) -> str:
     """Checks that the tables of the job file exist with their columns."""
-    missing = []
+    problems = []
     with Resources(replace(settings.rules, tables=())) as resources:
         for table in settings.tables:
-            found = resources.catalogue.table(table.schema, table.name)
-            if found is None:
-                missing.append(f"there is no table {table.name}")
+            actual = resources.catalogue.table(table.schema, table.name)
+            if actual is None:
+                problems.append(f"table {table.name} does not exist")
                 continue
-            named = {*table.columns, *table.key, *table.padded}
-            unknown = sorted(name for name in named if found.column(name) is None)
-            missing += [f"table {table.name} has no column {name}" for name in unknown]
-    if missing:
-        raise FatalError(f"{'; '.join(missing)}: correct [tables] of the job file")
-    return f"{len(settings.tables)} of the job file are there"
+            names = {*table.columns, *table.key, *table.padded}
+            unknown = sorted(name for name in names if actual.column(name) is None)
+            problems += [f"table {table.name} has no column {name}" for name in unknown]
+    if problems:
+        raise FatalError(f"{'; '.join(problems)}: correct [tables] of the job file")
+    return f"the {len(settings.tables)} table(s) of the job file exist"
 
 
 def _writable(path: Path) -> str:
     """Checks that the nearest existing directory is writable; creates nothing."""
-    place = path.absolute()
-    while not place.exists():
-        place = place.parent
-    if not place.is_dir():
-        raise FatalError(f"{place} is not a directory: name another path")
-    if not os.statvfs(place).f_blocks:
-        raise FatalError(f"{place} is a file system of the kernel: name another path")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise FatalError(f"{place} is not writable: give the right to write there, or another path")
+    parent = path.absolute()
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise FatalError(f"{parent} is not a directory: name another path")
+    if not os.statvfs(parent).f_blocks:
+        raise FatalError(f"{parent} is a file system of the kernel: name another path")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise FatalError(
+            f"{parent} is not writable: grant the right to write, or name another path"
+        )
     return f"{path} can be written"
 
 
@@ -193,9 +195,9 @@ def _kafka(settings: Settings) -> str:
 
     job = settings.name
     dispatcher = KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes)
-    seen = dispatcher.examine()
+    summary = dispatcher.examine()
     refuse_foreign_tokens(settings.kafka, job, _lineage(settings))
-    return seen
+    return summary
 
 
 def _files(settings: Settings, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""The complete story of a record, read from the journal and, if it still exists, from the input."""
+"""Explains records from the journal and, if it still exists, from the input."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from publisher.xds.association import association
 
 @dataclass(frozen=True, slots=True)
 class RecordStory:
-    """The story of one record: its origin, its outcome, its document.
+    """The explanation of one record: its origin, its outcome, its document.
 
     ``status`` is the letter of the event log that corresponds to the outcome."""
 
@@ -66,13 +66,13 @@ class RecordStory:
 _NO_DOCUMENT = -1
 
 
-def explain(directory: Path, what: str) -> list[RecordStory]:
-    """Tells the stories of a position, an event id, a key or an association, in the order of positions.
+def explain(directory: Path, selector: str) -> list[RecordStory]:
+    """Explains the records that a position, event id, key or association selects, in their order.
 
     ``directory`` is a journal, or a directory of ``replay``.  Starts no Spark.
 
     Raises:
-        UsageError: There is no journal, or it has no record ``what``.
+        UsageError: There is no journal, or ``selector`` selects no record.
         FatalError: The journal is damaged, or another version of the program wrote it.
     """
     journal = find_journal(directory)
@@ -80,10 +80,10 @@ def explain(directory: Path, what: str) -> list[RecordStory]:
     if manifest is None:
         raise UsageError(f"{directory} has no complete run: start it again, then explain")
     reader = _StoryReader(journal, manifest)
-    stories = [reader.story(decided) for decided in reader.find(what)]
+    stories = [reader.story(record) for record in reader.find(selector)]
     if not stories:
         raise UsageError(
-            f"run {manifest.run} has no record {what!r}: give a position as"
+            f"run {manifest.run} has no record {selector!r}: give a position as"
             f" {_forms(manifest.sources)}, an event id as SOURCE:POSITION, a key as idu=1, or an"
             " association as idu=1,table=usr"
         )
@@ -91,7 +91,7 @@ def explain(directory: Path, what: str) -> list[RecordStory]:
 
 
 def _forms(sources: Sequence[SourceEntry]) -> str:
-    """The notations of positions in these sources."""
+    """Describes how positions are written in these sources."""
     forms: dict[str, list[str]] = {}
     for entry in sources:
         forms.setdefault(FORMATS[entry.format].position_text, []).append(entry.name)
@@ -99,7 +99,7 @@ def _forms(sources: Sequence[SourceEntry]) -> str:
 
 
 class _StoryReader:
-    """Finds records in all lanes and builds their stories."""
+    """Finds records in all lanes and builds their explanations."""
 
     def __init__(self, journal: Journal, manifest: Manifest) -> None:
         self._manifest = manifest
@@ -118,92 +118,92 @@ class _StoryReader:
             for entry in manifest.sources
         ]
 
-    def find(self, what: str) -> list[DecidedRecord]:
-        found = list(self._by_position(what)) if "=" not in what else []
-        if not found and "=" in what:
-            found = self._by_key(what)
-        return sorted(found, key=lambda decided: (decided.source, decided.position, decided.row))
+    def find(self, selector: str) -> list[DecidedRecord]:
+        find = self._by_key if "=" in selector else self._by_position
+        return sorted(
+            find(selector), key=lambda record: (record.source, record.position, record.row)
+        )
 
-    def _by_position(self, what: str) -> Iterator[DecidedRecord]:
+    def _by_position(self, selector: str) -> Iterator[DecidedRecord]:
         for number, (entry, source) in enumerate(
             zip(self._manifest.sources, self._sources, strict=True)
         ):
-            text = what.removeprefix(f"{entry.name}:")
+            text = selector.removeprefix(f"{entry.name}:")
             position = _position(source, text)
             if position is None:
                 continue
-            short = source.is_short(text)
+            is_short = source.is_short(text)
             for lane in self._lanes:
-                at = lane.by_low if short else lane.by_position
-                yield from at(number, position)
+                find = lane.by_low if is_short else lane.by_position
+                yield from find(number, position)
 
-    def _by_key(self, what: str) -> list[DecidedRecord]:
+    def _by_key(self, selector: str) -> list[DecidedRecord]:
         """Finds records by association or by key text.
 
         An association without schema matches any schema, unless an object has none."""
-        key, separator, name = what.rpartition(",table=")
-        keys = _key_texts(key if separator else what)
-        found = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
+        key, separator, name = selector.rpartition(",table=")
+        keys = _key_texts(key if separator else selector)
+        records = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
         if not separator:
-            return found
-        return [record for record in found if _is_of(record.object, name)] or [
+            return records
+        return [record for record in records if _is_of(record.object, name)] or [
             record
-            for record in found
+            for record in records
             if record.object is not None and _is_of(record.object._replace(schema=None), name)
         ]
 
     def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
-        """The lanes to search: few if schema and table are named without quotes."""
+        """Returns the lanes to search: few if schema and table are named without quotes."""
         table, _, schema = name.partition(",schema=")
         if not schema or '"' in name:
             return self._lanes
         numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
         return [self._lanes[number] for number in sorted(numbers)]
 
-    def story(self, decided: DecidedRecord) -> RecordStory:
-        lane = self._lanes[decided.lane]
-        entry = self._manifest.sources[decided.source]
-        source = self._sources[decided.source]
+    def story(self, record: DecidedRecord) -> RecordStory:
+        lane = self._lanes[record.lane]
+        entry = self._manifest.sources[record.source]
+        source = self._sources[record.source]
         document = None
-        if decided.document != _NO_DOCUMENT:
-            document = lane.document(decided.document)
-        by = lane.row(decided.by) if decided.by >= 0 else None
+        if record.document != _NO_DOCUMENT:
+            document = lane.document(record.document)
+        by = lane.row(record.by) if record.by >= 0 else None
         lookups: Sequence[JournalLookup] = ()
         if (
-            decided.object is not None
-            and (decided.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK
+            record.object is not None
+            and (record.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK
         ):
-            lookups = lane.lookups(decided.source, decided.object)
-        place, raw = _place(entry, source, decided)
-        refused = self._refused.get((decided.lane, decided.document))
+            lookups = lane.lookups(record.source, record.object)
+        place, raw = _place(entry, source, record)
+        refused = self._refused.get((record.lane, record.document))
         return RecordStory(
             source=entry.name,
-            position=source.position_text(decided.position),
+            position=source.position_text(record.position),
             place=place,
-            raw=raw or decided.raw,
-            object=decided.object,
-            event=_event(decided.event_type),
-            columns=decided.columns,
-            event_time=_time(decided.event_time),
-            perpetrator=decided.perpetrator,
-            outcome=(decided.outcome if refused is None else Outcome.REJECTED).label,
-            reason=decided.reason if refused is None else refused.reason,
-            meaning=_meaning(decided) if refused is None else refused.detail,
-            status=self._status(decided, by),
+            raw=raw or record.raw,
+            object=record.object,
+            event=_event(record.event_type),
+            columns=record.columns,
+            event_time=_time(record.event_time),
+            perpetrator=record.perpetrator,
+            outcome=(record.outcome if refused is None else Outcome.REJECTED).label,
+            reason=record.reason if refused is None else refused.reason,
+            meaning=_meaning(record) if refused is None else refused.detail,
+            status=self._status(record, by),
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(lookups),
             document=document,
             target=str(self._documents),
             sent_to=self._sinks,
-            late=self._late(decided),
+            late=self._late(record),
         )
 
-    def _late(self, decided: DecidedRecord) -> str | None:
+    def _late(self, record: DecidedRecord) -> str | None:
         """Explains a record with a smaller id than earlier runs have read; ``None`` for other records."""
-        entry = self._manifest.sources[decided.source]
+        entry = self._manifest.sources[record.source]
         behind = self._manifest.behind.get(entry.name, 0)
-        number = decided.position.high
-        if decided.outcome is not Outcome.PUBLISHED or decided.position.part or number >= behind:
+        number = record.position.high
+        if record.outcome is not Outcome.PUBLISHED or record.position.part or number >= behind:
             return None
         jobs = Journals(self._journal.root.absolute().parent, self._manifest.job)
         first = None
@@ -211,37 +211,34 @@ class _StoryReader:
             if manifest.run == self._manifest.run:
                 break
             first = first or manifest.run
-            seen = _outcome_in(journal, manifest, entry.name, decided.position)
-            if seen is not None:
-                return f"published again or at last: {seen} in run {manifest.run}"
-        gone = (
-            ""
-            if first and first.endswith("-000001")
-            else ", or a run whose journal is deleted read it"
-        )
+            outcome = _outcome_in(journal, manifest, entry.name, record.position)
+            if outcome is not None:
+                return f"an earlier run has read this record: {outcome} in run {manifest.run}"
+        has_all_journals = first is not None and first.endswith("-000001")
         return (
-            f"no earlier run read it, although one had read record {behind}: committed late{gone}"
+            f"an earlier run has read record {behind}, but none has read this record: it was committed late"
+            + ("" if has_all_journals else ", or was read by a run whose journal is deleted")
         )
 
-    def _status(self, decided: DecidedRecord, by: DecidedRecord | None) -> str:
-        """The letter of ``_status``, or F if the sink refuses the document."""
-        last = by if by is not None and decided.outcome is Outcome.SUPERSEDED else decided
+    def _status(self, record: DecidedRecord, by: DecidedRecord | None) -> str:
+        """Returns the letter of ``_status``, or F if the sink refused the document."""
+        last = by if by is not None and record.outcome is Outcome.SUPERSEDED else record
         is_refused = (last.lane, last.document) in self._refused
-        return Status.FATAL if is_refused else _status(decided, by)
+        return Status.FATAL if is_refused else _status(record, by)
 
 
 def _outcome_in(
     journal: Journal, manifest: Manifest, source: str, position: Position
 ) -> str | None:
-    """The outcome of a record of a live source in another run; ``None`` if it was not read."""
-    numbers = [number for number, one in enumerate(manifest.sources) if one.name == source]
+    """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
+    numbers = [number for number, entry in enumerate(manifest.sources) if entry.name == source]
     for lane in range(manifest.lanes):
         reader = LaneReader(journal.root, journal.documents(manifest), lane)
         for number in numbers:
-            found = reader.by_position(number, position)
-            if found:
-                reason = found[-1].reason
-                return found[-1].outcome.label + (f" ({reason})" if reason else "")
+            records = reader.by_position(number, position)
+            if records:
+                reason = records[-1].reason
+                return records[-1].outcome.label + (f" ({reason})" if reason else "")
     return None
 
 
@@ -258,7 +255,7 @@ def _is_of(obj: Object | None, name: str) -> bool:
 
 
 def _key_texts(key: str) -> frozenset[str]:
-    """The key as written, and its canonical forms with values as text and as numbers."""
+    """Returns the key as written, and its canonical forms with values as text and as numbers."""
     try:
         parts = parse(key)
         numbers = format_key(
@@ -269,17 +266,17 @@ def _key_texts(key: str) -> frozenset[str]:
         raise UsageError(str(problem)) from problem
 
 
-def _place(entry: SourceEntry, source: Source, decided: DecidedRecord) -> tuple[str, str | None]:
-    """The place of a record, and the record itself if it can be read again."""
+def _place(entry: SourceEntry, source: Source, record: DecidedRecord) -> tuple[str, str | None]:
+    """Returns the place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
-    stored = entry.splits[decided.split - entry.first_split]
+    stored = entry.splits[record.split - entry.first_split]
     split = TypeAdapter(FORMATS[entry.format].split).validate_python(stored)
     try:
-        raw = source.raw(split, decided.record)
-    except (OSError, FatalError):  # the input was moved or changed: its position suffices
+        raw = source.raw(split, record.record)
+    except (OSError, FatalError):  # the input was moved or changed: only its position is shown
         raw = None
-    return f"{split.path}, record {decided.record}", raw
+    return f"{split.path}, record {record.record}", raw
 
 
 def _event(event_type: int | None) -> str | None:
@@ -293,21 +290,21 @@ def _time(microseconds: int | None) -> str | None:
     return moment.isoformat(sep=" ")
 
 
-def _meaning(decided: DecidedRecord) -> str:
-    if decided.reason is Reason.DUPLICATE and decided.detail:
-        return decided.detail  # names the repeated record
-    known = REASON_TEXTS.get(decided.reason) if decided.reason is not None else None
-    if decided.reason is Reason.COMMIT and decided.detail:
-        return f"{known}; {decided.detail}"  # a peculiarity of the commit
-    return known or decided.detail or ""
+def _meaning(record: DecidedRecord) -> str:
+    if record.reason is Reason.DUPLICATE and record.detail:
+        return record.detail  # names the repeated record
+    text = REASON_TEXTS.get(record.reason) if record.reason is not None else None
+    if record.reason is Reason.COMMIT and record.detail:
+        return f"{text}; {record.detail}"  # the detail describes an unusual commit
+    return text or record.detail or ""
 
 
-def _status(decided: DecidedRecord, by: DecidedRecord | None) -> str:
-    """The letter of an event log's row; a superseded row takes the letter of its superseding change."""
-    if decided.reason is Reason.STATUS:
-        return decided.detail or ""  # it has one already
-    if decided.reason is Reason.OUT_OF_RANGE:
+def _status(record: DecidedRecord, by: DecidedRecord | None) -> str:
+    """Returns the status letter; a superseded row has the letter of the change that superseded it."""
+    if record.reason is Reason.STATUS:
+        return record.detail or ""  # the status that the row already has
+    if record.reason is Reason.OUT_OF_RANGE:
         return Status.NEW
-    if decided.outcome is Outcome.SUPERSEDED:
+    if record.outcome is Outcome.SUPERSEDED:
         return _status(by, None) if by is not None else Status.SUCCESS
-    return STATUS_OF[decided.outcome]
+    return STATUS_OF[record.outcome]

@@ -81,7 +81,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last planned run.  Times as ISO 8601; ``done`` is the time of its acknowledgement."""
+    """The last planned run.  Times are in ISO 8601; ``done`` is the time of its acknowledgement."""
 
     run: str
     begun: str
@@ -97,7 +97,7 @@ class LastRun:
 
 @dataclass(frozen=True, slots=True)
 class LaneToken:
-    """Number of documents of a run that the sink has of a lane."""
+    """Number of documents of a lane and run that the sink has."""
 
     lane: int
     run: str
@@ -146,14 +146,14 @@ class _Attempts:
     def __init__(self) -> None:
         self.problems: list[StatusProblem] = []
 
-    def run(self, where: str, work: Callable[[], T], otherwise: T) -> T:
+    def run(self, where: str, work: Callable[[], T], default: T) -> T:
         try:
             return work()
         except PublisherError as error:
             self.problems.append(StatusProblem(where, error.message, error.exit_code))
         except OSError as error:
             self.problems.append(StatusProblem(where, of_system(error).message, 1))
-        return otherwise
+        return default
 
 
 def status(settings: Settings) -> JobStatus:
@@ -191,12 +191,12 @@ def status(settings: Settings) -> JobStatus:
 
 def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> LogStatus:
     assert source.table is not None
-    assert source.database is not None  # for_publish has seen to it
+    assert source.database is not None  # for_publish checks this
     empty = LogStatus(source.name, source.table)
-    impatient = replace(source, database=replace(source.database, retries=0))
+    without_retries = replace(source, database=replace(source.database, retries=0))
 
     def query() -> LogStatus:
-        with closing(impatient.backlog()) as backlog:
+        with closing(without_retries.backlog()) as backlog:
             waiting = backlog.count(journals.state_of(source.name))
             statuses = backlog.count_by_status()
             return replace(empty, waiting=waiting.rows, oldest=waiting.oldest, statuses=statuses)
@@ -232,10 +232,10 @@ def _tables(
 
     def query() -> FilesStatus:
         known = comparison.count_known_tables(folder) if folder is not None else 0
-        next_ = pending_input(settings, source, journals.published_files, lambda: folder)
-        tables = source.with_input(next_).comparison
+        pending = pending_input(settings, source, journals.published_files, lambda: folder)
+        tables = source.with_input(pending).comparison
         assert tables is not None
-        return replace(empty, published=known, new=len(tables.table_names(next_.paths)))
+        return replace(empty, published=known, new=len(tables.table_names(pending.paths)))
 
     return attempts.run(f"source {source.name}", query, empty)
 
@@ -282,7 +282,7 @@ def _find_unfinished(
 
 def _sink(settings: Settings, lineage: Lineage, attempts: _Attempts) -> SinkStatus:
     if settings.sink.to == "files":
-        assert settings.sink.path is not None  # for_publish has seen to it
+        assert settings.sink.path is not None  # for_publish checks this
         runs = settings.sink.path / RUNS
         attempts.run("sink", partial(refuse_foreign_runs, runs, lineage), None)
         return SinkStatus(str(settings.sink.path), runs=_runs(runs))
@@ -292,18 +292,18 @@ def _sink(settings: Settings, lineage: Lineage, attempts: _Attempts) -> SinkStat
     empty = SinkStatus(settings.kafka.target)
 
     def query() -> SinkStatus:
-        found = read_progress(settings.kafka, settings.name)
-        tokens = [LaneToken(lane, token.run, token.sent) for lane, token in found.lanes.items()]
-        whole = None if found.whole is None else found.whole.run
-        last = found.rejects
+        progress = read_progress(settings.kafka, settings.name)
+        tokens = [LaneToken(lane, token.run, token.sent) for lane, token in progress.lanes.items()]
+        whole = None if progress.whole is None else progress.whole.run
+        last = progress.rejects
         rejects = None if last is None else RejectsToken(last.run, last.sent)
         return replace(empty, whole=whole, tokens=tuple(tokens), rejects=rejects)
 
-    found = attempts.run("sink", query, empty)
-    if found is not empty:
+    sink = attempts.run("sink", query, empty)
+    if sink is not empty:
         compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, lineage)
         attempts.run("sink", compare, None)
-    return found
+    return sink
 
 
 def _runs(directory: Path) -> int:

@@ -1,8 +1,7 @@
 """SQL of an event log and of the triggers that fill it from the user's own tables.
 
-There is one module for each database with the same functions: ``log_statements``,
-``table_statements``, ``script``.  ``model`` has what they share, ``install`` finds the tables and runs
-the statements.
+Each database has a module with the same functions: ``log_statements``, ``table_statements`` and
+``script``.  ``model`` has their common parts; ``install`` finds the tables and runs the statements.
 """
 
 from publisher.triggers.install import Refs, TriggerPlan, install, plan

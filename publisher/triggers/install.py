@@ -1,4 +1,4 @@
-"""Turns table names into statements, and runs these."""
+"""Plans the statements of an event log and its triggers, and runs them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TriggerPlan:
     @property
     def created(self) -> list[str]:
         """Descriptions of the objects that the statements create."""
-        return [what for what, sql in self.statements if sql.startswith("CREATE")]
+        return [description for description, sql in self.statements if sql.startswith("CREATE")]
 
 
 def plan(database: Database, refs: Refs, style: Style) -> TriggerPlan:
@@ -89,11 +89,13 @@ def install(database: Database, plan: TriggerPlan) -> None:
         with _writing(database) as connection:
             for statement in plan.statements:
                 connection.exec_driver_sql(statement.text)
-                done.append(statement.what)
+                done.append(statement.description)
     except LostError as lost:
         raise database.unreachable(f"{lost}; {_remainder(database, done)}") from lost
     except DBAPIError as error:
-        failed = plan.statements[len(done)].what if len(done) < len(plan.statements) else "commit"
+        failed = (
+            plan.statements[len(done)].description if len(done) < len(plan.statements) else "commit"
+        )
         raise FatalError(
             f"{failed} failed on {database.name}: {database.redact(error)}; "
             f"{_remainder(database, done)}: fix the cause, then start the same command again"
@@ -104,8 +106,8 @@ def _remainder(database: Database, done: list[str]) -> str:
     """Describes the objects that stay after an interrupted installation."""
     if _dialect(database) is not mariadb:
         return "nothing was changed"
-    created = ", ".join(what for what in done if what not in mariadb.PASSING_WORDS) or "nothing"
-    return f"MariaDB keeps the objects that were created before: {created}"
+    created = ", ".join(name for name in done if name not in mariadb.TEMPORARY) or "nothing"
+    return f"MariaDB keeps the objects that were already created: {created}"
 
 
 def _dialect(database: Database) -> ModuleType:
@@ -140,14 +142,14 @@ def _find_table(database: Database, ref: TableRef, default: str | None) -> Logge
 def _check_table(table: LoggedTable, style: Style) -> None:
     if not table.key:
         raise UsageError(
-            f"{table.written} has no primary key, which names its rows in the log: add one "
-            "(ALTER TABLE ... ADD PRIMARY KEY); of a view, name the table below it"
+            f"{table.written} has no primary key, which identifies its rows in the log: add one "
+            "(ALTER TABLE ... ADD PRIMARY KEY); for a view, name its underlying table"
         )
     column = unloggable_column(table)
     if column is not None and style is not Style.PER_ROW:
         raise UsageError(
             f"column {column!r} of {table.written} begins or ends with blanks, which the log cannot "
-            "hold: rename it, or use --style per-row"
+            "store: rename it, or use --style per-row"
         )
 
 
@@ -186,14 +188,14 @@ def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
     if dialect in ("mysql", "mariadb"):
         warnings.append(f"TRUNCATE of {table.written} fires no trigger in MariaDB: use DELETE")
         for key in inspect(connection).get_foreign_keys(table.name, table.relation.schema):
-            acts = [
+            actions = [
                 f"ON {when} {key['options'][option]}"
                 for when, option in (("DELETE", "ondelete"), ("UPDATE", "onupdate"))
                 if key["options"].get(option) in ("CASCADE", "SET NULL", "SET DEFAULT")
             ]
-            if acts:
+            if actions:
                 warnings.append(
-                    f"foreign key {key['name']} of {table.written} ({', '.join(acts)}) changes rows "
+                    f"foreign key {key['name']} of {table.written} ({', '.join(actions)}) changes rows "
                     "without firing triggers in MariaDB: such changes are not logged"
                 )
     return warnings
@@ -201,12 +203,12 @@ def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
 
 @contextmanager
 def _writing(database: Database) -> Iterator[Connection]:
-    """A connection for writing, in a transaction that is committed at the end."""
-    with Database(database.options, writing=True) as other, other.connect() as connection:
+    """Opens a connection for writing, in a transaction that is committed at the end."""
+    with Database(database.options, writing=True) as writer, writer.connect() as connection:
         connection.execution_options(no_parameters=True)  # % is not a placeholder
         driver = connection.connection.driver_connection
         if isinstance(driver, sqlite3.Connection):
-            driver.isolation_level = None  # otherwise it commits before each statement
+            driver.isolation_level = None  # otherwise the driver commits before each statement
             connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield connection
         if isinstance(driver, sqlite3.Connection):

@@ -1,7 +1,7 @@
 """Event log and triggers in MariaDB: three triggers for a table.
 
 * They run as the log's role, which may only insert into the log and read the logged tables.  Users who can
-  replace the log by a view that calls their own function get no other permissions.
+  replace the log by a view that calls their own function get the permissions of this role only.
 * SQL mode and character set are those of the script's session, which MariaDB stores with the trigger.
 * TIMESTAMP columns are logged in UTC, in any zone of the session.
 * MariaDB fires no triggers for changes that foreign keys cascade, nor for TRUNCATE.
@@ -34,7 +34,7 @@ _ROLE_BYTES = 80
 _PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
 _SPECIAL = rf"{SPECIAL_PATTERN}|\A{BLANK_PATTERN}|{BLANK_PATTERN}\z|\A\z"
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
-# present time in UTC; UTC_TIMESTAMP is the time when the statement began to wait for the row
+# current time in UTC; UTC_TIMESTAMP is older: the statement may have waited for the row since then
 _NOW = "SYSDATE(6) - INTERVAL TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) SECOND"
 
 SESSION = (
@@ -46,8 +46,8 @@ SESSION = (
 )
 """Settings of the session that MariaDB stores with the triggers."""
 
-_REFUSES = "refusal of a role with more rights"
-PASSING_WORDS = frozenset({*(statement.what for statement in SESSION), _REFUSES})
+_ROLE_CHECK = "check that the role has no more rights"
+TEMPORARY = frozenset({*(statement.description for statement in SESSION), _ROLE_CHECK})
 """Descriptions of the statements that create nothing."""
 
 
@@ -86,7 +86,7 @@ def writer_statements(log: TableRef) -> list[Statement]:
         message=literal(_MORE_RIGHTS),
     )
     return [
-        Statement(_REFUSES, refusal),
+        Statement(_ROLE_CHECK, refusal),
         Statement(f"role {role}", f"CREATE ROLE IF NOT EXISTS {quote_name(role)}"),
         Statement(
             f"right of {role} to write {log.name}",
@@ -101,7 +101,7 @@ def writer_of(log: TableRef) -> str:
 
 
 def is_writer(definer: str) -> bool:
-    """Tells whether ``DEFINER`` of a trigger is the role of a log and no user."""
+    """Returns whether ``DEFINER`` of a trigger is the role of a log."""
     return definer.startswith("xds_") and definer.endswith("_writer@")
 
 
@@ -129,9 +129,9 @@ END"""
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Grants reading a table, and creates or replaces its triggers."""
-    role, place = writer_of(log), TableRef(table.schema, table.name).sql(quote_name)
+    role, table_sql = writer_of(log), TableRef(table.schema, table.name).sql(quote_name)
     events = _MariadbEvents(table, log, style)
-    wanted = {
+    triggers = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
         "update": ("AFTER UPDATE", events.change()),
         "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
@@ -139,15 +139,15 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     statements = [
         Statement(
             f"right of {role} to read {table.written}",
-            f"GRANT SELECT, TRIGGER ON {place} TO {quote_name(role)}",
+            f"GRANT SELECT, TRIGGER ON {table_sql} TO {quote_name(role)}",
         )
     ]
-    for purpose, (event, lines) in wanted.items():
+    for purpose, (event, lines) in triggers.items():
         name = object_name(table.name, purpose, _NAME_BYTES)
         create = (
             f"CREATE OR REPLACE DEFINER = {quote_name(role)}\n"
             f"  TRIGGER {TableRef(table.schema, name).sql(quote_name)} {event}\n"
-            f"  ON {place} FOR EACH ROW\n"
+            f"  ON {table_sql} FOR EACH ROW\n"
             f"BEGIN\n{block(lines, 2)}\nEND"
         )
         statements.append(Statement(f"trigger {name}", create))
@@ -181,12 +181,12 @@ class _MariadbEvents:
 
     def change(self) -> list[str]:
         """Logs the change of a row: its columns, or two objects if the key differs."""
-        other = [*self.delete(), *self.insert()]
+        new_object = [*self.delete(), *self.insert()]
         return [
             *_key("old", self.key("OLD")),
             *_key("new", self.key("NEW")),
             "IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN",
-            *(f"  {line}" for line in other),
+            *(f"  {line}" for line in new_object),
             *_else(self._update()),
             "END IF;",
         ]
@@ -198,15 +198,15 @@ class _MariadbEvents:
             return self._event("new_key", 5)
         if event_type == 7:
             return [line for name in columns for line in self._event("new_key", 7, name)]
-        lone = self._event("new_key", 1, self._table.marker)
+        null_event = self._event("new_key", 1, self._table.marker)
         if not columns:
-            return lone
+            return null_event
         lines = []
         for name in columns:
             event = self._event("new_key", 1, name, ("NULL", self._text("NEW", name)))
             lines += _when(f"NEW.{quote_name(name)} IS NOT NULL", event)
         return lines + _when(
-            " AND ".join(f"NEW.{quote_name(name)} IS NULL" for name in columns), lone
+            " AND ".join(f"NEW.{quote_name(name)} IS NULL" for name in columns), null_event
         )
 
     def delete(self) -> list[str]:
@@ -228,7 +228,7 @@ class _MariadbEvents:
     def _change_condition(self, name: str) -> str:
         old, new = f"OLD.{quote_name(name)}", f"NEW.{quote_name(name)}"
         if not self._table.is_binary(name):
-            # compares bytes, since collations treat different texts as equal
+            # compares bytes, because collations treat different texts as equal
             old, new = (f"CAST({self._text(row, name)} AS BINARY)" for row in ("OLD", "NEW"))
         return f"NOT ({old} <=> {new})"
 

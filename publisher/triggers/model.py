@@ -1,6 +1,6 @@
-"""The parts that triggers of all databases share: events of a style, names, columns of the log.
+"""Common parts of the triggers of all databases: events of a style, names, columns of the log.
 
-The reference (event types, categories) has three ways to log the change of a row::
+A style logs the change of a row with these event types::
 
     style       category                insert  update  delete
     per-field   per-field non-query-back     1       2       4
@@ -8,10 +8,11 @@ The reference (event types, categories) has three ways to log the change of a ro
     query-back  per-field query-back         7       8       4
 
 * Updates are logged only for columns whose text in the log changes.
-* A changed key is another object: the delete of the old one, then the insert of the new one.
-* No insert is lost.  Type 1 leaves out columns that are NULL.  A row with NULL in all columns outside the
-  key logs one event of type 1 with NULL for the first of them.  A table that has no columns outside the
-  key does so in every style for its first key column, since there is nothing to query back.
+* An update of the key is logged as the delete of the old object, then the insert of the new one.
+* No insert is lost.  Type 1 leaves out columns that are NULL.  For a row with NULL in all columns outside
+  the key, one event of type 1 with NULL is logged for the first of them.  For a table that has no columns
+  outside the key, this event is logged in every style for the first key column, because there is nothing
+  to query back.
 * Type 7 is logged for each column outside the key, NULL or not.
 """
 
@@ -60,9 +61,9 @@ def quote_name(name: str) -> str:
 
 
 class Statement(NamedTuple):
-    """One SQL statement; ``what`` describes the object that it creates."""
+    """One SQL statement; ``description`` names the object that it creates."""
 
-    what: str
+    description: str
     text: str
 
 
@@ -136,7 +137,7 @@ class LoggedTable:
 
 
 TextOf = Callable[[str, str], str]
-"""Makes the SQL of a column's text in the log from the alias of a row (OLD, NEW) and the column."""
+"""Returns the SQL of a column's text in the log for the alias of a row (OLD, NEW) and the column."""
 
 
 def key_pieces(
@@ -146,9 +147,9 @@ def key_pieces(
     quote_value: Callable[[str], str],
     plain: frozenset[ColumnKind],
 ) -> list[str]:
-    """SQL of the parts of a table_key, to be concatenated: names as literals, values.
+    """Returns the SQL of the parts of a table_key, which the caller concatenates: names and values.
 
-    ``quote_value`` makes SQL that puts a text into double quotes if the grammar requires them; columns of
+    ``quote_value`` returns SQL that puts a text into double quotes if the grammar requires them; columns of
     ``plain`` kinds never need them.
     """
     pieces = []
@@ -161,7 +162,7 @@ def key_pieces(
 
 
 def literal(text: str) -> str:
-    """``text`` as a literal; the scripts switch backslash escapes off in all three databases."""
+    """Returns ``text`` as an SQL literal; backslash escapes are off in the scripts of all databases."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -179,21 +180,21 @@ def written_name(schema: str | None, name: str) -> str:
     )
 
 
-def object_name(table: str, purpose: str, most: int) -> str:
-    """The name of a trigger or function for a table, of at most ``most`` bytes.
+def object_name(table: str, purpose: str, limit: int) -> str:
+    """The name of a trigger or function for a table, of at most ``limit`` bytes.
 
     If the table's name is cut, a digest keeps the names different.
     """
     name = f"xds_{table}_{purpose}"
-    if len(name.encode()) <= most:
+    if len(name.encode()) <= limit:
         return name
     end = f"_{hashlib.sha256(table.encode()).hexdigest()[:8]}_{purpose}"
-    start = f"xds_{table}".encode()[: most - len(end)].decode(errors="ignore")
+    start = f"xds_{table}".encode()[: limit - len(end)].decode(errors="ignore")
     return start + end
 
 
 def unloggable_column(table: LoggedTable) -> str | None:
-    """A column whose name column_name cannot hold, since blanks at its ends count as padding."""
+    """Returns a column whose name begins or ends with blanks, which column_name treats as padding."""
     return next((name for name in table.columns if name != name.strip(BLANKS)), None)
 
 

@@ -6,8 +6,8 @@
 * The function runs as ``WRITER``, a role that may only insert into the log and select the logged keys:
   users need no permissions on the log.  Nobody else may attach the function to a table, and a function of
   its name that belongs to another role is refused.
-* It contains no casts, since the owner of a table may use a type whose casts run other code.  Texts come
-  from the types' output functions, which only superusers can write.
+* The function contains no casts, because the owner of a table may use a type whose casts run other code.
+  Texts come from the output functions of types, which only superusers can write.
 * The function sets all settings that influence the text of values.  TRUNCATE logs a delete of each row; a
   table with row-level security for ``WRITER`` refuses it.
 """
@@ -149,7 +149,7 @@ def _in_block(body: str) -> str:
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Creates or replaces the function and triggers of a table."""
-    place = TableRef(table.schema, table.name).sql()
+    table_sql = TableRef(table.schema, table.name).sql()
     function = TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)).sql()
     body = _Function(table, log, style).text()
     tag = _tag(body)
@@ -158,23 +158,23 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     name = object_name(table.name, "log", _NAME_BYTES)
     owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)
     return [
-        Statement(f"refusal of a foreign function for {table.written}", _in_block(owner)),
+        Statement(f"check of the older function for {table.written}", _in_block(owner)),
         Statement(
             f"function for {table.written}",
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"
             f"LANGUAGE plpgsql SECURITY DEFINER\n{_SETTINGS}\nAS {tag}\n{body}{tag}",
         ),
         Statement(
-            f"execution of the function for {table.written} by nobody else",
+            f"revocation of PUBLIC's right to execute the function for {table.written}",
             f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
         ),
         *_triggers(table, function),
         Statement(
             f"right of {WRITER} to see the keys of {table.written}",
             f"GRANT USAGE ON SCHEMA {schema} TO {WRITER};\n"
-            f"GRANT SELECT ({keys}) ON {place} TO {WRITER}",
+            f"GRANT SELECT ({keys}) ON {table_sql} TO {WRITER}",
         ),
-        # a new owner must have CREATE for the moment
+        # the new owner needs CREATE while the owner is changed
         Statement(
             f"owner of the function for {table.written}",
             f"GRANT CREATE ON SCHEMA {schema} TO {WRITER};\n"
@@ -185,17 +185,17 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
 
 
 def _triggers(table: LoggedTable, function: str) -> Iterator[Statement]:
-    place = TableRef(table.schema, table.name).sql()
-    for trigger, event, each in (
+    table_sql = TableRef(table.schema, table.name).sql()
+    for trigger, event, unit in (
         ("0_xds_log", "AFTER INSERT OR UPDATE OR DELETE", "ROW"),
         ("0_xds_truncate", "BEFORE TRUNCATE", "STATEMENT"),
     ):
-        drop = f"DROP TRIGGER IF EXISTS {quote_name(trigger)} ON {place}"
+        drop = f"DROP TRIGGER IF EXISTS {quote_name(trigger)} ON {table_sql}"
         create = (
-            f"CREATE TRIGGER {quote_name(trigger)} {event} ON {place}\n"
-            f"  FOR EACH {each} EXECUTE FUNCTION {function}()"
+            f"CREATE TRIGGER {quote_name(trigger)} {event} ON {table_sql}\n"
+            f"  FOR EACH {unit} EXECUTE FUNCTION {function}()"
         )
-        yield Statement(f"no older trigger {trigger} on {table.written}", drop)
+        yield Statement(f"removal of the older trigger {trigger} on {table.written}", drop)
         yield Statement(f"trigger {trigger} on {table.written}", create)
 
 
@@ -245,7 +245,8 @@ END
         value = f"{row}.{quote_name(column)}"
         text = _output_text(self._table.relation.casts[column], f"concat({value})")
         if self._table.relation.casts[column] in _PADDED and column in self._table.key:
-            text = f"rtrim(concat({value}), ' ')"  # as a cast would; elsewhere the reader decides
+            # as a cast does; in columns outside the key the reader removes padding
+            text = f"rtrim(concat({value}), ' ')"
         return f"CASE WHEN num_nulls({value}) = 0 THEN {text} END"
 
     def _insert(self) -> str:
@@ -254,20 +255,20 @@ END
             return block(self._event(5), 6)
         if event_type == 7:
             return block(self._fields(7, [[literal(name)] for name in table.columns], ""), 6)
-        lone = self._event(1, table.marker)
+        null_event = self._event(1, table.marker)
         if not table.columns:
-            return block(lone, 6)
+            return block(null_event, 6)
         rows = [[literal(name), "NULL", self._text("NEW", name)] for name in table.columns]
-        some = self._fields(1, rows, "c.new_text IS NOT NULL")
-        otherwise = ["IF NOT FOUND THEN", *(f"  {line}" for line in lone), "END IF;"]
-        return block([*some, *otherwise], 6)
+        field_events = self._fields(1, rows, "c.new_text IS NOT NULL")
+        if_none = ["IF NOT FOUND THEN", *(f"  {line}" for line in null_event), "END IF;"]
+        return block([*field_events, *if_none], 6)
 
     def _update(self) -> str:
         table, style = self._table, self._style
         if not table.columns:
             return "    NULL;"
         if style is Style.PER_ROW:
-            # compares the stored form: some types have no other comparison
+            # compares the stored form, because some types have no equality operator
             event = [f"  {line}" for line in self._event(style.update)]
             return block(["IF OLD *<> NEW THEN", *event, "END IF;"], 4)
         rows = [
@@ -292,13 +293,13 @@ END
         names = ["place", "name", "old_text", "new_text"][: len(rows[0]) + 1]
         texts = ", old_value, new_value" if event_type <= 2 else ""
         values = ", c.old_text, c.new_text" if event_type <= 2 else ""
-        listed = [f"  ({', '.join([str(n), *row])})" for n, row in enumerate(rows, 1)]
+        tuples = [f"  ({', '.join([str(n), *row])})" for n, row in enumerate(rows, 1)]
         return [
             f"INSERT INTO {self._log} (table_key, event_type, table_name, column_name{texts})",
             f"SELECT new_key, {event_type}, {self._written}, c.name{values}",
             "FROM (VALUES",
-            *(f"{row}," for row in listed[:-1]),
-            listed[-1],
+            *(f"{row}," for row in tuples[:-1]),
+            tuples[-1],
             f") AS c ({', '.join(names)})",
             *([f"WHERE {where}"] if where else []),
             "ORDER BY c.place;",
@@ -316,7 +317,7 @@ def _output_text(type_: str, output: str) -> str:
         return f"CASE WHEN starts_with({output}, '\\x') THEN {base64} ELSE {output} END"
     if type_ == "boolean":
         return f"CASE {output} WHEN 't' THEN 'true' WHEN 'f' THEN 'false' ELSE {output} END"
-    if type_ == "inet":  # as a cast writes it
+    if type_ == "inet":  # a cast writes the length of the network mask
         mask = f"CASE WHEN strpos({output}, ':') = 0 THEN '/32' ELSE '/128' END"
         return f"CASE WHEN strpos({output}, '/') = 0 THEN {output} || {mask} ELSE {output} END"
     return output

@@ -1,10 +1,10 @@
 """Event log and triggers in SQLite: four triggers for a table.
 
 * SQLite stores any kind of value in any column.  Values are logged as the look-up of query-backs reads
-  them; columns of binary kind always as Base64, in plain SQL, since SQLite has no function for it.
+  them; binary columns always as Base64, in plain SQL, because SQLite has no function for it.
 * Rows that ``INSERT OR REPLACE`` replaces are logged as deleted only with
   ``PRAGMA recursive_triggers = ON``: SQLite fires no delete trigger otherwise.
-* A row with NULL in its key is refused, since it cannot be identified.  SQLite has no users, so
+* A row with NULL in its key is refused, because it cannot be identified.  SQLite has no users, so
   perpetrator is NULL.
 """
 
@@ -65,19 +65,19 @@ CREATE TABLE IF NOT EXISTS {quote_name(log.name)} (
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Creates or replaces the triggers of a table."""
     events = _SqliteEvents(table, log, style)
-    same = f"{events.key('OLD')} COLLATE BINARY IS {events.key('NEW')}"
-    other = f"{events.key('OLD')} COLLATE BINARY IS NOT {events.key('NEW')}"
-    wanted = {
+    same_key = f"{events.key('OLD')} COLLATE BINARY IS {events.key('NEW')}"
+    other_key = f"{events.key('OLD')} COLLATE BINARY IS NOT {events.key('NEW')}"
+    triggers = {
         "insert": ("AFTER INSERT", "", events.insert()),
-        "update": ("AFTER UPDATE", same, events.update()),
-        "rekey": ("AFTER UPDATE", other, [*events.delete(), *events.insert()]),
+        "update": ("AFTER UPDATE", same_key, events.update()),
+        "rekey": ("AFTER UPDATE", other_key, [*events.delete(), *events.insert()]),
         "delete": ("AFTER DELETE", "", events.delete()),
     }
     statements = []
-    for purpose, (event, when, lines) in wanted.items():
+    for purpose, (event, when, lines) in triggers.items():
         name = object_name(table.name, purpose, _NAME_BYTES)
         drop = f"DROP TRIGGER IF EXISTS {quote_name(name)}"
-        statements.append(Statement(f"no older trigger {name}", drop))
+        statements.append(Statement(f"removal of the older trigger {name}", drop))
         if lines:
             condition = f"\n  WHEN {when}" if when else ""
             create = (
@@ -124,9 +124,8 @@ class _SqliteEvents:
             return self._event("NEW", event_type, where=changed) if columns else []
         lines = []
         for name in columns:
-            texts = (self._text("OLD", name), self._text("NEW", name))
-            shown = texts if event_type == 2 else None
-            lines += self._event("NEW", event_type, name, shown, self._change_condition(name))
+            texts = (self._text("OLD", name), self._text("NEW", name)) if event_type == 2 else None
+            lines += self._event("NEW", event_type, name, texts, self._change_condition(name))
         return lines
 
     def delete(self) -> list[str]:
@@ -171,7 +170,7 @@ class _SqliteEvents:
 
 
 def _number(value: str) -> str:
-    """A number with enough digits to restore it exactly; other values unchanged."""
+    """Returns the SQL of a number with enough digits to restore it; other values are unchanged."""
     text = f"CAST({value} AS TEXT)"
     exact = f"typeof({value}) <> 'real' OR CAST({text} AS REAL) = {value}"
     return f"CASE WHEN {exact} THEN {text} ELSE printf('%!.17g', {value}) END"
@@ -193,8 +192,8 @@ def _quote_value(value: str) -> str:
 
 
 def _base64(value: str) -> str:
-    """Base64 of the bytes of ``value``: hexadecimal digits of three bytes (h1 to h6) give four
-    characters each, the end is cut and padded.
+    """Returns the SQL of the Base64 text of ``value``: the hexadecimal digits of three bytes (h1 to h6)
+    become four characters; the end is cut and padded.
 
     ``json_each`` counts the groups: triggers may not use WITH RECURSIVE.
     """

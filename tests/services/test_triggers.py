@@ -197,7 +197,7 @@ def test_what_cannot_be_logged_is_refused(place: Place) -> None:
     )
     for table, words in (
         ("bare", "bare has no primary key.*ADD PRIMARY KEY"),
-        ("view_usr", "view_usr has no primary key.*name the table below"),
+        ("view_usr", "view_usr has no primary key.*name its underlying table"),
     ):
         with pytest.raises(UsageError, match=words):
             make(place, Style.PER_ROW, TableRef(None, table))
@@ -224,7 +224,7 @@ def test_a_failure_in_the_middle_leaves_nothing_or_says_what(place: Place) -> No
     wrong = replace(
         planned, statements=(*planned.statements[:-1], Statement("trigger z", "CREATE z"))
     )
-    kept = "MariaDB keeps the objects that were created before: event log event_log, role .*, "
+    kept = "MariaDB keeps the objects that were already created: event log event_log, role .*, "
     words = kept if place.kind == "mariadb" else "nothing was changed"
     with pytest.raises(FatalError, match=f"trigger z failed on .*; {words}.*start the same"):
         install(database, wrong)

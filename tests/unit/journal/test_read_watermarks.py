@@ -44,7 +44,7 @@ def test_a_record_that_was_committed_late_is_told(tmp_path: Path) -> None:
         "committed late, held or retried"
     )
     assert late(tmp_path, 2, 11) == (
-        "no earlier run read it, although one had read record 12: committed late"
+        "an earlier run has read record 12, but none has read this record: it was committed late"
     )
     assert late(tmp_path, 2, 13) is None
     assert late(tmp_path, 1, 10) is None
@@ -61,7 +61,7 @@ def test_a_record_that_was_retried_is_not_late(tmp_path: Path) -> None:
     connection.close()
     once(tmp_path)
     assert late(tmp_path, 2, 1) == (
-        "published again or at last: rejected (event-type) in run job-000001"
+        "an earlier run has read this record: rejected (event-type) in run job-000001"
     )
 
 
@@ -72,8 +72,8 @@ def test_how_far_was_read_outlives_the_journals(tmp_path: Path) -> None:
     write_rows(tmp_path, 4)
     assert len(once(tmp_path).notes) == 1
     assert late(tmp_path, 2, 4) == (
-        "no earlier run read it, although one had read record 5: committed late, or a run whose "
-        "journal is deleted read it"
+        "an earlier run has read record 5, but none has read this record: it was committed late, or was "
+        "read by a run whose journal is deleted"
     )
 
 

@@ -76,7 +76,7 @@ def test_all_that_happens_between() -> None:
     both.on_failure(UnreachableError("the broker is away: see that it runs"), 2.0)
     both.on_stop("stop requested")
     assert [line.split(" ", 1)[1] for line in text.getvalue().splitlines()] == [
-        "people follows, to kafka://broker:9092/xds",
+        "people publishes continuously to kafka://broker:9092/xds",
         "run people-000016 was sent first",
         "the broker is away: see that it runs; retrying in 2 s",
         "ended: stop requested",

@@ -16,7 +16,7 @@ from publisher.observing.compose import observe
 from publisher.observing.contract import Poll
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
-from publisher.observing.trace import MOST_CHARACTERS, MOST_LINES, Trace
+from publisher.observing.trace import MAX_CHARACTERS, MAX_LINES, Trace
 from tests.support.event_log_files import Row, csv_text, event
 from tests.support.planned_journals import commit_plan, manifest_of
 from tests.support.poll_recorder import REPORT
@@ -76,7 +76,7 @@ def test_each_level_adds_to_the_one_below(level: int, journal: Journal) -> None:
 def test_what_a_poll_took(journal: Journal) -> None:
     assert of(1, trace_lines(1, journal)) == [
         "people-000017 took 0.80 s: plan 0.50 s, dispatch 0.20 s",
-        "people-000017 documents 400, 80,000 bytes, transactions 2, tried again 0",
+        "people-000017 documents 400, 80,000 bytes, transactions 2, retries 0",
         "people-000017 ignored: 15 no-change",
         "people-000017 rejected: 2 table-key, 3 event-time",
         "people-000017 statuses written: 5 E, 1,180 S, 15 W",
@@ -120,16 +120,16 @@ def test_a_line_cannot_drive_a_terminal(journal: Journal) -> None:
 
 def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_path: Path) -> None:
     path = tmp_path / "many.csv"
-    long = event_of(1, 1, "idu=1", new_value="x" * 2 * MOST_CHARACTERS)
+    long = event_of(1, 1, "idu=1", new_value="x" * 2 * MAX_CHARACTERS)
     many = [event_of(n, 4, f"idu={n}", column_name=None, new_value=None) for n in range(2, 1202)]
     path.write_text(csv_text([long, *many]))
     (tmp_path / "again").mkdir()
     big, _ = commit_plan(work_of([path]), tmp_path / "again", manifest_of(1))
     lines = of(3, trace_lines(3, big))
-    assert len(lines) == 2 * (MOST_LINES + 1)
-    assert sum(text.startswith(f"… more than {MOST_LINES:,}") for text in lines) == 2
+    assert len(lines) == 2 * (MAX_LINES + 1)
+    assert sum(text.startswith(f"… more than {MAX_LINES:,}") for text in lines) == 2
     (cut,) = [text for text in lines if "xxx" in text]
-    assert len(cut) < MOST_CHARACTERS + 40
+    assert len(cut) < MAX_CHARACTERS + 40
     assert cut.endswith(" characters)")
 
 
