@@ -66,11 +66,9 @@ class Series:
         self.lag = self._register(
             Gauge,
             "lag_seconds",
-            "Age of the oldest row that waited when the last poll began; 0 if none waited.",
+            "Age of the oldest row waiting at the last poll; 0 if none.",
         )
-        self.waiting = self._register(
-            Gauge, "waiting_rows", "Rows that waited when the last poll began."
-        )
+        self.waiting = self._register(Gauge, "waiting_rows", "Rows waiting at the last poll.")
         self.polls = self._durations("poll_duration", "Polls that read something.")
         self.transactions = self._register(Counter, "transactions", "Transactions committed.")
         self.retries = self._register(Counter, "retries", "Retries of sending.")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import fatal_errors
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
 from publisher.engine.tasks import Resources
@@ -22,7 +23,7 @@ from publisher.journal.lineage import Lineage
 from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.contract import ComparingSource
-from publisher.triggers.examine import unsafe_functions
+from publisher.triggers.examine import can_examine, unsafe_functions
 from publisher.xds.document import Envelope
 
 
@@ -58,6 +59,7 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
         if finding.ok:
             for part in tables_to_sample(source):
                 yield _run_check(_sample_name(part), partial(_sample, settings, part))
+            yield from _check_triggers(source)
     if settings.sink.to == "kafka":
         yield _run_check("sink", partial(_kafka, settings))
     elif settings.sink.path is not None:
@@ -130,13 +132,20 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
     return sample_text(sample)
 
 
-def _triggers(options: DatabaseOptions) -> str:
-    """Checks that triggers of ``ddl`` have no more rights than they need."""
-    with Database(options) as database:
+def _check_triggers(source: SourceSettings) -> Iterator[CheckFinding]:
+    """Checks that triggers of ``ddl`` in the database of an event log have no more rights than they need."""
+    if source.has_status and source.database is not None:
+        with Database(source.database) as database:
+            if can_examine(database):
+                yield _run_check(f"triggers of {source.name}", partial(_triggers, database))
+
+
+def _triggers(database: Database) -> str:
+    with fatal_errors(database, "Reading the triggers"):
         unsafe = unsafe_functions(database)
     if unsafe:
         raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
-    return "no function or trigger that the user sees can be misused"
+    return "none of those that the user can see has more rights than it needs"
 
 
 def _compared_tables(

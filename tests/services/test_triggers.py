@@ -9,14 +9,17 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from publisher.config.job_file import load
 from publisher.database import catalogue_of
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote
+from publisher.reports.check import check
 from publisher.sources.live.table_reader import LiveTable, moment, read
 from publisher.triggers import Refs, Statement, Style, TableRef, TriggerPlan, install, plan
 from publisher.triggers.examine import unsafe_functions
@@ -737,14 +740,29 @@ def test_the_role_of_mariadb_may_write_the_log_and_read_tables_and_nothing_else(
 
 
 def test_triggers_of_mariadb_with_the_rights_of_a_user_are_reported_and_replaced(
-    mariadb: Place, log_replacer: ReplacesLog
+    mariadb: Place, log_replacer: ReplacesLog, tmp_path: Path
 ) -> None:
-    mariadb.execute("CREATE TRIGGER xds_usr_insert AFTER INSERT ON usr FOR EACH ROW SET @a = 1")
+    make(mariadb, Style.PER_ROW, USR)
+    trigger = "xds_usr_insert AFTER INSERT ON usr FOR EACH ROW SET @a = 1"
+    mariadb.execute(f"CREATE OR REPLACE TRIGGER {trigger}")
     (unsafe,) = unsafe_functions(mariadb.database())
     words = f"trigger {log_replacer.database}.xds_usr_insert has the rights of root@"
     assert unsafe.startswith(words)
+    assert words in check_triggers(mariadb, tmp_path)[1]
     make(mariadb, Style.PER_ROW, USR)
     assert unsafe_functions(mariadb.database()) == []
+    assert check_triggers(mariadb, tmp_path)[0]
+
+
+def check_triggers(place: Place, folder: Path) -> tuple[bool, str]:
+    """Checks a job with the event log, and returns the finding about its triggers."""
+    job = folder / "hr.toml"
+    job.write_text(
+        f'[[sources]]\nname = "hr"\ntable = "event_log"\n[database]\nurl = "{place.url}"\n'
+        '[dispatch]\npath = "out"\n'
+    )
+    (finding,) = [finding for finding in check(load(job)) if finding.what == "triggers of hr"]
+    return finding.ok, finding.detail
 
 
 def test_an_installer_of_mariadb_without_super_needs_the_rights_of_the_readme(
