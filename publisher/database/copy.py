@@ -24,7 +24,7 @@ class Bounds(NamedTuple):
     """The rows to copy: those that meet all conditions.
 
     ``order`` is in [low, high), where NULL belongs to the first part; the column of ``where`` has its
-    value; the row is in ``span``.  Rows are sorted by ``sort``, and limited to ``most``.
+    value; the row is in ``span``.  Rows are sorted by ``sort``, and limited to ``max_rows``.
     """
 
     order: str | None
@@ -33,7 +33,7 @@ class Bounds(NamedTuple):
     where: tuple[str, str] | None
     sort: str | None = None
     span: Span | None = None
-    most: int | None = None
+    max_rows: int | None = None
 
 
 def can_copy(database: Database) -> bool:
@@ -213,8 +213,8 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
         clause = sql.SQL("{} WHERE {}").format(clause, sql.SQL(" AND ").join(conditions))
     if bounds.sort is not None:
         clause = sql.SQL("{} ORDER BY {}").format(clause, sql.Identifier(bounds.sort))
-    if bounds.most is not None:
-        clause = sql.SQL("{} LIMIT {}").format(clause, sql.Literal(bounds.most))
+    if bounds.max_rows is not None:
+        clause = sql.SQL("{} LIMIT {}").format(clause, sql.Literal(bounds.max_rows))
     return clause
 
 

@@ -46,7 +46,7 @@ class LiveTable:
     """A column and a value: only rows with this value are read; the database compares it."""
     sorted_by: str | None = None
     """A column that gives the order of the rows."""
-    most: int | None = None
+    max_rows: int | None = None
     """Maximum number of rows, in any order, for a sample; ``None`` for all rows."""
 
 
@@ -128,7 +128,7 @@ def read(
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.most)
+    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
         if copy.can_copy(database):
@@ -236,8 +236,8 @@ def _portions(
         statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
     if bounds.sort is not None:
         statement = statement.order_by(column(quoted_name(bounds.sort, quote=True)))
-    if bounds.most is not None:
-        statement = statement.limit(bounds.most)
+    if bounds.max_rows is not None:
+        statement = statement.limit(bounds.max_rows)
     if connection.dialect.name in ("mysql", "mariadb"):
         # the server waits for the client while rows are processed; its default limit is a minute
         connection.exec_driver_sql("SET SESSION net_write_timeout = 3600")

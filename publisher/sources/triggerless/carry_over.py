@@ -85,9 +85,9 @@ def write_state(target: Path, state: TriggerlessState) -> None:
 
 
 def remove_replaced_rows(states: Iterable[Path]) -> None:
-    """Removes the rows of replaced states, which come newest first, but not their differences.
+    """Removes the rows of replaced states, but not their differences; ``states`` begins with the newest.
 
-    Stops at the first state without rows, because all older ones were handled before.
+    Stops at the first state without rows: the rows of all older states were removed earlier.
     """
     for state in states:
         if not (state / KNOWN).is_dir():
@@ -102,7 +102,7 @@ def identity_of(files: Sequence[Path]) -> list[list[object]]:
 
 
 def link_or_copy(old: Path, new: Path) -> None:
-    """Gives a file a second name, or copies it if the file system has no links."""
+    """Links a file under a second name, or copies it if the file system has no links."""
     try:
         os.link(old, new)
     except OSError:

@@ -76,7 +76,7 @@ class ComparisonRules:
     keeps: Keeps = "columns"
     first: First = "add"
     deletes: bool = True
-    """Whether known rows that were not read give deletes."""
+    """Whether known rows that were not read are published as deletes."""
     all_as_new: bool = False
     """Whether known rows count as new (``migrate``)."""
     known_columns: tuple[str, ...] | None = None
@@ -85,7 +85,7 @@ class ComparisonRules:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Changes by key hash, the known rows for the next state, and counts."""
+    """The differences in the order of key hashes, the known rows for the next state, and counts."""
 
     differences: pa.RecordBatch
     known: KnownRows
@@ -111,13 +111,13 @@ def compare(
     changed = ~new & differs.any(axis=1)
     published = new & (rules.first != "nothing")
     differences.add_new(rows.take(np.flatnonzero(published)), replace=rules.first == "replace")
-    where = np.flatnonzero(changed)
-    old = _values(known, matches[where]) if rules.keeps == "values" else None
-    differences.add_changed(rows.take(where), differs[where], old)
+    changed_rows = np.flatnonzero(changed)
+    old = _values(known, matches[changed_rows]) if rules.keeps == "values" else None
+    differences.add_changed(rows.take(changed_rows), differs[changed_rows], old)
     deleted = np.flatnonzero(missing) if rules.deletes else np.zeros(0, np.int64)
     differences.add_deleted(known.hashes[deleted], known.keys.take(pa.array(deleted)))
-    stays = ~seen
-    stays[deleted] = False
+    is_left = ~seen
+    is_left[deleted] = False
     counts = ComparisonCounts(
         added=int(published.sum()),
         changed=int(changed.sum()),
@@ -126,11 +126,11 @@ def compare(
         doubled=doubled,
         rejected=sum(rejected.values()),
         vanished=len(deleted),
-        left=int(stays.sum()),
+        left=int(is_left.sum()),
         alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
-    known = _merge_known(rows, contents, known, np.flatnonzero(stays))
+    known = _merge_known(rows, contents, known, np.flatnonzero(is_left))
     return ComparisonResult(differences.to_batch(), known, counts)
 
 
@@ -143,42 +143,42 @@ def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
 
 
 def _order(rows: TableRows) -> Places:
-    """Sorts by hash; rows with the same hash by key and values."""
+    """Sorts by hash, and rows with the same hash by key and values."""
     order = np.argsort(rows.hashes, kind="stable")
     hashes = rows.hashes[order]
     same = np.flatnonzero(hashes[1:] == hashes[:-1])
     if len(same):
         members = np.unique(np.concatenate([same, same + 1]))
-        part = order[members]
-        which = pa.array(part)
-        columns = {"hash": pa.array(rows.hashes[part]), "key": rows.keys.take(which)}
+        hash_twins = order[members]
+        which = pa.array(hash_twins)
+        columns = {"hash": pa.array(rows.hashes[hash_twins]), "key": rows.keys.take(which)}
         columns |= {f"v{n}": v.take(which) for n, v in enumerate(rows.values)}
-        by = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
-        order[members] = part[by.to_numpy()]
+        sorted_twins = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
+        order[members] = hash_twins[sorted_twins.to_numpy()]
     return order
 
 
 def _remove_duplicates(
     rows: TableRows, differences: Differences
 ) -> tuple[TableRows, int, dict[str, int]]:
-    """Returns one row for each key, the number of exact repetitions, and rejected rows by key."""
-    alike = rows.hashes[1:] == rows.hashes[:-1]
-    if alike.any():
+    """Returns one row for each key, the number of exact repetitions, and numbers of rejected rows by key."""
+    repeats_key = rows.hashes[1:] == rows.hashes[:-1]
+    if repeats_key.any():
         others = rows.keys.slice(0, len(rows) - 1)
-        alike &= pc.equal(rows.keys.slice(1), others).to_numpy(zero_copy_only=False)
-    if not alike.any():
+        repeats_key &= pc.equal(rows.keys.slice(1), others).to_numpy(zero_copy_only=False)
+    if not repeats_key.any():
         return rows, 0, {}
-    starts = np.flatnonzero(~np.concatenate([[False], alike]))
+    starts = np.flatnonzero(~np.concatenate([[False], repeats_key]))
     ends = np.append(starts[1:], len(rows))
-    several = np.flatnonzero(ends - starts > 1)
+    groups = np.flatnonzero(ends - starts > 1)
     keep = np.ones(len(rows), bool)
     doubled: list[int] = []
     rejected: dict[str, int] = {}
-    for start, end in zip(starts[several].tolist(), ends[several].tolist(), strict=True):
+    for start, end in zip(starts[groups].tolist(), ends[groups].tolist(), strict=True):
         first = differences.record(rows, start)
-        same = all(differences.record(rows, row) == first for row in range(start + 1, end))
-        keep[start + same : end] = False
-        if same:
+        are_equal = all(differences.record(rows, row) == first for row in range(start + 1, end))
+        keep[start + are_equal : end] = False
+        if are_equal:
             doubled += range(start + 1, end)
         else:
             rejected[first["key"]] = end - start  # type: ignore[index]
@@ -196,13 +196,17 @@ def _matches(rows: TableRows, known: KnownRows) -> Places:
     matches = np.full(len(rows), -1, np.int64)
     if not len(known) or not len(rows):
         return matches
-    hit = np.flatnonzero(known.hashes[inside] == rows.hashes)
-    places = inside[hit]
-    theirs = known.keys.take(pa.array(places))
-    same = pc.equal(theirs, rows.keys.take(pa.array(hit))).to_numpy(zero_copy_only=False)
-    matches[hit[same]] = places[same]
+    candidates = np.flatnonzero(known.hashes[inside] == rows.hashes)
+    places = inside[candidates]
+    known_keys = known.keys.take(pa.array(places))
+    have_equal_keys = pc.equal(known_keys, rows.keys.take(pa.array(candidates))).to_numpy(
+        zero_copy_only=False
+    )
+    matches[candidates[have_equal_keys]] = places[have_equal_keys]
     # different keys with the same hash are neighbours
-    for row, place in zip(hit[~same].tolist(), places[~same].tolist(), strict=True):
+    for row, place in zip(
+        candidates[~have_equal_keys].tolist(), places[~have_equal_keys].tolist(), strict=True
+    ):
         key, at = rows.keys[row], place + 1
         while at < len(known) and known.hashes[at] == rows.hashes[row]:
             if known.keys[at] == key:
@@ -258,7 +262,7 @@ def _compare_contents(
 def _count_alike(
     columns: Sequence[str], differs: Mask, known: Mask, known_columns: Sequence[str] | None
 ) -> int:
-    """Counts known rows that are equal in all stored columns; new columns would differ in every row."""
+    """Counts known rows that are equal in all stored columns; a column added later differs in every row."""
     old = np.array([known_columns is None or name in known_columns for name in columns], bool)
     return int((known & ~differs[:, old].any(axis=1)).sum())
 
@@ -271,13 +275,13 @@ def _merge_known(
     rows: TableRows,
     contents: Sequence[Hashes] | Sequence[pa.Array],
     known: KnownRows,
-    stays: Places,
+    left: Places,
 ) -> KnownRows:
     """Returns the known rows of the next state: the rows read, and known rows that stay."""
-    if not len(stays):
+    if not len(left):
         return KnownRows(rows.hashes, rows.keys, contents)
-    which = pa.array(stays)
-    hashes = np.concatenate([rows.hashes, known.hashes[stays]])
+    which = pa.array(left)
+    hashes = np.concatenate([rows.hashes, known.hashes[left]])
     keys = pa.concat_arrays([rows.keys, known.keys.take(which)])
     table = pa.table({"hash": hashes, "key": keys})
     order = pc.sort_indices(table, [("hash", "ascending"), ("key", "ascending")]).to_numpy()
@@ -286,7 +290,7 @@ def _merge_known(
         if isinstance(new, pa.Array):
             merged.append(pa.concat_arrays([new, old.take(which)]).take(pa.array(order)))
         else:
-            merged.append(np.concatenate([new, old[stays]])[order])
+            merged.append(np.concatenate([new, old[left]])[order])
     return KnownRows(hashes[order], keys.take(pa.array(order)), merged)
 
 
@@ -294,6 +298,6 @@ def _check(counts: ComparisonCounts, rows: int, seen: int, known: int) -> None:
     """Raises ``InternalError`` unless every row and every known row has an outcome."""
     if counts.read != rows or seen + counts.vanished + counts.left != known:
         raise InternalError(
-            f"{rows} rows were compared with {known}, which does not fit {counts}: nothing was published;"
-            " run again, and report this if it happens again"
+            f"{rows} rows were compared with {known} known rows, which does not agree with {counts}: nothing"
+            " was published; run again, and report this if it happens again"
         )

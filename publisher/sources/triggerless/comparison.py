@@ -32,11 +32,12 @@ class KnownFiles:
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """A condition on the rows to compare: columns, as they are read, and their texts."""
+    """A condition on the rows to compare."""
 
     equal: tuple[tuple[str, str], ...] = ()
+    """Columns, by their names in the input, and the texts that they must have."""
     keys: tuple[str, ...] = ()
-    """Canonical keys; empty: any."""
+    """Canonical keys; empty for all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class TableWork:
     """Number of this comparison in positions."""
     condition: RowCondition = RowCondition()
     live: LiveTable | None = None
-    """The database table; tasks do not check again the condition that it evaluates itself."""
+    """The table in the database; tasks do not repeat the condition that the database evaluates."""
     identity: tuple[object, ...] = ()
     """Identity of the files, see ``identity_of``."""
     last: Mapping[str, Any] = field(default_factory=dict)

@@ -132,9 +132,11 @@ class Differences:
         """Returns all differences in order of hash and key."""
         if not self.pieces:
             return pa.RecordBatch.from_pylist([], schema=DIFFERENCE_SCHEMA)
-        whole = pa.concat_batches(self.pieces)
+        all_differences = pa.concat_batches(self.pieces)
         order = ("hash", "key", "event_type", "raw")
-        return whole.take(pc.sort_indices(whole, [(name, "ascending") for name in order]))
+        return all_differences.take(
+            pc.sort_indices(all_differences, [(name, "ascending") for name in order])
+        )
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:
         self.pieces.append(

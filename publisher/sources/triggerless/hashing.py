@@ -20,8 +20,8 @@ _R = np.uint64(47)
 NULL = np.uint64(0)
 """The hash of NULL, which no text has."""
 
-# masks of the first n bytes of a word, which are its lowest
-_KEEP = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
+# masks of the first n bytes of a word, which are its lowest bytes
+_TAIL_MASKS = np.array([(1 << 8 * n) - 1 for n in range(8)], np.uint64)
 
 
 def text_hashes(texts: pa.Array) -> Hashes:
@@ -35,7 +35,7 @@ def text_hashes(texts: pa.Array) -> Hashes:
 
 
 def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
-    """Combines the hashes of several columns to one that depends on their order; never 0."""
+    """Combines the hashes of several columns into one hash that depends on their order; never 0."""
     joined = np.full(count, len(columns), np.uint64) * _M
     for hashes in columns:
         joined ^= _scramble(hashes.copy())
@@ -67,26 +67,26 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
         octets[:8].view(np.uint64), (len(octets) - 7,), (1,), writeable=False
     )
     hashes = sizes.astype(np.uint64) * _M
-    whole, rest = sizes >> 3, sizes & 7
-    most = int(whole.max(initial=0))
-    least = int(whole.min(initial=0))
-    for number in range(least):
+    word_counts, tail_sizes = sizes >> 3, sizes & 7
+    max_words = int(word_counts.max(initial=0))
+    min_words = int(word_counts.min(initial=0))
+    for number in range(min_words):
         hashes ^= _scramble(words[at + 8 * number])
         hashes *= _M
-    # longer texts: fewer of them are left with each further word
-    going = np.flatnonzero(whole > least)
-    for number in range(least, most):
-        going = going[whole[going] > number]
-        part = hashes[going] ^ _scramble(words[at[going] + 8 * number])
-        hashes[going] = part * _M
-    with_rest = np.flatnonzero(rest)
-    if len(with_rest) == len(rest):
-        hashes ^= words[at + 8 * whole] & _KEEP[rest]
+    # with each further word, fewer texts are long enough
+    longer = np.flatnonzero(word_counts > min_words)
+    for number in range(min_words, max_words):
+        longer = longer[word_counts[longer] > number]
+        part = hashes[longer] ^ _scramble(words[at[longer] + 8 * number])
+        hashes[longer] = part * _M
+    with_tail = np.flatnonzero(tail_sizes)
+    if len(with_tail) == len(tail_sizes):
+        hashes ^= words[at + 8 * word_counts] & _TAIL_MASKS[tail_sizes]
         hashes *= _M
-    elif len(with_rest):
-        places = at[with_rest] + 8 * whole[with_rest]
-        tails = words[places] & _KEEP[rest[with_rest]]
-        hashes[with_rest] = (hashes[with_rest] ^ tails) * _M
+    elif len(with_tail):
+        places = at[with_tail] + 8 * word_counts[with_tail]
+        tails = words[places] & _TAIL_MASKS[tail_sizes[with_tail]]
+        hashes[with_tail] = (hashes[with_tail] ^ tails) * _M
     return _finish(hashes)
 
 

@@ -14,28 +14,29 @@ from publisher.sources.files import file_splits, json_lines
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.triggerless.options import TriggerlessOptions
 
-LOOKED_AT = 1 << 20
+SAMPLE_BYTES = 1 << 20
 """Number of bytes at the beginning of a JSON file that are searched for keys."""
 _PART = "part-"
 """Prefix of the names of files that are parts of a table, as Spark writes them."""
 
 
 def files_by_table(
-    named: Sequence[str | os.PathLike[str]],
+    paths: Sequence[str | os.PathLike[str]],
     options: TriggerlessOptions,
     *,
     may_be_none: bool = False,
 ) -> dict[str, list[Path]]:
-    """Finds the files below some paths and groups them by table; see ``file_splits.files``, ``by_table``."""
-    paths = file_splits.files(named, may_be_none=may_be_none)
-    return by_table([path.absolute() for path in paths], options)
+    """Lists the files that paths name, as ``file_splits.files``, and groups them by table."""
+    files = file_splits.files(paths, may_be_none=may_be_none)
+    return group_by_table([path.absolute() for path in files], options)
 
 
-def by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[str, list[Path]]:
+def group_by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[str, list[Path]]:
     """Groups files by table, in the order of their names.
 
-    A file belongs to the table in its name (``usr.csv``, ``indirect.usr.parquet``), a part (``part-…``) to
-    the table in the name of its folder.  If the settings name a single table, all files belong to it.
+    A file belongs to the table in its name (``usr.csv``, ``indirect.usr.parquet``); a part (``part-…``)
+    belongs to the table in the name of its folder.  If the settings name a single table, all files belong to
+    this table.
     Raises ``FatalError`` if a file belongs to none of the tables in the settings.
     """
     if len(options.tables) == 1:
@@ -73,7 +74,7 @@ def columns_of(
     """
     kind = file_splits.kind_of(path)
     if kind == "jsonl":
-        start = file_splits.beginning(path, replace(reading, block_size=LOOKED_AT))
+        start = file_splits.beginning(path, replace(reading, block_size=SAMPLE_BYTES))
         names = json_lines.column_keys(start)
         return names or _known_columns(table, path, catalogue, options), reading
     if reading.header == "no":

@@ -28,10 +28,10 @@ _SAMPLE_BYTES = 1 << 16
 
 
 def live_inputs(
-    options: DatabaseOptions,
-    wanted: TriggerlessOptions,
+    database_options: DatabaseOptions,
+    options: TriggerlessOptions,
     reading: SnapshotOptions,
-    given: ComparisonContext,
+    context: ComparisonContext,
     stack: ExitStack,
     text_of: table_reader.TextOf,
 ) -> list[TableInput]:
@@ -39,15 +39,15 @@ def live_inputs(
 
     Raises ``FatalError`` if a table does not fit, ``UnreachableError``.
     """
-    database = stack.enter_context(Database(options))
+    database = stack.enter_context(Database(database_options))
     inputs = []
-    for name, shape in live_shapes(database, wanted, given.catalogue).items():
-        live = _live_table(name, wanted, given.migration)
+    for name, shape in live_shapes(database, options, context.catalogue).items():
+        live = _live_table(name, options, context.migration)
         if len(shape.key) == 1:
             live = replace(live, order=shape.key[0].read)
-        live = replace(live, most=given.most)
-        rows = _count(database, live) if given.most is None else given.most
-        splits = stack.enter_context(table_reader.moment(database, live, given.wanted))
+        live = replace(live, max_rows=context.max_rows)
+        rows = _count(database, live) if context.max_rows is None else context.max_rows
+        splits = stack.enter_context(table_reader.moment(database, live, context.wanted))
         size = int(rows * _mean_bytes(database, live, splits[0], text_of))
         origin = TableOrigin.read(database, table_reader.relation_of(database, live))
         inputs.append(TableInput(name, shape, reading, splits, (), size, live, origin=origin))
@@ -55,27 +55,27 @@ def live_inputs(
 
 
 def live_shapes(
-    database: Database, wanted: TriggerlessOptions, catalogue: Catalogue
+    database: Database, options: TriggerlessOptions, catalogue: Catalogue
 ) -> dict[str, TableShape]:
     """Reads the shapes of tables.  Raises ``FatalError`` if a table does not fit, ``UnreachableError``."""
     shapes = {}
-    for name in wanted.tables:
-        columns = table_reader.describe(database, _live_table(name, wanted, None))
-        shapes[name] = shape_of(name, columns, catalogue, wanted, database.name)
+    for name in options.tables:
+        columns = table_reader.describe(database, _live_table(name, options, None))
+        shapes[name] = shape_of(name, columns, catalogue, options, database.name)
     return shapes
 
 
 def refuse_other_databases(
     database: Database,
-    wanted: TriggerlessOptions,
+    options: TriggerlessOptions,
     known: Mapping[str, Mapping[str, Any]],
     source: str,
 ) -> None:
-    """Raises ``FatalError`` if a table is in another database than its state says."""
-    for name in wanted.tables:
+    """Raises ``FatalError`` if a table is not in the database that its state describes."""
+    for name in options.tables:
         if name in known:
             now = TableOrigin.read(
-                database, table_reader.relation_of(database, _live_table(name, wanted, None))
+                database, table_reader.relation_of(database, _live_table(name, options, None))
             )
             before = TableOrigin.of_state(known[name])
             OriginCheck(source, name, before, now).needs_rows(by_rows=False)
@@ -83,7 +83,7 @@ def refuse_other_databases(
 
 def _live_table(name: str, options: TriggerlessOptions, migration: Migration | None) -> LiveTable:
     schema, table = split_name(name) or (None, name)
-    # the database evaluates the first condition, tasks the other ones
+    # the database evaluates the first condition, tasks evaluate the others
     where = migration.equal[0] if migration is not None and migration.equal else None
     return LiveTable(table, schema=schema or options.schema, where=where)
 

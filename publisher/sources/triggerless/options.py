@@ -62,7 +62,7 @@ class TriggerlessOptions:
         """Raises ``OptionsError`` if ``buckets`` is not a power of two, or for hints without samples."""
         problems: list[OptionProblem] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
-            problems.append(OptionProblem("buckets", "write a power of two, as 64"))
+            problems.append(OptionProblem("buckets", "write a power of two, for example 64"))
         if self.hints is not None and not self.samples:
             text = 'hints need them; write samples = ["DIRECTORY"]'
             problems.append(OptionProblem("samples", text))

@@ -1,8 +1,8 @@
 """The origin of a compared table: the database that its state describes.
 
 A comparison with a table of another database would publish the known rows as deleted and all rows as new.
-The identity of the database decides if possible (``database.identity``).  If it proves nothing, as for a
-copied file, at least half of the known rows must still have their values.
+Where possible, the identity of the database decides (``database.identity``).  If it proves nothing, for
+example for a copied file, at least half of the known rows must still have their values.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class OriginCheck:
     now: TableOrigin | None
 
     def needs_rows(self, *, by_rows: bool) -> bool:
-        """Tells whether rows must prove that the table is the same; ``by_rows`` permits any database.
+        """Tests whether rows must prove that the table is the same; ``by_rows`` permits any database.
 
         Raises ``FatalError`` if the database is certainly another one.
         """
@@ -81,8 +81,8 @@ class OriginCheck:
         known = counts.known
         if known > 2 * counts.alike:
             raise self._refusal(
-                f"only {counts.alike:,} of {known:,} known row(s) have the same values in it. Nothing was"
-                f" published: restore the url of the source; or {_RENAME}"
+                f"only {counts.alike:,} of {known:,} known row(s) have the same values in this table. Nothing"
+                f" was published: restore the url of the source; or {_RENAME}"
             )
 
     def _refusal(self, why: str) -> FatalError:

@@ -50,13 +50,14 @@ def matches_hint(name: str, options: TriggerlessOptions, hints: Hints) -> bool:
 
 
 def comparison_notes(folder: Path, source: str) -> list[str]:
-    """Notes the rows that are missing but may exist, because other rows could not be read."""
+    """Returns a note for each table with rows that are missing but may exist, as some were unreadable."""
     notes = []
     for name, table in TriggerlessState.read(folder).tables.items():
         last = table["last"]
         if last["left"] and last["unreadable"]:
             notes.append(
                 f"{source}: {last['left']:,} known row(s) of {name} are missing but not deleted,"
-                f" because {last['unreadable']:,} row(s) could not be read: correct them and publish again"
+                f" because {last['unreadable']:,} row(s) could not be read: correct these rows, and publish"
+                " again"
             )
     return notes

@@ -1,4 +1,4 @@
-"""Plans the tasks of a comparison, and completes it after them."""
+"""Plans the tasks of a comparison, and finishes the comparison after its tasks."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class ComparisonContext:
     hinted: int | None = None
     """See ``TriggerlessState``."""
     migration: Migration | None = None
-    most: int | None = None
-    """Maximum number of rows to read per database table, for a sample; ``None``: all."""
+    max_rows: int | None = None
+    """Maximum number of rows to read per database table, for a sample; ``None`` for all rows."""
     source: str = ""
     """Name of the source, for messages."""
     by_rows: bool = False
@@ -99,7 +99,7 @@ def file_inputs(
     by_table: Mapping[str, Sequence[Path]],
     options: TriggerlessOptions,
     reading: SnapshotOptions,
-    given: ComparisonContext,
+    context: ComparisonContext,
 ) -> list[TableInput]:
     """Prepares the tables in files.  Raises ``FatalError`` if a file does not fit."""
     before = input_files.files_by_table(options.before, options) if options.before else {}
@@ -109,19 +109,21 @@ def file_inputs(
             raise FatalError(
                 f"there is no file of table {name}: export it, or remove it from tables"
             )
-        catalogue = given.catalogue
-        names, how = input_files.columns_of(name, files[0], reading, catalogue, options)
+        catalogue = context.catalogue
+        names, file_reading = input_files.columns_of(name, files[0], reading, catalogue, options)
         shape = shape_of(name, names, catalogue, options, str(files[0]))
         columns = ExpectedColumns(names, optional=frozenset(names), closed=True)
         old = (
-            file_splits.splits(before[name], how, columns, given.wanted) if before.get(name) else ()
+            file_splits.splits(before[name], file_reading, columns, context.wanted)
+            if before.get(name)
+            else ()
         )
-        now = file_splits.splits(files, how, columns, given.wanted)
+        now = file_splits.splits(files, file_reading, columns, context.wanted)
         inputs.append(
             TableInput(
                 name,
                 shape,
-                how,
+                file_reading,
                 tuple(now),
                 tuple(old),
                 _text_bytes(files),
@@ -134,19 +136,21 @@ def file_inputs(
 def comparison_of(
     tables: Sequence[TableInput],
     options: TriggerlessOptions,
-    given: ComparisonContext,
+    context: ComparisonContext,
     database: DatabaseOptions | None = None,
     text_of: Callable[[Any], str | None] = str,
 ) -> Comparison:
     """Plans the comparison of tables.  Raises ``FatalError`` if the state does not fit."""
-    state = TriggerlessState.read(given.state) if given.state is not None else None
+    state = TriggerlessState.read(context.state) if context.state is not None else None
     if state is not None and state.keeps != options.state:
         raise FatalError(
             f'the state in {state.folder} was written with state = "{state.keeps}": restore that setting,'
             " or remove the state and migrate"
         )
-    works = tuple(_work(table, options, given, state) for table in tables)
-    return Comparison(works, str(given.target), given.keep, options.binary_text, database, text_of)
+    works = tuple(_work(table, options, context, state) for table in tables)
+    return Comparison(
+        works, str(context.target), context.keep, options.binary_text, database, text_of
+    )
 
 
 _FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
@@ -155,19 +159,17 @@ _FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", 
 def _work(
     table: TableInput,
     options: TriggerlessOptions,
-    given: ComparisonContext,
+    context: ComparisonContext,
     state: TriggerlessState | None,
 ) -> TableWork:
-    plain = state.tables.get(table.name) if state is not None else None
-    known = (
-        _known_files(state, plain, table.shape, options) if state is not None and plain else None
-    )
-    size = max(table.bytes, plain["bytes"] if plain else 0)
-    migration = given.migration
+    entry = state.tables.get(table.name) if state is not None else None
+    known = _known_files(state, entry, table.shape, options) if state and entry else None
+    size = max(table.bytes, entry["bytes"] if entry else 0)
+    migration = context.migration
     first: First = "add"
-    whole = plain is not None and plain["whole"]
-    to_prove = _origin_to_prove(table, given, plain) if plain else None
-    if not whole and not table.before and migration is None:
+    is_complete = entry is not None and entry["whole"]
+    to_prove = _origin_to_prove(table, context, entry) if entry else None
+    if not is_complete and not table.before and migration is None:
         first = _FIRST[options.startup_option]
     return TableWork(
         table.shape,
@@ -183,24 +185,27 @@ def _work(
             all_as_new=migration is not None,
             known_columns=None if known is None else known.columns,
         ),
-        given.number,
+        context.number,
         _condition(table.shape, migration),
         table.live,
         table.identity,
-        plain or {},
+        entry or {},
         table.origin,
         to_prove,
     )
 
 
 def _origin_to_prove(
-    table: TableInput, given: ComparisonContext, plain: Mapping[str, Any]
+    table: TableInput, context: ComparisonContext, entry: Mapping[str, Any]
 ) -> OriginCheck | None:
-    """The origin that rows must prove.  Raises ``FatalError`` if the database is certainly another one."""
-    check = OriginCheck(given.source, table.name, TableOrigin.of_state(plain), table.origin)
-    needed = check.needs_rows(by_rows=given.by_rows)
+    """The check of an origin that rows must pass, if any.
+
+    Raises ``FatalError`` if the database is certainly another one.
+    """
+    check = OriginCheck(context.source, table.name, TableOrigin.of_state(entry), table.origin)
+    needed = check.needs_rows(by_rows=context.by_rows)
     # a migration compares nothing, so the next comparison requires the proof
-    return check if needed and given.migration is None else None
+    return check if needed and context.migration is None else None
 
 
 def _condition(shape: TableShape, migration: Migration | None) -> RowCondition:
@@ -219,21 +224,21 @@ def _condition(shape: TableShape, migration: Migration | None) -> RowCondition:
 
 def _known_files(
     state: TriggerlessState,
-    plain: Mapping[str, Any],
+    entry: Mapping[str, Any],
     shape: TableShape,
     options: TriggerlessOptions,
 ) -> KnownFiles:
     schema, table, key = shape.identity
-    now = {"schema": schema, "table": table, "key": list(key)}
-    changed = [name for name, value in now.items() if plain[name] != value]
-    if options.state == "row" and plain["columns"] != list(shape.columns):
+    current = {"schema": schema, "table": table, "key": list(key)}
+    changed = [name for name, value in current.items() if entry[name] != value]
+    if options.state == "row" and entry["columns"] != list(shape.columns):
         changed.append("columns")
     if changed:
         raise FatalError(
             f"{', '.join(changed)} of table {shape.source_name} changed since its state was"
-            f" written ({state.folder}): undo that, or remove the state and migrate"
+            f" written ({state.folder}): undo this change, or remove the state and migrate"
         )
-    return KnownFiles(str(state.folder / KNOWN), tuple(plain["files"]), tuple(plain["columns"]))
+    return KnownFiles(str(state.folder / KNOWN), tuple(entry["files"]), tuple(entry["columns"]))
 
 
 def _buckets(size: int) -> int:
@@ -248,19 +253,19 @@ def _text_bytes(files: Sequence[Path]) -> int:
 def finish_comparison(
     comparison: Comparison,
     results: list[BucketResult],
-    given: ComparisonContext,
+    context: ComparisonContext,
     options: TriggerlessOptions,
 ) -> tuple[DifferenceSplit, ...]:
     """Writes the new state after the tasks, and returns the splits of the differences.
 
-    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is
-    another one or too many of its rows are deleted.
+    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is not
+    the table of its state, or too many of its rows are missing.
     """
     results = check_results(comparison, results)
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
-        own = results[first : first + table.buckets]
-        counts = sum((result.counts for result in own), ComparisonCounts())
+        table_results = results[first : first + table.buckets]
+        counts = sum((result.counts for result in table_results), ComparisonCounts())
         if table.to_prove is not None:
             table.to_prove.verify_rows(counts)
         _refuse_many_deletes(table, counts, options)
@@ -271,16 +276,16 @@ def finish_comparison(
     tables: dict[str, Mapping[str, Any]] = {}
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
-        own = results[first : first + table.buckets]
-        splits += difference_splits(table, own, given)
-        tables[table.shape.source_name] = _describe_table(table, own, given)
+        table_results = results[first : first + table.buckets]
+        splits += difference_splits(table, table_results, context)
+        tables[table.shape.source_name] = _describe_table(table, table_results, context)
     if comparison.keep:
-        hinted = given.hinted
-        if given.state is not None:
-            state = TriggerlessState.read(given.state)
+        hinted = context.hinted
+        if context.state is not None:
+            state = TriggerlessState.read(context.state)
             tables |= state.carry_over(target, tables)
             hinted = state.hinted if hinted is None else hinted
-        migration = given.migration.plain() if given.migration is not None else None
+        migration = context.migration.plain() if context.migration is not None else None
         write_state(target, TriggerlessState(target, options.state, tables, hinted, migration))
     else:
         shutil.rmtree(target / KNOWN)
@@ -299,12 +304,12 @@ def _refuse_many_deletes(
 
 
 def difference_splits(
-    table: TableWork, results: Sequence[BucketResult], given: ComparisonContext
+    table: TableWork, results: Sequence[BucketResult], context: ComparisonContext
 ) -> list[DifferenceSplit]:
     """Divides the differences of a table, in the order of hashes, into splits of some buckets each."""
-    buckets = max(1, -(-len(results) // given.wanted))
+    buckets = max(1, -(-len(results) // context.wanted))
     splits = []
-    folder, number = str(given.committed / FOUND), 1
+    folder, number = str(context.committed / FOUND), 1
     for start in range(0, len(results), buckets):
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
@@ -320,20 +325,20 @@ def difference_splits(
             baseline=counts.baseline,
             read=counts.read + counts.vanished + sum(result.unreadable for result in part),
         )
-        size = sum((given.target / FOUND / result.found).stat().st_size for result in part)
+        size = sum((context.target / FOUND / result.found).stat().st_size for result in part)
         splits.append(Split(folder, size, size, differences))
         number += sum(result.found_rows for result in part)
     return splits
 
 
 def _describe_table(
-    table: TableWork, results: Sequence[BucketResult], given: ComparisonContext
+    table: TableWork, results: Sequence[BucketResult], context: ComparisonContext
 ) -> Mapping[str, Any]:
     """Describes a compared table for the new state."""
     schema, name, key = table.shape.identity
     counts = sum((result.counts for result in results), ComparisonCounts())
-    migrated = given.migration is not None
-    before = table.last
+    migrated = context.migration is not None
+    last = table.last
     return {
         "schema": schema,
         "table": name,
@@ -341,19 +346,19 @@ def _describe_table(
         "columns": list(table.shape.columns),
         "generation": table.generation,
         # a migration compares nothing: the next comparison may have to report deleted rows
-        "compared": before.get("compared", 0) if migrated else given.clock,
-        "input": before.get("input", []) if migrated else list(table.identity),
-        "origin": before["origin"] if migrated and before else plain_origin(table.origin),
-        "whole": before.get("whole", table.condition == RowCondition()) if migrated else True,
+        "compared": last.get("compared", 0) if migrated else context.clock,
+        "input": last.get("input", []) if migrated else list(table.identity),
+        "origin": last["origin"] if migrated and last else plain_origin(table.origin),
+        "whole": last.get("whole", table.condition == RowCondition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
-        "bytes": before.get("bytes", 0) if migrated else sum(result.bytes for result in results),
+        "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
     }
 
 
 def _remove_others(folder: Path, wanted: set[str]) -> None:
-    """Removes files of failed attempts."""
+    """Removes the files of failed attempts."""
     for path in folder.iterdir():
         if path.name not in wanted:
             path.unlink()

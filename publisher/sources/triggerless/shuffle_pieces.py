@@ -35,7 +35,7 @@ class PieceKind(IntEnum):
     BLIND = 4
     """Some rows of the table are unreadable, so unseen rows may still exist."""
     MARK = 5
-    """Only the existence of the bucket."""
+    """Shows only that the bucket exists."""
 
 
 BUCKET_PIECE_SCHEMA = pa.schema(
@@ -111,14 +111,16 @@ class PiecePacker:
             order = np.argsort(buckets, kind="stable")
             rows, buckets = rows.take(pa.array(order)), buckets[order]
         starts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
-        cut = [(start, end - start) for start, end in pairwise(starts)]
+        runs = [(start, end - start) for start, end in pairwise(starts)]
         return pa.RecordBatch.from_arrays(
             [
                 pa.array(buckets[starts[:-1]] + self.first, pa.int32()),
-                pa.array(np.full(len(cut), self.kind), pa.int32()),
-                pa.array(np.full(len(cut), self.split), pa.int32()),
-                pa.array([size for _, size in cut], pa.int64()),
-                pa.array([pack_batch(rows.slice(start, size)) for start, size in cut], pa.binary()),
+                pa.array(np.full(len(runs), self.kind), pa.int32()),
+                pa.array(np.full(len(runs), self.split), pa.int32()),
+                pa.array([size for _, size in runs], pa.int64()),
+                pa.array(
+                    [pack_batch(rows.slice(start, size)) for start, size in runs], pa.binary()
+                ),
             ],
             schema=BUCKET_PIECE_SCHEMA,
         )
@@ -144,9 +146,11 @@ def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
     if not batches:
         empty = pa.array([], pa.string())
         return TableRows(np.zeros(0, np.uint64), empty, [empty] * columns)
-    whole = concat(batches)
+    all_rows = concat(batches)
     return TableRows(
-        whole.column("hash").to_numpy(), whole.column("key"), [*whole.columns[2 : 2 + columns]]
+        all_rows.column("hash").to_numpy(),
+        all_rows.column("key"),
+        [*all_rows.columns[2 : 2 + columns]],
     )
 
 

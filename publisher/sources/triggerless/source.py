@@ -73,7 +73,7 @@ class Triggerless(ComparingSource):
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "triggerless"
     staged: Path | None = None
-    """Folder of the differences until the commit of their run; ``None``: they lie where splits say."""
+    """Folder of the differences until the commit of their run; ``None``: splits name the folder."""
     first_files: Mapping[str, str] = field(default_factory=dict)
     """The first file of each compared table, as it was named."""
     hinted: int | None = None
@@ -84,13 +84,13 @@ class Triggerless(ComparingSource):
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """Finds the files of the tables; their names tell their kinds."""
+        """Lists the files of the tables; their kinds are recognised by their names."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[None]]:  # noqa: ARG002
         """One split per table, before the comparison."""
         splits = []
-        for files in input_files.by_table(self.files(paths), self.options).values():
+        for files in input_files.group_by_table(self.files(paths), self.options).values():
             size = sum(path.stat().st_size for path in files)
             splits.append(Split(str(files[0]), size, size, None))
         return splits
@@ -114,19 +114,19 @@ class Triggerless(ComparingSource):
 
     def only(self, paths: Sequence[Path], tables: Collection[str]) -> SourceInput:
         """As ``ComparingSource.only``."""
-        chosen: tuple[Path, ...] = ()
+        chosen_paths: tuple[Path, ...] = ()
         if paths:
             by_table = input_files.files_by_table(paths, self.options, may_be_none=True)
             by_table = {name: files for name, files in by_table.items() if name in tables}
-            chosen = tuple(path for files in by_table.values() for path in files)
+            chosen_paths = tuple(path for files in by_table.values() for path in files)
         named = tuple(tables) if self.options.tables else ()
         source = replace(self, options=replace(self.options, tables=named))
-        return SourceInput(source, chosen, bool(chosen or named))
+        return SourceInput(source, chosen_paths, bool(chosen_paths or named))
 
     def pending(self, context: PendingContext) -> SourceInput:
         """As ``Source.pending``: the tables that may have changed since their last comparison.
 
-        Files that are the same as at the last comparison hold nothing new."""
+        Files that are the same as at the last comparison contain no changes."""
         folder = context.state()
         state = TriggerlessState.read(folder) if folder is not None else TriggerlessState.empty()
         options = self.options
@@ -134,7 +134,7 @@ class Triggerless(ComparingSource):
         source = replace(self, hinted=until)
         if not context.paths:
             return source.only((), [name for name in options.tables if may_differ(name)])
-        chosen = []
+        table_names = []
         by_table = input_files.files_by_table(context.paths, options, may_be_none=True)
         for name, files in by_table.items():
             known = state.tables.get(name)
@@ -143,8 +143,8 @@ class Triggerless(ComparingSource):
                 and may_differ(name)
                 and (known is None or known["input"] != identity_of(files))
             ):
-                chosen.append(name)
-        return source.only(context.paths, chosen)
+                table_names.append(name)
+        return source.only(context.paths, table_names)
 
     def with_migration(self, migration: Migration) -> Triggerless:
         """As ``ComparingSource.with_migration``."""
@@ -179,24 +179,24 @@ class Triggerless(ComparingSource):
         if paths:
             by_table = input_files.files_by_table(paths, options)
             files = [path for of_table in by_table.values() for path in of_table]
-            given = ComparisonContext(catalogue, Path(), wanted=1)
-            tables = file_inputs(by_table, options, self.snapshot, given)
+            ctx = ComparisonContext(catalogue, Path(), wanted=1)
+            tables = file_inputs(by_table, options, self.snapshot, ctx)
             size = sum(path.stat().st_size for path in files)
             return f"{len(tables)} table(s) in {len(files)} file(s), {size:,} bytes"
         assert database is not None  # the settings require it
-        with Database(database) as opened:
-            shapes = live_shapes(opened, options, catalogue)
+        with Database(database) as connected:
+            shapes = live_shapes(connected, options, catalogue)
             if state is not None:
                 known = TriggerlessState.read(state).tables
-                refuse_other_databases(opened, options, known, name)
-            return f"{len(shapes)} table(s) of {opened.name} can be compared"
+                refuse_other_databases(connected, options, known, name)
+            return f"{len(shapes)} table(s) of {connected.name} can be compared"
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: compares the tables of the files, or of the database."""
         options, carry_over = self.options, context.carry_over
         if context.sample is not None and not context.paths:
             options = replace(options, startup_option="all")
-        given = ComparisonContext(
+        ctx = ComparisonContext(
             catalogue=context.catalogue,
             target=context.staged,
             committed=context.committed,
@@ -207,7 +207,7 @@ class Triggerless(ComparingSource):
             clock=carry_over.clock if carry_over is not None else 0,
             hinted=self.hinted,
             migration=self.migration,
-            most=context.sample,
+            max_rows=context.sample,
             source=carry_over.source if carry_over is not None else "",
             by_rows=carry_over is not None and carry_over.by_rows,
         )
@@ -216,17 +216,17 @@ class Triggerless(ComparingSource):
                 by_table = input_files.files_by_table(context.paths, options)
                 if context.sample is not None:
                     by_table = dict(islice(by_table.items(), 1))
-                tables = file_inputs(by_table, options, self.snapshot, given)
+                tables = file_inputs(by_table, options, self.snapshot, ctx)
             else:
                 assert context.database is not None  # the settings require it
-                tables = live_inputs(
-                    context.database, options, self.snapshot, given, stack, text_of
-                )
-            comparison = comparison_of(tables, options, given, context.database, text_of)
+                tables = live_inputs(context.database, options, self.snapshot, ctx, stack, text_of)
+            comparison = comparison_of(tables, options, ctx, context.database, text_of)
             results = run_comparison(comparison, context.tasks)
-            splits = finish_comparison(comparison, results, given, options)
-        named = input_files.by_table(self.files(context.paths), options) if context.paths else {}
-        first_files = {name: str(files[0]) for name, files in named.items() if files}
+            splits = finish_comparison(comparison, results, ctx, options)
+        by_name = (
+            input_files.group_by_table(self.files(context.paths), options) if context.paths else {}
+        )
+        first_files = {name: str(files[0]) for name, files in by_name.items() if files}
         source = replace(self, staged=context.staged, first_files=first_files)
         return PreparedSource(source, splits)
 
@@ -241,7 +241,7 @@ class Triggerless(ComparingSource):
         yield from reader.batches(self._difference_batches(split))
 
     def position_text(self, position: Position) -> str:
-        """``TABLE:COMPARISON:NUMBER``."""
+        """Writes a position as ``TABLE:COMPARISON:NUMBER``."""
         return f"{position.part}:{position.high}:{position.low}"
 
     def parse_position(self, text: str) -> Position:
@@ -255,10 +255,10 @@ class Triggerless(ComparingSource):
 
     def raw(self, split: DifferenceSplit, row: int) -> str | None:
         """One change as JSON text; ``None`` if the differences are no longer kept."""
-        found = split.payload
+        payload = split.payload
         if not row:
-            return as_json({str(reason): rows for reason, rows in found.ignored.items()})
-        first = found.first
+            return as_json({str(reason): rows for reason, rows in payload.ignored.items()})
+        first = payload.first
         for differences in self._difference_batches(split):
             if row < first + differences.num_rows:
                 record = differences.slice(row - first, 1).to_pylist()[0]
@@ -284,21 +284,21 @@ class _DifferenceReader:
 
     def __init__(self, split: DifferenceSplit, number: int, ctx: Context) -> None:
         self._split = split
-        self._found = split.payload
+        self._payload = split.payload
         self._lanes = ctx.lanes
-        self._place = Place(ctx.source, number, self._found.source_name, ctx.lanes)
-        self._hash = table_hash(self._found.schema, self._found.table)
+        self._place = Place(ctx.source, number, self._payload.source_name, ctx.lanes)
+        self._hash = table_hash(self._payload.schema, self._payload.table)
 
-    def batches(self, found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def batches(self, difference_batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Reads batches of ``RECORD_SCHEMA``, the tally last."""
-        for reason, rows in self._found.ignored.items():
+        for reason, rows in self._payload.ignored.items():
             if rows:
                 yield self._summary(reason, rows)
-        first = self._found.first
-        for differences in found:
+        first = self._payload.first
+        for differences in difference_batches:
             yield self._records(differences, first)
             first += differences.num_rows
-        yield tally(self._place, self._found.read)
+        yield tally(self._place, self._payload.read)
 
     def _summary(self, reason: Reason, rows: int) -> pa.RecordBatch:
         """One record for all rows that are ignored for the same reason."""
@@ -306,16 +306,16 @@ class _DifferenceReader:
             1,
             source=self._place.source,
             lane=self._place.split % self._lanes,
-            part=self._found.source_name,
+            part=self._payload.source_name,
             rank=0,
-            high=self._found.generation,
+            high=self._payload.generation,
             low=0,
             ordinal=self._place.split,
             split=self._place.split,
             row=0,
             records=rows,
-            schema=self._found.schema,
-            table=self._found.table,
+            schema=self._payload.schema,
+            table=self._payload.table,
             outcome=Outcome.IGNORED.value,
             reason=str(reason),
         )
@@ -327,16 +327,16 @@ class _DifferenceReader:
             count,
             source=self._place.source,
             lane=self._record_lanes(differences.column("key"), numbers),
-            part=self._found.source_name,
+            part=self._payload.source_name,
             rank=numbers,
-            high=self._found.generation,
+            high=self._payload.generation,
             low=numbers,
             ordinal=0,
             split=self._place.split,
             row=numbers,
             records=1,
-            schema=self._found.schema,
-            table=self._found.table,
+            schema=self._payload.schema,
+            table=self._payload.table,
             **{name: differences.column(name) for name in _DIFFERENCE_COLUMNS},
         )
 

@@ -24,7 +24,7 @@ class FoundDifferences:
     unchanged: int
     baseline: int
     read: int
-    """Number of rows that were compared, those of all outcomes."""
+    """Number of rows that were compared, whatever their outcome."""
 
     @property
     def ignored(self) -> dict[Reason, int]:

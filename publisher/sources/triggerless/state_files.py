@@ -21,7 +21,7 @@ from publisher.sources.triggerless.shuffle_pieces import bucket_of
 
 _ROWS = 1 << 16
 _COLUMN = "="
-"""Prefix of the names of the table's own columns; with ``row`` there is one with an empty name."""
+"""Prefix of the names of the table's columns; with ``row`` there is one column, with an empty name."""
 
 
 def write_known_rows(path: Path, known: KnownRows, columns: Sequence[str], keeps: Keeps) -> None:
@@ -70,8 +70,8 @@ def read_known_rows(
 def _files_of(files: Sequence[str], bucket: int, buckets: int) -> Sequence[str]:
     if len(files) <= buckets:
         return [files[bucket * len(files) // buckets]]
-    of_bucket = len(files) // buckets
-    return files[bucket * of_bucket : (bucket + 1) * of_bucket]
+    count = len(files) // buckets
+    return files[bucket * count : (bucket + 1) * count]
 
 
 def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
@@ -88,7 +88,7 @@ def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
         if f"{_COLUMN}{name}" in table.schema.names:
             column = _flat(table.column(f"{_COLUMN}{name}"))
             contents.append(column if keeps == "values" else column.to_numpy())
-        elif isinstance(empty, pa.Array):  # a new column was NULL
+        elif isinstance(empty, pa.Array):  # a column that is not in the state counts as NULL
             contents.append(pa.nulls(table.num_rows, pa.string()))
         else:
             contents.append(np.zeros(table.num_rows, np.uint64))
@@ -106,8 +106,8 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
 def _concat(parts: Sequence[KnownRows]) -> KnownRows:
     contents: list[pa.Array] = []
     for columns in zip(*(part.contents for part in parts), strict=True):
-        of_texts = isinstance(columns[0], pa.Array)
-        contents.append(pa.concat_arrays(columns) if of_texts else np.concatenate(columns))
+        is_text = isinstance(columns[0], pa.Array)
+        contents.append(pa.concat_arrays(columns) if is_text else np.concatenate(columns))
     return KnownRows(
         np.concatenate([part.hashes for part in parts]),
         pa.concat_arrays([part.keys for part in parts]),

@@ -30,7 +30,7 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 
 Mask = npt.NDArray[np.bool_]
 
-_PLAIN = {
+_CANONICAL = {
     ColumnKind.INT: r"^(?:0|-?[1-9][0-9]*)$",
     ColumnKind.DECIMAL: r"^(?:0|-?[1-9][0-9]*(?:\.[0-9]*[1-9])?|-?0\.[0-9]*[1-9])$",
 }
@@ -84,7 +84,9 @@ class TableShape:
             parts = parse(key)
             text = canonical(parts, kinds, IdentifierCase.DATABASE, names)
             if sorted(part.column for part in parse(text)) != names:
-                raise KeyProblem(f"the key of {self.source_name} is {', '.join(names)}: write it")
+                raise KeyProblem(
+                    f"the key of {self.source_name} is {', '.join(names)}: write these columns"
+                )
         except KeyProblem as problem:
             raise UsageError(f"{key}: {problem}") from problem
         return text
@@ -181,15 +183,15 @@ def _with_keys(catalogue: Catalogue, options: TriggerlessOptions) -> Catalogue:
 
 
 def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> ComparedKeyColumn:
-    own = known.column(name)
+    column = known.column(name)
     read = [read for read in spelled if read == name or read.casefold() == name.casefold()]
     if len(read) != 1:
         raise FatalError(
             f"{where}: the key column {name} of {known.name} {'is missing' if not read else 'appears twice'};"
             " export it once, or fix the key"
         )
-    kind = known.columns.get(own) if own is not None else None
-    return ComparedKeyColumn(spelled[read[0]], read[0], kind, own in known.padded)
+    kind = known.columns.get(column) if column is not None else None
+    return ComparedKeyColumn(spelled[read[0]], read[0], kind, column in known.padded)
 
 
 def read_rows(
@@ -245,7 +247,7 @@ def _key_texts(
 def _numbers(
     part: ComparedKeyColumn, kind: ColumnKind, values: pa.Array, faults: dict[int, RecordFault]
 ) -> pa.Array:
-    canonical_already = pc.fill_null(pc.match_substring_regex(values, _PLAIN[kind]), True)
+    canonical_already = pc.fill_null(pc.match_substring_regex(values, _CANONICAL[kind]), True)
     if pc.all(canonical_already).as_py():
         return values
     numbers: list[str | None] = []

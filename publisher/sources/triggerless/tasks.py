@@ -94,26 +94,26 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
     table = comparison.tables[work.table]
     kind = PieceKind.NOW if work.side == "now" else PieceKind.BEFORE
     packer = PiecePacker(comparison.first_partition(work.table), table.buckets, kind, number)
-    framed, blind = 0, False
+    record_count, has_faults = 0, False
     if not number:
         yield from marks(comparison)
     for frame in _frames(comparison, table, work):
         rows = _read_rows(comparison, work, table, frame)
         yield from packer.add(rows.hashes, rows.keys, rows.values)
         faults = _faults(work, frame, rows)
-        framed += len(rows.keys) + len(faults) if table.condition.keys else _row_count(frame)
+        record_count += len(rows.keys) + len(faults) if table.condition.keys else _row_count(frame)
         if faults and kind is PieceKind.BEFORE:
             raise FatalError(
                 f"{faults[0][0].detail}; an earlier snapshot must be completely readable"
             )
         if faults:
-            blind = True
+            has_faults = True
             yield packer.rejects(faults)
     yield from packer.rest()
-    if blind:
+    if has_faults:
         yield from packer.blind()
     if kind is PieceKind.NOW:
-        yield packer.tally(framed)
+        yield packer.tally(record_count)
 
 
 @dataclass(slots=True)
@@ -147,7 +147,7 @@ class _Sides:
 def compare_bucket(
     comparison: Comparison, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str
 ) -> BucketResult:
-    """Compares one bucket; writes differences and new state under the attempt's own name."""
+    """Compares one bucket; writes differences and new state under the name of the attempt."""
     number, bucket = comparison.place(partition)
     table = comparison.tables[number]
     columns = table.shape.columns
@@ -163,9 +163,9 @@ def compare_bucket(
     target = Path(comparison.target)
     pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
     if comparison.keep:
-        same = _unchanged_file(table, bucket, result.counts)
-        if same is not None:
-            link_or_copy(same, target / KNOWN / name)
+        unchanged_file = _unchanged_file(table, bucket, result.counts)
+        if unchanged_file is not None:
+            link_or_copy(unchanged_file, target / KNOWN / name)
         else:
             write_known_rows(target / KNOWN / name, result.known, columns, rules.keeps)
     return BucketResult(
@@ -195,14 +195,16 @@ def check_results(comparison: Comparison, results: list[BucketResult]) -> list[B
     """Sorts results by partition.  Raises ``InternalError`` unless every row that was read was compared."""
     results = sorted(results, key=lambda result: result.partition)
     if [result.partition for result in results] != list(range(comparison.partitions)):
-        raise InternalError("a part of the comparison gave no result: publish again, report this")
-    read = gather_tallies(result.tallies for result in results)
-    wanted = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
-    compared = sum(result.counts.read + result.unreadable for result in results)
-    if read.keys() != wanted or sum(read.values()) != compared:
         raise InternalError(
-            f"{sum(read.values())} rows were read, {compared} were compared: nothing was published;"
-            " run again, and report this if it stays so"
+            "a bucket of the comparison has no result: publish again, and report this if it happens again"
+        )
+    read = gather_tallies(result.tallies for result in results)
+    expected = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
+    compared = sum(result.counts.read + result.unreadable for result in results)
+    if read.keys() != expected or sum(read.values()) != compared:
+        raise InternalError(
+            f"{sum(read.values())} rows were read, but {compared} were compared: nothing was published;"
+            " run again, and report this if it happens again"
         )
     return results
 
@@ -264,12 +266,12 @@ def _filter_rows(frame: Frame, table: TableWork) -> Frame:
     ]
     if not conditions or not frame.batch.num_rows:
         return frame
-    chosen = np.ones(frame.batch.num_rows, bool)
+    matching = np.ones(frame.batch.num_rows, bool)
     for name, value in conditions:
         column = texts(frame.batch.column(name))[0]
         equal = pc.fill_null(pc.equal(column, value), False)
-        chosen &= equal.to_numpy(zero_copy_only=False)
-    return Frame(frame.batch.filter(pa.array(chosen)), frame.rows[chosen], frame.broken)
+        matching &= equal.to_numpy(zero_copy_only=False)
+    return Frame(frame.batch.filter(pa.array(matching)), frame.rows[matching], frame.broken)
 
 
 def _take_rows(batches: list[pa.RecordBatch], columns: int) -> TableRows:
@@ -289,17 +291,17 @@ def _read_known_rows(table: TableWork, bucket: int, before: list[pa.RecordBatch]
     columns, keeps = table.shape.columns, table.rules.keeps
     if table.known is not None:
         return read_known_rows(table.known, bucket, table.buckets, columns, keeps)
-    nothing = no_known_rows(keeps, len(columns))
+    no_rows = no_known_rows(keeps, len(columns))
     if not before:
-        return nothing
-    return compare(columns, rows_of(before, len(columns)), nothing, ComparisonRules(keeps)).known
+        return no_rows
+    return compare(columns, rows_of(before, len(columns)), no_rows, ComparisonRules(keeps)).known
 
 
 def _with_rejects(differences: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Appends unreadable rows to the differences."""
     if not rejected:
         return differences
-    batch = pa.concat_batches(rejected)  # they come in any order
+    batch = pa.concat_batches(rejected)  # rejects arrive in any order
     batch = batch.sort_by([("detail", "ascending"), ("raw", "ascending")])
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["outcome"] = pa.repeat(pa.scalar(Outcome.REJECTED.value, pa.int32()), batch.num_rows)
