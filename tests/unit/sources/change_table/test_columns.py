@@ -24,7 +24,7 @@ WHOLE, CHANGED = range(10), [1, 4]
 
 
 def rows_of(headers: int) -> list[Row]:
-    """An INSERT, an UPDATE and a DELETE with so many header columns in their masks."""
+    """An INSERT, an UPDATE and a DELETE whose masks count this number of header columns."""
     return [
         record(1, "I", WHOLE, headers=headers, idu="1", fname="Ann") | PARTITION,
         record(2, "U", CHANGED, headers=headers, idu="1", fname="Eve") | PARTITION,
@@ -82,7 +82,7 @@ def test_a_header_is_read_as_the_setting_says(tmp_path: Path) -> None:
 def test_deletes_tell_the_order_of_masks_where_the_key_is_known(
     tmp_path: Path, key: tuple[str, ...]
 ) -> None:
-    """The mask means bits 4 and 21 in the one order, 5 and 20 in the other; 4 header columns."""
+    """The mask sets bits 4 and 21 in one order, bits 5 and 20 in the other; there are 4 header columns."""
     headers = {name: record(1, "D", [])[name] for name in HEADERS[:4]}
     row = headers | {f"d{place:02}": str(place) for place in range(24)}
     path = write(tmp_path / "t__ct.csv", [row | {"header__change_mask": "200010"}])

@@ -1,4 +1,4 @@
-"""B, B, U and B, U, U: the same record again is a duplicate, wherever its copies lie."""
+"""B, B, U and B, U, U: a repeated record is a duplicate, wherever its copies are in the input."""
 
 from __future__ import annotations
 

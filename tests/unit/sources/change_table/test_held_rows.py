@@ -1,4 +1,4 @@
-"""Change files run after run: an UPDATE and its before image in two of them wait for each other."""
+"""Change files in several runs: an UPDATE waits for its before image in a later file, and vice versa."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChangeTableFolder:
         return self._path / f"state-{self._runs}" if self._runs else None
 
     def run(self, *rows: Row) -> list[Row]:
-        """The records of a run that has one new file with these rows, or none."""
+        """The records of a run with one new file of these rows, or with no new file."""
         before = self.state
         self._runs += 1
         kept = CarryOver(before, self._path / f"state-{self._runs}", int(self.clock * SECOND))
@@ -105,7 +105,7 @@ def test_an_update_waits_only_where_updates_have_before_images(tmp_path: Path) -
     folder = ChangeTableFolder(tmp_path / "other")
     (tmp_path / "other").mkdir()
     assert folder.meant(*FIRST) == []
-    assert folder.meant(U) == [HELD]  # the file before had before images
+    assert folder.meant(U) == [HELD]  # the previous file had before images
     assert folder.meant(B, LATER) == [PAIR, DELETED]
 
 
@@ -125,7 +125,7 @@ def test_nothing_waits_where_that_is_set_and_in_a_replay(tmp_path: Path) -> None
 
 
 def test_masks_of_held_rows_are_read_as_before(tmp_path: Path) -> None:
-    """Bits 16 and 31, or 7 and 8: both are possible, and the file before tells the order."""
+    """Bits 16 and 31, or 7 and 8: both are possible, and the previous file shows the order."""
     wide = {f"d{place:02}": None for place in range(24)}
     order: dict[str, Any] = {"header_columns": None, "mask_order": "auto"}
     insert = record(1, "I", range(34), idu="1") | wide

@@ -1,5 +1,5 @@
-"""Images of an UPDATE beside its mask: columns that neither supplies, that the mask does not mark,
-or that it has no bit for."""
+"""Images of an UPDATE: columns that neither image supplies, that the mask does not mark, or for which the
+mask has no bit."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_both_records_of_a_rejected_pair_are_kept(tmp_path: Path) -> None:
 
 
 WIDE = tuple(f"w{place:04}" for place in range(1_100))
-"""Data columns: with 7 header columns those from place 1,017 on lie beyond bit 1,023."""
+"""Data columns: with 7 header columns, the columns from place 1,017 on are beyond bit 1,023."""
 PLACES = range(1_017)
 
 

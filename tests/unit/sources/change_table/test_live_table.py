@@ -1,4 +1,4 @@
-"""A live change table run after run: rows that came late, rows that wait for their partner."""
+"""A live change table in several runs: rows that arrive late, rows that wait for their partner."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_removed_rows_hide_no_late_one(table: ColumnedTable) -> None:
 
 
 def test_what_comes_between_planning_and_reading_is_read_once(table: ColumnedTable) -> None:
-    """SQLite and MariaDB give tasks no common moment."""
+    """Tasks cannot share a snapshot of SQLite or MariaDB."""
     table.add((1, "I", 1), (9, "I", 9))
     table.between = lambda: table.add((5, "I", 5), (12, "I", 12))  # type: ignore[method-assign]
     first = table.read_texts()

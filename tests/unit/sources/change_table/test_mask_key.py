@@ -1,4 +1,4 @@
-"""The order of mask bytes, told by the masks of deletes and a key that somebody else knows."""
+"""The order of mask bytes, inferred from the masks of deletes and a key from another place."""
 
 from __future__ import annotations
 

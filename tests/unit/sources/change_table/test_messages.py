@@ -84,7 +84,7 @@ def test_each_operation_gives_its_event_type(tmp_path: Path) -> None:
 def test_a_column_outside_the_column_mask_is_no_null_of_a_new_key(
     tmp_path: Path, images: str | None
 ) -> None:
-    """NULL there is no value, not even where images are full (reference, §6, columnMask)."""
+    """NULL outside the columnMask is not a value, even if ``images`` is full (reference, §6, columnMask)."""
     update = message(
         5, "UPDATE", row(c01=2), row(c01=1, c03="b"), changeMask="0001", columnMask="0003"
     )

@@ -1,4 +1,4 @@
-"""Marks of live change tables are believed in the table that they were left in, and in no other."""
+"""Marks of live change tables are valid only for the table in which they were left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def table(tmp_path: Path) -> ColumnedTable:
 
 
 def replace_file(table: ColumnedTable, *statements: str) -> None:
-    """The table's file becomes a copy of itself, changed by statements: another file, as after a restore."""
+    """Replaces the file of the table by a copy, as a restore does, and changes the copy by statements."""
     path = Path(str(table.options.url).removeprefix("sqlite:///"))
     copied = path.with_name("copied.db")
     shutil.copyfile(path, copied)
@@ -74,8 +74,8 @@ def test_rows_at_the_mark_may_be_purged_from_the_same_table(table: ColumnedTable
     replace_file(table)
     with pytest.raises(FatalError, match="a row that was read"):
         table.run()
-    table.add((2, "I", 2, "Bob"))  # what a run knew of the rows at the mark stays known
-    assert [record["key"] for record in table.run()] == ["idu=2"]  # it came back late
+    table.add((2, "I", 2, "Bob"))  # the mark still remembers its rows
+    assert [record["key"] for record in table.run()] == ["idu=2"]  # the row is inserted again, late
 
 
 def test_a_mark_without_rows_proves_nothing(table: ColumnedTable) -> None:

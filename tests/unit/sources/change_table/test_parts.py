@@ -37,7 +37,7 @@ def bits(mask: str, order: str) -> list[int]:
     [(0, [7, 6, 5, 4, 3, 2, 1, 0]), (1, [15, 14, 13, 12, 11, 10, 9, 8])],
 )
 def test_the_table_of_the_manual(octet: int, numbers: list[int]) -> None:
-    """Byte 0 holds bits 7 to 0, byte 1 bits 15 to 8, the highest of a byte on its left."""
+    """Byte 0 holds bits 7 to 0, byte 1 holds bits 15 to 8; the highest bit of a byte is on the left."""
     for place, number in enumerate(numbers):
         mask = bytearray(2)
         mask[octet] = 0b1000_0000 >> place
@@ -223,7 +223,7 @@ def test_too_many_strays_are_an_error_that_says_what_to_do(tmp_path: Path) -> No
 def test_half_of_a_pair_that_is_too_long_leaves_the_other_half_alone(
     tmp_path: Path, name: str, wanted: int, long: str
 ) -> None:
-    """The other half lies in another part, and the headers do not show which record is too long."""
+    """The other half is in another part, and the headers do not show which record is too long."""
     rows = [
         record(9, "U", [1], idu="1", fname="x" * (2_000 if long == "U" else 1)),
         *pairs(8),

@@ -42,7 +42,7 @@ def one(
     options: EventLogOptions | None = None,
     catalogue: Tables | None = None,
 ) -> Row:
-    """The one record that a row gives, the same from each kind of snapshot."""
+    """The record of a row, which must be equal from each kind of snapshot."""
     found = [
         read(write(tmp_path / f"log{suffix}", [row]), options, None, catalogue)
         for suffix in SUFFIXES
@@ -187,7 +187,7 @@ def test_a_wrong_row_spoils_none_of_its_neighbours(
 
 
 class NoCatalogue:
-    """Fails a test that asks it, but for the tables it should be asked for."""
+    """Fails a test that queries it, unless for an expected table."""
 
     closed = True
 

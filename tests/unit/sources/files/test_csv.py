@@ -18,7 +18,7 @@ from publisher.sources.files.text_blocks import Tail
 ABC = ExpectedColumns(("a", "b", "c"))
 
 Record = tuple[int, tuple[str | None, ...] | None]
-"""Line and fields; ``None`` for a broken one."""
+"""Line and fields; ``None`` for the fields of a broken record."""
 
 
 def blocks(data: bytes, size: int, tail: str | None = None) -> Iterator[bytes | Tail]:

@@ -1,4 +1,4 @@
-"""A file of another format than the one asked for is refused, and told which one reads it."""
+"""A file of another format than the configured one is refused; the message names its format."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ images = st.dictionaries(
 
 
 def rows_of(pairs: Sequence[tuple[str, Values]], apart: int = 64) -> TableRows:
-    """Rows in this order; keys share ``apart`` bits of hash at most, so that hashes meet."""
+    """Rows in this order; hashes of keys have only ``apart`` bits, so that some are equal."""
     keys = pa.array([key for key, _ in pairs], pa.string())
     columns = [pa.array([v[n] for _, v in pairs], pa.string()) for n in range(len(COLUMNS))]
     return TableRows(text_hashes(keys) >> np.uint64(64 - apart), keys, columns)
@@ -172,7 +172,7 @@ def test_the_same_row_twice_counts_once_and_rows_that_differ_not_at_all() -> Non
         (Outcome.REJECTED, Reason.DOUBLE_RECORD),
         (Outcome.REJECTED, Reason.DOUBLE_RECORD),
     ]
-    # what was known of the row that cannot be told stays, so that nothing says it is gone
+    # the known values of the rejected row stay, so that the row is not reported as deleted
     assert (
         compare_image(
             result.known, {"idu=1": same, "idu=2": ("b",) * 3}, ComparisonRules()

@@ -151,7 +151,7 @@ def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
 
 
 def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
-    """They make way for the journals of runs that published something, in the sink, too."""
+    """Only the last of them remains; journals of runs that published documents are kept, in the sink, too."""
     more = "\n[journal]\nretention_runs = 3\n"
     first = publish(tmp_path, more)
     for _ in range(5):

@@ -35,7 +35,7 @@ keys = st.none() | st.text('01-+.eE x"\\,=é\n', max_size=6) | st.integers().map
 
 
 def shape(*kinds: ColumnKind, case: IdentifierCase = IdentifierCase.AS_WRITTEN) -> TableShape:
-    """A table whose key has columns of these kinds, named backwards."""
+    """A table whose key has columns of these kinds, with names in descending order."""
     names = tuple(f"k{9 - place}" for place in range(len(kinds)))
     columns = dict(zip(names, kinds, strict=True)) | {"v": ColumnKind.STRING}
     known = Table("s", "t", names, columns)

@@ -403,7 +403,7 @@ def test_parts_in_which_nothing_has_changed_keep_their_file(tmp_path: Path) -> N
 
 
 def files_of(report: RunReport) -> set[int]:
-    """The numbers by which the disk knows the files of a state."""
+    """The inode numbers of the files of a state."""
     return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}
 
 
