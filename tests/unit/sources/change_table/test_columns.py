@@ -34,14 +34,14 @@ def rows_of(headers: int) -> list[Row]:
 
 @pytest.mark.parametrize("headers", [7, 8])
 @pytest.mark.parametrize("name", ["t__ct.csv", "t__ct.parquet", "t__ct.jsonl"])
-def test_a_partition_column_may_stand_last(tmp_path: Path, headers: int, name: str) -> None:
+def test_a_partition_column_may_be_last(tmp_path: Path, headers: int, name: str) -> None:
     found = read(write(tmp_path / name, rows_of(headers)))
     assert change_text(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
     assert [one["event_type"] for one in found] == [1, 3, 4]
     assert "header__partition_name" not in str(found[0]["columns"])
 
 
-def test_all_header_columns_may_stand_last(tmp_path: Path) -> None:
+def test_all_header_columns_may_be_last(tmp_path: Path) -> None:
     rows = [{name: row[name] for name in (*DATA, *HEADERS)} for row in rows_of(7)]
     found = read(write(tmp_path / "t__ct.csv", rows))
     assert change_text(found[1]) == (3, "idu=1", ("fname", "Eve"), ("c05", None))
@@ -79,7 +79,7 @@ def test_a_header_is_read_as_the_setting_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", [("d00", "d17"), ("d01", "d16")])
-def test_deletes_tell_the_order_of_masks_where_the_key_is_known(
+def test_deletes_show_the_order_of_masks_if_the_key_is_known(
     tmp_path: Path, key: tuple[str, ...]
 ) -> None:
     """The mask sets bits 4 and 21 in one order, bits 5 and 20 in the other; there are 4 header columns."""

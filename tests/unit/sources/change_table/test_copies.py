@@ -56,7 +56,7 @@ def test_a_before_image_that_differs_is_no_copy(tmp_path: Path) -> None:
     assert sorted(found, key=str) == [("before-image-alone",), UPDATE]
 
 
-def test_copies_among_others_are_found_wherever_they_lie(tmp_path: Path) -> None:
+def test_copies_are_found_anywhere_among_other_records(tmp_path: Path) -> None:
     chance = random.Random(3)
     for _ in range(5):
         rows = [*AROUND]
@@ -88,7 +88,7 @@ def test_copies_of_a_live_table_are_duplicates(tmp_path: Path, records: str) -> 
     assert [row["reason"] for row in copies] == ["duplicate"] * (len(records) - 2)
 
 
-def test_no_more_copies_than_stand_alone_are_left_out() -> None:
+def test_only_copies_without_a_partner_are_left_out() -> None:
     assert find_surplus([True, True, False], ["b", "b", "u"]) == [1]
     assert find_surplus([True, True, True, False, False], ["b", "b", "b", "u", "u"]) == [2]
     assert find_surplus([True, True, False], ["b", "c", "u"]) == []

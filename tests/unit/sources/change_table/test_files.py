@@ -262,7 +262,7 @@ def test_objects_may_leave_out_keys_and_not_add_new_ones(tmp_path: Path) -> None
     ],
     ids=["damaged line", "key of another case"],
 )
-def test_keys_of_one_line_do_not_speak_for_the_file(
+def test_keys_of_one_line_do_not_decide_for_the_file(
     known: str, written: str, tmp_path: Path
 ) -> None:
     rows = [record(number, "I", [0], idu=str(number)) for number in range(1, 5)]

@@ -129,7 +129,7 @@ def wide_meant(tmp_path: Path, *rows: Row, **changes: object) -> list[tuple[obje
     return [change_text(one) for one in read(write(tmp_path / "t__ct.csv", rows), told_)]
 
 
-def test_an_insert_keeps_what_its_mask_has_no_bit_for(tmp_path: Path) -> None:
+def test_an_insert_keeps_columns_without_a_bit_in_its_mask(tmp_path: Path) -> None:
     (found,) = wide_meant(tmp_path, wide(1, "I", PLACES, w0001="a", w1050="z"))
     assert ("w1050", "z") in found
     assert ("w1016", None) in found
@@ -138,7 +138,7 @@ def test_an_insert_keeps_what_its_mask_has_no_bit_for(tmp_path: Path) -> None:
     assert ("w1051", None) in found
 
 
-def test_an_update_beyond_the_mask_goes_by_its_before_image(tmp_path: Path) -> None:
+def test_columns_beyond_the_mask_of_an_update_follow_its_before_image(tmp_path: Path) -> None:
     before = wide(2, "B", w0001="a", w1050="y")
     update = wide(2, "U", [1], w0001="b", w1050="z")
     found = wide_meant(tmp_path, before, update)
@@ -151,7 +151,7 @@ def test_an_update_beyond_the_mask_goes_by_its_before_image(tmp_path: Path) -> N
     assert ("w1050", "y", None) in found_
 
 
-def test_an_update_beyond_the_mask_without_before_image_goes_by_settings(tmp_path: Path) -> None:
+def test_columns_beyond_the_mask_without_before_image_follow_settings(tmp_path: Path) -> None:
     update = wide(2, "U", [1], w0001="b", w1050="z")
     assert wide_meant(tmp_path, update) == [("unmasked-update",)]
     (found,) = wide_meant(tmp_path, update, images="sparse")
@@ -163,7 +163,7 @@ def test_an_update_beyond_the_mask_without_before_image_goes_by_settings(tmp_pat
     ]
 
 
-def test_the_order_of_a_mask_that_ends_early_is_told_by_whole_inserts(tmp_path: Path) -> None:
+def test_whole_inserts_show_the_order_of_masks_that_end_early(tmp_path: Path) -> None:
     rows = [wide(1, "I", PLACES, w0001="a", w1050="z"), wide(2, "U", [1, 9], w0001="b")]
     path = write(tmp_path / "t__ct.csv", rows)
     found = read(path, options(key=("w0000",), images="sparse"))

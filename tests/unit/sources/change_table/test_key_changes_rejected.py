@@ -57,7 +57,7 @@ def move_key(fname: str | None) -> list[Row]:
 
 
 @pytest.mark.parametrize("lanes", [1, 16])
-def test_a_delete_goes_with_its_add_that_cannot_be_written(lanes: int, tmp_path: Path) -> None:
+def test_a_delete_is_rejected_if_its_add_cannot_be_written(lanes: int, tmp_path: Path) -> None:
     report = publish(tmp_path, [OTHER, *move_key("B\x01b")], 'images = "full"', lanes)
     assert report.outcomes["published"] == 1
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 1}
@@ -71,7 +71,7 @@ def test_a_delete_goes_with_its_add_that_cannot_be_written(lanes: int, tmp_path:
     assert raw["new"][raw["columns"].index("fname")] == "B\x01b"
 
 
-def test_a_delete_goes_with_its_add_that_no_database_can_give(tmp_path: Path) -> None:
+def test_a_delete_is_rejected_if_no_database_supplies_its_add(tmp_path: Path) -> None:
     more = 'key_change_gaps = "query-back"\nimages = "sparse"'
     report = publish(tmp_path, [OTHER, *move_key("Jim")], more)
     assert report.outcomes["published"] == 1

@@ -23,7 +23,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ColumnedTable:
     return made
 
 
-def test_a_late_row_is_published_once_and_told(table: ColumnedTable) -> None:
+def test_a_late_row_is_published_once_and_reported(table: ColumnedTable) -> None:
     table.add((1, "I", 1), (9, "I", 9))
     assert table.read_texts() == [(1, "idu=1"), (1, "idu=9")]
     assert not table.notes
@@ -54,7 +54,7 @@ def test_a_late_pair_is_one_change(table: ColumnedTable) -> None:
     assert table.read_texts() == []
 
 
-def test_late_rows_below_the_window_are_told_and_not_read(tmp_path: Path) -> None:
+def test_late_rows_below_the_window_are_reported_but_not_read(tmp_path: Path) -> None:
     table = ColumnedTable(tmp_path, late_window=3)
     table.add(*((number, "I", number) for number in range(10, 20)))
     assert len(table.run()) == 10
@@ -88,7 +88,7 @@ def test_removed_rows_hide_no_late_one(table: ColumnedTable) -> None:
     assert table.read_texts() == []
 
 
-def test_what_comes_between_planning_and_reading_is_read_once(table: ColumnedTable) -> None:
+def test_rows_added_between_planning_and_reading_are_read_once(table: ColumnedTable) -> None:
     """Tasks cannot share a snapshot of SQLite or MariaDB."""
     table.add((1, "I", 1), (9, "I", 9))
     table.between = lambda: table.add((5, "I", 5), (12, "I", 12))  # type: ignore[method-assign]
@@ -135,7 +135,7 @@ def test_a_before_image_waits_for_its_update(table: ColumnedTable) -> None:
     assert table.read_texts() == []
 
 
-def test_an_update_waits_for_its_before_image_where_there_are_such(table: ColumnedTable) -> None:
+def test_an_update_waits_if_other_updates_have_before_images(table: ColumnedTable) -> None:
     table.add((1, "B", 1, "x"), (1, "U", 1, "y"), (2, "U", 1, "new"))
     assert table.read_texts() == [(2, "idu=1")]
     table.add((2, "B", 1, "y"))
@@ -143,7 +143,7 @@ def test_an_update_waits_for_its_before_image_where_there_are_such(table: Column
     assert (update["event_type"], update["old"], update["new"]) == (2, ["y"], ["new"])
 
 
-def test_updates_wait_for_nothing_where_none_has_a_before_image(table: ColumnedTable) -> None:
+def test_updates_do_not_wait_if_none_has_a_before_image(table: ColumnedTable) -> None:
     table.add((1, "U", 1), (2, "U", 1))
     assert table.read_texts() == [(3, "idu=1"), (3, "idu=1")]
     table.add((3, "U", 1))
@@ -151,7 +151,7 @@ def test_updates_wait_for_nothing_where_none_has_a_before_image(table: ColumnedT
     assert not table.notes
 
 
-def test_what_follows_a_waiting_row_waits_with_it(table: ColumnedTable) -> None:
+def test_rows_after_a_waiting_row_wait_as_well(table: ColumnedTable) -> None:
     table.add((1, "I", 1), (2, "B", 1), (3, "D", 1))
     assert table.read_texts() == [(1, "idu=1")]
     table.clock = 30
@@ -163,7 +163,7 @@ def test_what_follows_a_waiting_row_waits_with_it(table: ColumnedTable) -> None:
     assert table.read_texts() == []
 
 
-def test_a_lone_row_far_behind_the_youngest_waits_for_nothing(table: ColumnedTable) -> None:
+def test_a_lone_row_far_behind_the_youngest_does_not_wait(table: ColumnedTable) -> None:
     later = "2024031810490000" + "9" * 19
     table.add((1, "B", 1), (later, "I", 2))
     assert table.read_texts() == [(REJECTED, "before-image-alone"), (1, "idu=2")]

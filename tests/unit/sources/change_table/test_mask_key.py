@@ -39,7 +39,7 @@ def reading_of(path: Path, catalogue: Catalogue, **changes: object) -> tuple[str
 
 
 @pytest.mark.parametrize(("mask", "order"), [("000001", "msb"), ("010000", "lsb")])
-def test_a_key_of_a_catalogue_tells_the_order(tmp_path: Path, mask: str, order: str) -> None:
+def test_a_key_of_a_catalogue_shows_the_order(tmp_path: Path, mask: str, order: str) -> None:
     assert reading_of(deletes(tmp_path, mask), KEY) == (order, 0)
 
 
@@ -57,12 +57,12 @@ def test_without_a_whole_key_it_refuses_to_guess(tmp_path: Path, catalogue: Cata
         reading_of(deletes(tmp_path, "000001"), catalogue)
 
 
-def test_deletes_that_show_another_index_tell_nothing(tmp_path: Path) -> None:
+def test_deletes_that_show_another_index_are_no_evidence(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match="mask_order"):
         reading_of(deletes(tmp_path, "000001"), KEY, key_from_deletes=False)
 
 
-def test_the_catalogue_is_asked_only_where_masks_of_deletes_are_to_be_explained(
+def test_the_catalogue_is_queried_only_to_explain_masks_of_deletes(
     tmp_path: Path,
 ) -> None:
     class Asked(JobCatalogue):

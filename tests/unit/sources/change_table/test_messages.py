@@ -93,7 +93,7 @@ def test_a_column_outside_the_column_mask_is_no_null_of_a_new_key(
     assert added == (1, "c01=2", ("c01", "2"), ("c02", None), ("c03", "b"))
 
 
-def test_the_order_of_the_manual_is_told_too(tmp_path: Path) -> None:
+def test_the_order_of_the_manual_is_inferred_too(tmp_path: Path) -> None:
     update = message(2, "UPDATE", row(c09="new"), row(c09="old"), changeMask="000100")
     assert meant(tmp_path, update) == [(2, "c01=1", ("c09", "old", "new"))]
     lsb = message(2, "UPDATE", row(c09="new"), row(c09="old"), changeMask="0001")

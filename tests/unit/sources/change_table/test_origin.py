@@ -38,7 +38,7 @@ def replace_file(table: ColumnedTable, *statements: str) -> None:
     copied.rename(path)
 
 
-def test_a_restored_copy_goes_on_behind_the_mark(table: ColumnedTable) -> None:
+def test_a_restored_copy_continues_above_the_mark(table: ColumnedTable) -> None:
     replace_file(table)
     table.add((3, "I", 3))
     assert [record["key"] for record in table.run()] == ["idu=3"]
@@ -84,7 +84,7 @@ def test_a_mark_without_rows_proves_nothing(table: ColumnedTable) -> None:
         now.verify_rows(replace(table.mark, origin=MarkOrigin()), [], [])
 
 
-def test_a_mark_that_passes_over_nothing_fits_every_table(tmp_path: Path) -> None:
+def test_a_mark_that_skips_no_rows_fits_every_table(tmp_path: Path) -> None:
     live = ColumnedTable(tmp_path)
     assert live.run() == []
     replace_file(live)
@@ -108,6 +108,6 @@ def test_a_difference_names_what_differs() -> None:
     )
 
 
-def test_the_rows_of_the_first_change_seq_lie_behind_nothing() -> None:
+def test_the_span_of_the_first_change_seq_has_no_lower_end() -> None:
     assert span_at("s", "0" * 35).after is None
     assert span_at("s", seq(2)).after == f"{int(seq(2)) - 1:035d}"

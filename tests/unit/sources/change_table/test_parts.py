@@ -90,7 +90,7 @@ def test_marks_of_hex_are_no_part_of_a_mask(prefix: str) -> None:
     assert bits(prefix + "0800", "msb") == [11]
 
 
-def test_a_lost_leading_zero_is_mended_only_where_it_can_be() -> None:
+def test_a_lost_leading_zero_is_restored_only_if_the_order_allows() -> None:
     assert bits("800", "msb") == [11]
     with pytest.raises(MaskProblem, match="odd"):
         bits("800", "lsb")
@@ -131,11 +131,11 @@ def test_sequences_are_ordered_as_their_text(parts: list[tuple[int, int]]) -> No
         "2024031810472600" + "٠" * 19,
     ],
 )
-def test_what_is_no_sequence(text: str | None) -> None:
+def test_texts_that_are_not_a_change_seq(text: str | None) -> None:
     assert not change_seq.parse_column(pa.array([text], pa.string()))[2].any()
 
 
-def test_positions_that_are_none_are_refused() -> None:
+def test_invalid_positions_are_refused() -> None:
     assert change_seq.parse_position("a.csv:7") == Position("a.csv", 7, 0, 0)
     with pytest.raises(UsageError, match="35 digits"):
         change_seq.parse_position("4711")
@@ -187,7 +187,7 @@ def pair_texts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, .
     st.sampled_from([1, 7, 100_000]),
     st.booleans(),
 )
-def test_partners_are_found_wherever_they_lie(
+def test_partners_are_found_anywhere_in_the_input(
     tmp_path_factory: pytest.TempPathFactory,
     pair_texts: list[tuple[object, ...]],
     chance: random.Random,
@@ -209,7 +209,7 @@ def test_partners_are_found_wherever_they_lie(
     assert not any(one["outcome"] for one in found)
 
 
-def test_too_many_strays_are_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_too_many_strays_are_an_error_with_advice(tmp_path: Path) -> None:
     rows = pairs(30)
     rows.sort(key=lambda row: row["header__change_oper"] == "B")
     (tmp_path / "a.csv").write_text(csv_text(rows))

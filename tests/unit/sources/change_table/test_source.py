@@ -137,7 +137,7 @@ def test_the_first_day_of_1970_is_no_time(tmp_path: Path) -> None:
     assert found["event_time"] == 1_710_758_846_000_000
 
 
-def test_the_manual_and_real_exports_are_told_apart(tmp_path: Path) -> None:
+def test_the_manual_and_real_exports_are_distinguished(tmp_path: Path) -> None:
     for order in ("msb", "lsb"):
         rows = [insert(order=order), record(2, "U", [1, 2, 9], order=order, idu="1", fname="x")]
         assert meant(tmp_path, *rows)[1][0] == 3  # type: ignore[index]

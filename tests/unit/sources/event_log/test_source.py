@@ -60,7 +60,7 @@ def one(
     return record
 
 
-def test_a_row_becomes_a_record_with_everything_in_it(tmp_path: Path) -> None:
+def test_all_values_of_a_row_are_in_its_record(tmp_path: Path) -> None:
     assert one(tmp_path, event(4711, perpetrator="app")) == {
         "source": 7,
         "lane": lane_of("indirect", "usr", "idu=1", 4),
@@ -170,7 +170,7 @@ def test_a_wrong_row_is_rejected_with_reason_and_raw_record(
 
 
 @pytest.mark.parametrize(("changes", "reason", "words"), REJECTS)
-def test_a_wrong_row_spoils_none_of_its_neighbours(
+def test_an_invalid_row_does_not_affect_its_neighbours(
     tmp_path: Path, changes: Row, reason: Reason, words: str
 ) -> None:
     rows = [event(10), event(20) | changes, event(30, table_key="idu=2")]
@@ -240,7 +240,7 @@ def test_a_table_that_the_database_hides_is_rejected_alone(tmp_path: Path) -> No
     assert [record["high"] for record in records if record["outcome"] is None] == [2]
 
 
-def test_a_record_without_record_id_stands_at_its_place_in_the_file(tmp_path: Path) -> None:
+def test_a_record_without_record_id_is_at_its_place_in_the_file(tmp_path: Path) -> None:
     record = one(tmp_path, event("what"))
     source = EventLog()
     position = Position(str(record["part"]), int(str(record["high"])), 0, 0)
@@ -254,7 +254,7 @@ def test_base64_counts_only_where_the_type_uses_it(tmp_path: Path) -> None:
         assert one(tmp_path, row)["outcome"] is None
 
 
-def test_line_breaks_inside_base64_are_taken_out(tmp_path: Path) -> None:
+def test_line_breaks_inside_base64_are_removed(tmp_path: Path) -> None:
     row = event(column_name="photo", old_value="qq\r\no=", new_value=" u7s=\n")
     record = one(tmp_path, row)
     assert (record["old"], record["new"]) == (["qqo="], ["u7s="])
@@ -293,7 +293,7 @@ def test_event_times_are_understood(tmp_path: Path, text: str, expected: int) ->
     assert one(tmp_path, event(event_time=text))["event_time"] == expected
 
 
-def test_event_times_of_all_forms_may_stand_in_one_file(tmp_path: Path) -> None:
+def test_event_times_of_all_forms_may_be_in_one_file(tmp_path: Path) -> None:
     rows = [event(i + 1, event_time=text) for i, (text, _) in enumerate(TIMES)]
     records, _ = read(write(tmp_path / "log.csv", [*rows, event(99, event_time="?")]))
     found = {record["high"]: record["event_time"] for record in records}
@@ -306,7 +306,7 @@ def test_times_without_zone_are_in_the_zone_of_the_settings(tmp_path: Path) -> N
         assert one(tmp_path, event(event_time=text), options)["event_time"] == MICROSECONDS
 
 
-def test_native_types_of_parquet_are_welcome(tmp_path: Path) -> None:
+def test_native_types_of_parquet_are_accepted(tmp_path: Path) -> None:
     moment = dt.datetime.fromisoformat("2024-05-06 07:08:09")
     columns = {
         "record_id": pa.array([Decimal(1), Decimal(2)], pa.decimal128(20, 0)),
@@ -372,7 +372,7 @@ def test_schema_comes_from_the_name_else_from_the_settings(
     assert (record["schema"], record["table"]) == expected
 
 
-def test_without_a_catalogue_every_name_is_taken(tmp_path: Path) -> None:
+def test_without_a_catalogue_every_name_is_accepted(tmp_path: Path) -> None:
     record = one(
         tmp_path, event(table_name="what", table_key="a=1+b=2", column_name="x.y"), catalogue=OPEN
     )
@@ -463,7 +463,7 @@ def test_batches_have_the_common_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "4711a", "-5", "a:b", "٣"])
-def test_what_is_no_position_is_refused(text: str) -> None:
+def test_invalid_positions_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write a record_id"):
         EventLog().parse_position(text)
 
@@ -476,7 +476,7 @@ def test_header_no_reads_parquet_by_position(tmp_path: Path) -> None:
     assert [(r["high"], r["key"]) for r in records] == [(4711, "idu=1")]
 
 
-def test_a_zone_that_is_not_known_is_refused() -> None:
+def test_an_unknown_zone_is_refused() -> None:
     for zone in ("Mars/Olympus", "", "../etc"):
         with pytest.raises(ValueError, match="write a name such as"):
             EventLogOptions(time_zone=zone)

@@ -164,7 +164,9 @@ likely = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(likely, st.sampled_from(["\n", "\r\n"]), st.sampled_from([5, 16, 1000]))
-def test_good_and_bad_records_mixed_are_told_apart(lines: list[str], end: str, size: int) -> None:
+def test_mixed_good_and_bad_records_are_distinguished(
+    lines: list[str], end: str, size: int
+) -> None:
     data = end.join(lines).encode()
     assert records(read(data, options(block_size=size))) == oracle(data, 3)
 
@@ -182,9 +184,7 @@ def cell_text(value: str | None) -> str:
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(cell, cell, cell), max_size=8), st.sampled_from([3, 50, 1000]))
-def test_what_is_written_with_quotes_is_read_back(
-    rows: list[tuple[str | None, ...]], size: int
-) -> None:
+def test_quoted_fields_are_read_back(rows: list[tuple[str | None, ...]], size: int) -> None:
     data = "".join(",".join(map(cell_text, row)) + "\r\n" for row in rows).encode()
     assert [fields for _, fields in records(read(data, options(block_size=size)))] == rows
 
@@ -215,7 +215,7 @@ def test_line_of_a_record_counts_the_line_breaks_in_values_before_it() -> None:
     assert [line for line, _ in records(read(b'1,"x\ny\nz",2\n\n3,4,5\n', options()))] == [1, 5]
 
 
-def test_a_broken_record_says_why_and_shows_itself() -> None:
+def test_a_broken_record_has_its_reason_and_its_text() -> None:
     found = read(b'1,2,3\n1,2\n1,a"b,3\n1,\xff,3\n"1"x,2,3\n1,2\r3,4,5\n9,9,"open\n', options())
     broken = {item.row: item for frame in found for item in frame.broken}
     assert {row: item.raw for row, item in broken.items()} == {
@@ -303,7 +303,7 @@ def test_a_record_whose_quotes_do_not_close_well_takes_max_record_bytes(
         b"," * 900,
     ],
 )
-def test_what_is_said_of_a_line_beyond_max_record_does_not_depend_on_blocks(
+def test_the_reject_of_a_long_line_does_not_depend_on_blocks(
     long: bytes, line_breaks: bool, block_size: int
 ) -> None:
     used = options(block_size=block_size, max_record=200, line_breaks=line_breaks)
@@ -386,12 +386,12 @@ def test_a_value_larger_than_the_block_is_read() -> None:
     assert [fields for _, fields in found] == [("1", big, "3")] * 3
 
 
-def test_a_file_that_breaks_off_gives_its_last_piece_as_broken() -> None:
+def test_the_last_piece_of_a_file_that_breaks_off_is_broken() -> None:
     found = records(read(b"1,2,3\n4,5,6", options(), tail="cut; export again"))
     assert found == [(1, ("1", "2", "3")), (2, None)]
 
 
-def test_a_file_that_breaks_off_after_a_line_still_says_so() -> None:
+def test_a_file_that_breaks_off_after_a_line_has_a_broken_record() -> None:
     found = records(read(b"1,2,3\n", options(), tail="cut; export again"))
     assert found == [(1, ("1", "2", "3")), (2, None)]
 
@@ -400,7 +400,7 @@ def test_a_file_that_breaks_off_after_a_line_still_says_so() -> None:
     "data",
     [b"", b"\xef\xbb\xbf", b"\n\r\n", b"a,b,c\n", b"\xef\xbb\xbfA, c ,b", b'"a","b","c"\r\n'],
 )
-def test_no_records_where_there_is_nothing_but_a_header(data: bytes) -> None:
+def test_a_file_with_only_a_header_has_no_records(data: bytes) -> None:
     assert records(read(data, options(header="auto"))) == []
 
 
@@ -418,7 +418,7 @@ def test_header_names_give_the_order_and_further_columns_are_left_out() -> None:
         (b"x,y,z\n", "a is missing"),
     ],
 )
-def test_a_header_that_does_not_fit_is_refused_with_what_to_do(data: bytes, words: str) -> None:
+def test_a_header_that_does_not_fit_is_refused_with_advice(data: bytes, words: str) -> None:
     with pytest.raises(FatalError, match=words):
         read(data, options(header="yes"))
 

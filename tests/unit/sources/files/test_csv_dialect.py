@@ -152,7 +152,7 @@ def test_unquoted_marks_of_null_are_read_field_by_field_too() -> None:
 
 
 @pytest.mark.parametrize("line", [b"a|||b||c", b"|||b||c", b"a||b|||||c"])
-def test_a_delimiter_that_may_lie_at_two_places_rejects_its_record(line: bytes) -> None:
+def test_a_delimiter_with_two_possible_places_rejects_its_record(line: bytes) -> None:
     found = read(b"1||2||3\n" + line + b"\n4||||6\n", options(delimiter="||", quote=""))
     assert records(found) == [(1, ("1", "2", "3")), (2, None), (3, ("4", None, "6"))]
     assert "delimiter" in reason_of(found) or "fields" in reason_of(found)
@@ -188,7 +188,7 @@ def test_bytes_that_are_no_text_reject_their_record_only() -> None:
         {"escape": "\\", "quote": ""},
     ],
 )
-def test_marks_that_cannot_be_told_apart_are_refused(changes: dict[str, str]) -> None:
+def test_ambiguous_marks_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=f"^({'|'.join(changes)})|^delimiter"):
         options(**changes)
 

@@ -66,7 +66,7 @@ def test_a_directory_is_read_in_name_order_without_hidden_files(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "what.md", "empty"])
-def test_what_cannot_be_a_snapshot_is_refused(tmp_path: Path, name: str) -> None:
+def test_files_that_cannot_be_a_snapshot_are_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "what.md").write_text("x")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError):
@@ -175,7 +175,7 @@ def test_a_file_of_another_encoding_is_one_broken_record_and_has_no_columns(
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("block_size", [64, 70, 1 << 20])
-def test_a_character_that_is_none_costs_nothing_of_what_stands_before_it(
+def test_an_invalid_character_does_not_affect_records_before_it(
     encoding: str, block_size: int, tmp_path: Path
 ) -> None:
     options = SnapshotOptions(encoding=encoding, header="yes", block_size=block_size)
@@ -189,7 +189,7 @@ def test_a_character_that_is_none_costs_nothing_of_what_stands_before_it(
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_a_header_that_is_cut_inside_a_character_is_told_of(encoding: str, tmp_path: Path) -> None:
+def test_a_header_that_is_cut_inside_a_character_is_reported(encoding: str, tmp_path: Path) -> None:
     options = SnapshotOptions(encoding=encoding, header="yes")
     (tmp_path / "a.csv").write_bytes("a,b\n".encode(encoding)[:-1])
     [(record, reason, raw)] = read(tmp_path / "a.csv", 1, options)
@@ -218,7 +218,7 @@ def test_columns_that_do_not_fit_are_refused_before_anything_is_read(tmp_path: P
 
 
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 10, b"a,b\n1,2\n"])
-def test_what_is_no_parquet_file_is_refused_with_what_to_do(tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_parquet_is_refused_with_advice(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "a.parquet").write_bytes(data)
     with pytest.raises(FatalError, match="export it again"):
         file_splits.splits([tmp_path / "a.parquet"], OPTIONS, AB, 1)
@@ -352,7 +352,7 @@ def test_json_numbers_stay_the_text_they_are_written_with(tmp_path: Path) -> Non
         (b"\x00", "not JSON"),
     ],
 )
-def test_a_line_that_is_no_record_is_broken_and_reading_goes_on(
+def test_a_line_that_is_not_a_record_is_broken_and_reading_continues(
     tmp_path: Path, line: bytes, words: str
 ) -> None:
     found = json_rows(tmp_path, line + b'\n{"a": 1}\n')

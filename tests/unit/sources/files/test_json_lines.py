@@ -27,12 +27,12 @@ def test_whole_pairs_are_keys() -> None:
     assert parse_object(b'{"\\ud83d\\ude00": ["\\u0041"]}') == (("\U0001f600", ["A"]),)
 
 
-def test_a_second_spelling_in_one_line_is_no_column() -> None:
+def test_a_second_spelling_in_one_line_is_not_a_column() -> None:
     lines = b'{"idu": 1, "fname": "a"}\n' * 3 + b'{"IDU": 1, "fname": "a", "photo": "x"}\n'
     assert column_keys(lines) == ("idu", "fname", "photo")
 
 
-def test_what_two_lines_spell_in_another_way_is_kept() -> None:
+def test_a_second_spelling_in_two_lines_is_a_column() -> None:
     lines = b'{"idu": 1, "fname": "a"}\n' * 2 + b'{"IDU": 1}\n' * 2
     assert column_keys(lines) == ("idu", "fname", "IDU")
 

@@ -45,7 +45,7 @@ def write_text(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_names_that_tell_a_format_are_its_own() -> None:
+def test_the_names_that_identify_a_format_are_its_columns() -> None:
     assert NAMES["event-log"] <= set(LAYOUT["3.5"])
     assert NAMES["dispatch-queue"] <= {name.casefold() for name in COLUMNS}
     assert format_of(LAYOUT["2.x"]) == "event-log"

@@ -83,7 +83,7 @@ def test_the_changes_turn_one_table_into_the_other(
 
 
 @given(images, images, st.sampled_from(KEEPS))
-def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -> None:
+def test_only_differences_are_found(before: Image, after: Image, keeps: Keeps) -> None:
     rules = ComparisonRules(keeps)
     known = compare_image(no_known_rows(keeps, len(COLUMNS)), before, rules).known
     for change in compare_image(known, after, rules).differences.to_pylist():
@@ -95,7 +95,7 @@ def test_only_what_differs_is_found(before: Image, after: Image, keeps: Keeps) -
 
 
 @given(images, st.randoms(use_true_random=False), st.sampled_from(KEEPS))
-def test_the_order_of_rows_changes_nothing(image: Image, random: object, keeps: Keeps) -> None:
+def test_the_order_of_rows_does_not_matter(image: Image, random: object, keeps: Keeps) -> None:
     pairs = list(image.items())
     shuffled = sorted(pairs, key=lambda _: random.random())  # type: ignore[attr-defined]
     known = no_known_rows(keeps, len(COLUMNS))
@@ -117,7 +117,7 @@ def test_null_and_the_empty_text_are_two_values(keeps: Keeps) -> None:
 
 
 @pytest.mark.parametrize(("first", "event", "columns"), [("add", 1, 2), ("replace", 3, 3)])
-def test_the_first_comparison_gives_what_is_asked(first: str, event: int, columns: int) -> None:
+def test_the_first_comparison_follows_its_rules(first: str, event: int, columns: int) -> None:
     rules = ComparisonRules(first=first)  # type: ignore[arg-type]
     result = compare_image(no_known_rows("columns", 3), {"idu=1": ("a", None, "b")}, rules)
     (change,) = result.differences.to_pylist()
@@ -136,7 +136,7 @@ def test_changes_from_now_on() -> None:
     ] == [4, 3]
 
 
-def test_rows_that_are_not_seen_stay_where_that_proves_nothing() -> None:
+def test_unseen_rows_stay_if_they_may_exist() -> None:
     known = compare_image(
         no_known_rows("columns", 3), {"idu=1": ("a",) * 3, "idu=2": ("b",) * 3}, ComparisonRules()
     ).known
@@ -147,7 +147,7 @@ def test_rows_that_are_not_seen_stay_where_that_proves_nothing() -> None:
     assert compare_image(result.known, {}, ComparisonRules()).counts.vanished == 2
 
 
-def test_migrating_gives_known_rows_again() -> None:
+def test_a_migration_publishes_known_rows_again() -> None:
     known = compare_image(
         no_known_rows("values", 3), {"idu=1": ("a",) * 3}, ComparisonRules("values")
     ).known

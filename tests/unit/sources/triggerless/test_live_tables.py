@@ -99,7 +99,7 @@ def test_differences_of_tables(tmp_path: Path) -> None:
     assert publish(tmp_path).documents == 0
 
 
-def test_a_table_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_table_is_reported(tmp_path: Path) -> None:
     execute(tmp_path, "DROP TABLE dep")
     with pytest.raises(FatalError, match="has no table or view dep"):
         publish(tmp_path)
@@ -166,7 +166,7 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
     assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("delete", "1")]
 
 
-def test_following_goes_by_hints(tmp_path: Path) -> None:
+def test_following_uses_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
     (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
     with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
@@ -208,7 +208,7 @@ def test_large_rows_are_compared_in_more_parts(
     assert 50_000 < state["tables"]["usr"]["bytes"] < 60_000
 
 
-def test_samples_that_are_not_there_are_told(tmp_path: Path) -> None:
+def test_missing_samples_are_reported(tmp_path: Path) -> None:
     more = 'hints = "samples"\nsamples = ["dirr"]'
     (tmp_path / "job.toml").write_text(JOB.format(more=more))
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}

@@ -96,7 +96,7 @@ def test_an_empty_copy_is_refused(tmp_path: Path) -> None:
 
 
 @STATES
-def test_a_copy_goes_on_where_half_of_its_rows_are_the_same(tmp_path: Path, keeps: str) -> None:
+def test_a_copy_continues_if_half_of_its_rows_are_the_same(tmp_path: Path, keeps: str) -> None:
     publish(job(tmp_path, keeps=keeps))
     shutil.copyfile(tmp_path / "hr.db", tmp_path / "copy.db")
     execute(

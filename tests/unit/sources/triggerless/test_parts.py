@@ -91,7 +91,7 @@ def test_names_are_in_the_case_that_is_asked_for() -> None:
     ("found", "words"),
     [(["v"], "key column k9 of t is missing"), (["k9", "v", "v"], "appears twice")],
 )
-def test_columns_that_do_not_fit_are_told(found: list[str], words: str) -> None:
+def test_columns_that_do_not_fit_are_reported(found: list[str], words: str) -> None:
     known = Table("s", "t", ("k9",), {"k9": ColumnKind.INT, "v": ColumnKind.STRING})
     with pytest.raises(FatalError, match=words):
         shape_of("t", found, Tables({"t": known}), TriggerlessOptions(), "here")
@@ -114,7 +114,7 @@ def table_rows(image: dict[str, str | None]) -> TableRows:
 
 
 @given(rows, st.integers(0, 5))
-def test_pieces_come_back(image: dict[str, str | None], bits: int) -> None:
+def test_pieces_are_restored(image: dict[str, str | None], bits: int) -> None:
     built = table_rows(image)
     packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3)
     batches = [*packer.add(built.hashes, built.keys, built.values), *packer.rest()]

@@ -171,7 +171,7 @@ def test_an_earlier_snapshot_is_compared_with(tmp_path: Path) -> None:
     assert kinds_and_keys(publish(tmp_path, 'before = ["old"]'), tmp_path) == [("modify", "1")]
 
 
-def test_a_row_that_cannot_be_read_deletes_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_row_prevents_deletes(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1), table_row(2), table_row(3)])
     publish(tmp_path, "buckets = 4")
     path = write_table(tmp_path, [table_row(1, "Eve")])
@@ -252,7 +252,7 @@ def test_a_state_of_another_kind_is_refused(
         publisher_instance.publish(load(path))
 
 
-def test_a_new_column_was_null_and_one_that_is_gone_says_nothing(tmp_path: Path) -> None:
+def test_a_new_column_was_null_and_a_dropped_column_is_no_change(tmp_path: Path) -> None:
     path = write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path)
     path.write_text("idu,fname,mail\n1,Ann,a@b\n2,Ann,\n")
@@ -270,7 +270,7 @@ def test_files_of_no_table_are_refused(tmp_path: Path) -> None:
         publish(tmp_path, 'tables = ["usr", "dep"]')
 
 
-def test_a_damaged_state_is_told(tmp_path: Path) -> None:
+def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     report = publish(tmp_path)
     (known,) = Path(report.journal).glob("state/hr/known/*")
@@ -280,7 +280,7 @@ def test_a_damaged_state_is_told(tmp_path: Path) -> None:
         publish(tmp_path)
 
 
-def test_explain_tells_of_a_change(tmp_path: Path) -> None:
+def test_explain_shows_a_change(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
     write_table(tmp_path, [table_row(1, "Eve")])
@@ -300,7 +300,7 @@ def test_inspect_shows_files_as_they_were_named(
     assert [record["file"] for record in records] == ["in/usr.csv"] * 2
 
 
-def test_the_old_value_is_published_where_it_is_kept(tmp_path: Path) -> None:
+def test_the_old_value_is_published_if_it_is_stored(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1, "Ann", "Lee")])
     publish(tmp_path, 'state = "values"')
     write_table(tmp_path, [table_row(1, "Ann", None)])
@@ -319,7 +319,7 @@ def test_what_can_be_compared_is_checked(tmp_path: Path) -> None:
     assert "primary key of dep is unknown" in found["source hr"].detail
 
 
-def test_status_tells_which_tables_are_due(tmp_path: Path) -> None:
+def test_status_shows_pending_tables(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     (before,) = status.status(load(write_job(tmp_path))).files
     publish(tmp_path)
@@ -330,7 +330,7 @@ def test_status_tells_which_tables_are_due(tmp_path: Path) -> None:
     ]
 
 
-def test_a_rehearsal_keeps_nothing(tmp_path: Path) -> None:
+def test_a_rehearsal_stores_nothing(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1), table_row(2)])
     publish(tmp_path)
     write_table(tmp_path, [table_row(1)])
@@ -390,7 +390,7 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
     assert step > 8
 
 
-def test_parts_in_which_nothing_has_changed_keep_their_file(tmp_path: Path) -> None:
+def test_buckets_without_changes_keep_their_file(tmp_path: Path) -> None:
     more = "buckets = 8"
     write_table(tmp_path, [table_row(n) for n in range(200)])
     before = files_of(publish(tmp_path, more))
@@ -407,7 +407,7 @@ def files_of(report: RunReport) -> set[int]:
     return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}
 
 
-def test_a_replay_is_explained_and_done_again(tmp_path: Path) -> None:
+def test_a_replay_is_explained_and_repeated(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     write_table(tmp_path, [table_row(1), table_row(2)]).rename(tmp_path / "old" / "usr.csv")
     path = write_table(tmp_path, [table_row(1, "Eve")])
