@@ -209,7 +209,7 @@ class DatabaseCatalogue:
             return self._database.run(read)
         except DBAPIError as error:
             doing = f"Reading the columns of table {name!r}"
-            if failures.is_refused_right(error) or failures.concerns_statement(error):
+            if failures.is_missing_permission(error) or failures.concerns_statement(error):
                 return TableRefusedError(
                     f"{doing} failed on {self._database.name}: {self._database.redact(error)}: "
                     "exclude the table, or grant the user SELECT on it"

@@ -16,9 +16,9 @@ from sqlalchemy.exc import (
 )
 
 # SQLSTATE: serialization failure, deadlock, lock wait, shutdown, crash, starting up, too many connections
-_PASSING_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300"})
+_TRANSIENT_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300"})
 # MySQL and MariaDB: too many connections, shutdown, lock wait, deadlock
-_PASSING_CODES = frozenset({1040, 1053, 1205, 1213})
+_TRANSIENT_CODES = frozenset({1040, 1053, 1205, 1213})
 _NO_RIGHT_CODES = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 # unknown database, table, column; a view that is no longer valid
 _STATEMENT_CODES = frozenset({1046, 1049, 1054, 1064, 1146, 1356})
@@ -47,9 +47,9 @@ def is_wrong_option(error: DBAPIError) -> bool:
 
 def is_lost(error: DBAPIError) -> bool:
     """Recognizes a lost connection, and failures that a new connection may avoid."""
-    if error.connection_invalidated or _state(error) in _PASSING_STATES:
+    if error.connection_invalidated or _state(error) in _TRANSIENT_STATES:
         return True
-    return _code(error) in _PASSING_CODES or "database is locked" in str(error.orig)
+    return _code(error) in _TRANSIENT_CODES or "database is locked" in str(error.orig)
 
 
 def is_refusal(error: DBAPIError) -> bool:
@@ -69,10 +69,10 @@ def refusal_advice(error: DBAPIError) -> str:
 
 
 def is_data_error(error: Exception) -> bool:
-    """Recognizes errors of single rows or keys, so that the others can be read."""
+    """Recognizes errors of single rows or keys, so that other rows or keys can be read."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, (ValueError, OverflowError))  # a driver's conversion
-    if is_lost(error) or is_refused_right(error):
+    if is_lost(error) or is_missing_permission(error):
         return False
     if isinstance(error, OperationalError):
         # MySQL and MariaDB report most data errors this way, SQLite broken text
@@ -90,7 +90,7 @@ def is_data_error(error: Exception) -> bool:
     )
 
 
-def is_refused_right(error: DBAPIError) -> bool:
+def is_missing_permission(error: DBAPIError) -> bool:
     """Recognizes a missing permission."""
     return _state(error) == _NO_RIGHT_STATE or _code(error) in _NO_RIGHT_CODES
 

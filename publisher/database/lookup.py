@@ -128,7 +128,7 @@ class DatabaseLookup:
     def _handle_failure(
         self, query: Query, batch: KeyBatch, error: Exception, answers: dict[Object, Answer]
     ) -> None:
-        if isinstance(error, DBAPIError) and failures.is_refused_right(error):
+        if isinstance(error, DBAPIError) and failures.is_missing_permission(error):
             answers.update(dict.fromkeys(batch.objects, self._refuse_table(query, error)))
             return
         if not failures.is_data_error(error):

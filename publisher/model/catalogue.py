@@ -34,7 +34,7 @@ class Table:
     schema: str | None
     """Schema of the table; without it the entry applies to the table in any schema."""
     name: str
-    """Name of the table, where it differs from the ``NAME`` of the entry."""
+    """Name of the table, if it differs from the ``NAME`` of the entry."""
     key: tuple[str, ...] = ()
     """Columns of the primary key in their order, if known."""
     columns: Mapping[str, ColumnKind] = field(default_factory=dict)

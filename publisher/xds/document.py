@@ -32,7 +32,7 @@ class EnvelopeOptions:
     build: str | None = None
     """Attribute ``build`` of ``<product>``."""
     instance: str | None = None
-    """Attribute ``instance`` of ``<product>``, as a driver object has one."""
+    """Attribute ``instance`` of ``<product>``, as written by a driver object."""
     contact: str = ""
     """Text of ``<contact>``, the person or team responsible."""
 

@@ -62,7 +62,7 @@ class ValueOptions:
     """Handling of characters that XML 1.0 forbids: reject the record or replace them. In keys and
     names they are never replaced."""
     replacement: str = "\ufffd"
-    """Character that replaces each forbidden one."""
+    """Character that replaces each forbidden character."""
     time_syntax: TimeSyntax = 1
     """Form of dates and times: 1 is whole seconds since 1970-01-01 UTC, 2 is canonical text, 3 is
     Java's text."""

@@ -1,8 +1,8 @@
-"""JSON messages that the same product sends to Kafka, one per line.
+"""JSON messages that the product that writes change tables sends to Kafka, one per line.
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
 envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;
-``columnMask`` names the columns of the message: null outside it is not a value.
+``columnMask`` names the columns of the message: null in another column is not a value.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def infer_message_reading(
             continue
         columns = shape_of(message).columns
         masks_of_width = evidence.setdefault(len(columns), MaskEvidence())
-        # the bits of a columnMask are as good evidence as those of an INSERT
+        # a columnMask is evidence like the mask of an INSERT
         for operation, mask in (
             (message.operation, message.change_mask),
             (ChangeOperation.INSERT, message.column_mask),
@@ -243,14 +243,14 @@ def _common_reading(
     evidence: dict[int, MaskEvidence], options: ChangeTableOptions, where: str
 ) -> MaskReading | None:
     """The reading that messages of all widths allow."""
-    known = {width: masks for width, masks in sorted(evidence.items()) if masks.masks}
-    if not known:
+    with_masks = {width: masks for width, masks in sorted(evidence.items()) if masks.masks}
+    if not with_masks:
         return None
     readings = (reading._replace(headers=0) for reading in candidate_readings(options, [0]))
     remaining = candidates = list(dict.fromkeys(readings))
     if len(candidates) == 1:
         return candidates[0]
-    for width, masks in known.items():
+    for width, masks in with_masks.items():
         allowed = remaining_readings(masks, candidates, width)
         remaining = [reading for reading in remaining if reading in allowed]
     if not remaining:
@@ -258,7 +258,7 @@ def _common_reading(
             f"{where}: masks set bits beyond the last column in both orders; fix the masks"
         )
     if len(remaining) > 1 and not all(
-        are_equivalent(m, remaining, width) for width, m in known.items()
+        are_equivalent(m, remaining, width) for width, m in with_masks.items()
     ):
         raise ambiguity_error(remaining, where)
     return remaining[0]

@@ -50,7 +50,7 @@ class ChangeTableOptions:
     """Meaning of NULL in an image that no mask describes: a value (``full``), or a column that was
     not supplied (``sparse``). Look it up in the vendor's settings; there is no default."""
     unmasked_update: Literal["images", "query-back"] = "images"
-    """Result of an UPDATE without mask and before image: event type 3 as ``images`` says, or the
+    """Result of an UPDATE without mask and before image: event type 3 according to ``images``, or the
     current row (event type 6)."""
     key_change: Literal["reject", "query-back"] = "reject"
     """Result of an UPDATE of the key without its before image, so that the old key is unknown: a

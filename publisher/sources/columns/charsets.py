@@ -40,7 +40,7 @@ _AS_CP932 = str.maketrans("〜‖−¢£¬¦", "～∥－￠￡￢￤")
 """Characters that Python's EUC-JP decodes differently from code page 932."""
 _TILDE = b"\x8f\xa2\xb7"
 _WIDE_TILDE = "\uff5e"
-"""The tilde of JIS X 0212: Python decodes it as that of ASCII, eucJP-ms as the wide one."""
+"""The tilde of JIS X 0212: Python decodes it as the ASCII tilde, eucJP-ms as the wide tilde."""
 
 
 def find_codec(charset: str) -> str:
@@ -87,15 +87,15 @@ def _user_characters(prefix: bytes, first: int) -> dict[bytes, str]:
 def _ibm_characters() -> dict[bytes, str]:
     """Maps bytes to the characters of IBM that JIS X 0212 lacks, and to ``№``, which it has.
 
-    Three characters that other rows have are left out."""
+    Three characters that other rows contain are omitted."""
     chars = (_in_cp932(row, cell) for row in _IBM_ROWS for cell in _CELLS)
-    lacking = (
+    ibm_chars = (
         c for c in chars if c and c not in "￢￤∵" and (c == "№" or not _is_in_jis_x_0212(c))
     )
     places = chain(
         ((0xF3, 0xA0 + cell) for cell in range(83, 95)), ((0xF4, 0xA0 + cell) for cell in _CELLS)
     )
-    return {_SS3 + bytes(place): char for place, char in zip(places, lacking, strict=True)}
+    return {_SS3 + bytes(place): char for place, char in zip(places, ibm_chars, strict=True)}
 
 
 @cache

@@ -98,7 +98,7 @@ class LongRecord:
         return text
 
     def _end_of_quotes(self, data: bytes, *, final: bool) -> tuple[int, bool]:
-        """As ``end``, after a line end inside quotes: the record ends where the grammar ends it, or here."""
+        """Finds the end after a quoted line end: where the grammar ends the record, else this line end."""
         limit = self._limit
         record = read_record(self._dialect.quote + data, 0, self._dialect)
         if record.why is None and (record.after is not None or final):

@@ -109,7 +109,7 @@ class LinkexpressOptions:
     """Bytes before the data of a BLOB in a LITTLE log; required there, since no manual documents
     it."""
     little_null: Literal["length word", "absent"] = "length word"
-    """Remainder of a NULL of variable length in a LITTLE log: its length word, or nothing
+    """Bytes of a NULL of variable length in a LITTLE log: its length word, or nothing
     (``absent``)."""
     null_flags: Literal["strict", "lenient"] = "strict"
     """Accepted values in NULL areas: ``strict`` takes only 0000 and FFFF, ``lenient`` takes
