@@ -207,7 +207,9 @@ def test_unknown_tables_in_a_row_are_told_one_by_one(
         for n in range(count)
     ]
     starts = [sum(map(len, parts[:n])) for n in range(len(parts))]
-    for start in starts[1:]:  # what is found depends on the bytes from there on only
+    for start in starts[
+        1 :: 1 + count // 8
+    ]:  # what is found depends on the bytes from there on only
         rest, _ = read(options, mark(options) + data[start:], tmp_path)
         assert [each["detail"] for each in rejects(rest)] == [
             each["detail"] for each in rejects(records) if each["high"] >= start
@@ -276,7 +278,7 @@ def test_mutations_change_only_what_they_touch(name: str, tmp_path: Path) -> Non
     before, _ = read(options, data, tmp_path)
     starts = [each["high"] for each in before]
     chance = random.Random(name)
-    for _ in range(250):
+    for _ in range(120):  # ./run fuzz goes on
         at = chance.randrange(len(data))
         damaged = data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
         records, framed = read(options, damaged, tmp_path)

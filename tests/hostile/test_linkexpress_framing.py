@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -150,7 +151,24 @@ def wrongly(options: LinkexpressOptions, number: int, **change: object) -> Linke
 EXCHANGE = "CNT and LEN fit table %s: if all records do, set the xid of each for the other"
 
 
-@pytest.mark.parametrize("form", ["normal", "little", "bare"])
+GROUPS = {"normal": GROUP, "little": little(GROUP), "bare": replace(GROUP, nulls=False)}
+
+
+@cache
+def three_thousand_records(form: str) -> bytes:
+    """Records of two tables, and a commit record after each hundred."""
+    written = GROUPS[form]
+    title = "北京".encode("cp932") + "　　".encode("cp932")
+    rows = [
+        record(written, *(jack(n, 1, b"Jack    ") if n % 3 else (1, 1, [n, title])))
+        for n in range(1, 3001)
+    ]
+    return b"".join(
+        row + (mark(written) if number % 100 == 99 else b"") for number, row in enumerate(rows)
+    )
+
+
+@pytest.mark.parametrize("form", GROUPS)
 @pytest.mark.parametrize(
     ("described", "details"),
     [
@@ -187,21 +205,10 @@ def test_a_wrong_description_is_told_record_by_record(
     details: list[str],
     tmp_path: Path,
 ) -> None:
-    written = {"normal": GROUP, "little": little(GROUP), "bare": replace(GROUP, nulls=False)}[form]
-    options = described(written)
-    title = "北京".encode("cp932") + "　　".encode("cp932")
-    rows = [
-        record(written, *(jack(n, 1, b"Jack    ") if n % 3 else (1, 1, [n, title])))
-        for n in range(1, 3001)
-    ]
-    parts = [
-        part
-        for n, row in enumerate(rows)
-        for part in ((row, mark(written)) * (n % 100 == 99) or (row,))
-    ]
-    data = b"".join(parts)
+    options = described(GROUPS[form])
+    data = three_thousand_records(form)
     records, framed = read(options, data, tmp_path)
-    assert framed == len(parts) == 3030
+    assert framed == 3030
     rejected = [each for each in records if each["outcome"] == 5]
     assert len(rejected) == (3000 if len(details) == 2 else 2000)
     assert {each["reason"] for each in rejected} == {"broken-record"}

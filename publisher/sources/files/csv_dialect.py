@@ -28,6 +28,9 @@ class Dialect:
     """A quoted field up to two escapes in a row; ``None`` if quotes are doubled."""
     unquoted: re.Pattern[bytes]
     """Text up to a delimiter or line end."""
+    valid_fields: re.Pattern[bytes] | None
+    """Unquoted fields of a record and their delimiters: no quote, no line end; ``None`` if delimiters are
+    longer than a byte."""
     shifts: tuple[int, ...]
     """Distances at which a delimiter overlaps itself."""
 
@@ -66,6 +69,7 @@ def _dialect(delimiter: str, quote: str, escape: str, line_breaks: bool) -> Dial
         begun,
         doubled,
         _unquoted_pattern(separator),
+        re.compile(rb"[^\r\n%b]*+" % re.escape(mark)) if len(separator) == 1 else None,
         tuple(n for n in range(1, len(separator)) if separator.startswith(separator[n:])),
     )
 

@@ -202,8 +202,9 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
     """Reads the record that begins at ``at``."""
     count, why = 0, None
     while True:
-        count += 1
-        start = at
+        skipped = _skip_fields(dialect, data, at)
+        count += data.count(dialect.delimiter, at, skipped) + 1
+        start = at = skipped
         if dialect.quote and data.startswith(dialect.quote, at):
             if dialect.doubled is not None and dialect.doubled.match(data, at):
                 why = why or DOUBLE_ESCAPE
@@ -227,6 +228,12 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
         elif dialect.overlaps_itself(data, at):
             why = why or SHIFTED_DELIMITER
         at += len(dialect.delimiter)
+
+
+def _skip_fields(dialect: Dialect, data: bytes, at: int) -> int:
+    """Returns the start of the last of the unquoted fields without fault that begin at ``at``."""
+    match = dialect.valid_fields and dialect.valid_fields.match(data, at)
+    return data.rfind(dialect.delimiter, at, match.end()) + 1 or at if match else at
 
 
 def _text_problem(text: bytes, dialect: Dialect) -> str | None:

@@ -157,7 +157,8 @@ class HeaderReader:
         empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
         if not self.form.has_length:
             empty = whole & False  # a file of its own, never a record among others
-        legal = np.isin(code, list(self.form.codes)) & (words["flag"] == 0) & whole
+        legal = np.logical_or.reduce([code == each for each in self.form.codes])
+        legal &= (words["flag"] == 0) & whole
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
         inside = (at + length <= self.end) if self.form.has_length else whole
         cut = good & ~inside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class ItemCells:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableLayout:
     """The layout of the records of one table in one file."""
 
@@ -47,22 +48,22 @@ class TableLayout:
     layout: ItemLayout
     form: RecordForm
 
-    @property
+    @cached_property
     def overhead(self) -> int:
         """Bytes of a record without the data of its items."""
         return self.form.size + (FLAG * len(self.items) if self.form.nulls else 0)
 
-    @property
+    @cached_property
     def least(self) -> int:
         """Minimum length of a record."""
         return self.overhead + sum(map(self.layout.least, self.items))
 
-    @property
+    @cached_property
     def greatest(self) -> int:
         """Maximum length of a record."""
         return self.overhead + sum(map(self.layout.greatest, self.items))
 
-    @property
+    @cached_property
     def fixed(self) -> int | None:
         """Length of every record, ``None`` if lengths differ."""
         return None if any(map(self.layout.is_variable, self.items)) else self.greatest

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from publisher.model.catalogue import ColumnKind
 
@@ -99,6 +100,7 @@ class Item:
         )
 
 
+@cache
 def parse_item(text: str) -> Item:
     """Parses ``NAME TYPE`` of a setting.  Raises ``ValueError`` with advice."""
     match = _ITEM.fullmatch(text)

@@ -40,7 +40,8 @@ CHANGE_TABLE = ChangeTableOptions(
 )
 """Rows without partner wait for nothing: a first run reads what a replay does."""
 NO_USER = frozenset({"perpetrator"})
-SMALL_BLOCKS = SnapshotOptions(block_size=64)
+SMALL_BLOCKS = SnapshotOptions(block_size=256)
+"""Blocks of a few records, which break records, too."""
 
 
 def changes_in_lines(path: Path) -> Path:
@@ -90,7 +91,7 @@ SAMPLES = (
     ),
     Sample(
         "lines__ct.csv",
-        ChangeTable(CHANGE_TABLE, SnapshotOptions(line_breaks=False, block_size=64)),
+        ChangeTable(CHANGE_TABLE, SnapshotOptions(line_breaks=False, block_size=256)),
         changes_in_lines,
         10,
         count_csv,
