@@ -61,6 +61,7 @@ def demo(console: Console, directory: Path) -> None:
     Raises ``InternalError`` if counts differ from the expected ones.
     """
     start = time.perf_counter()
+    check_directory(directory)
     options = SparkOptions()  # the job files of the demo have no Spark settings
     with start_engine("spark", options) as engine:
         engine.warm_up()
@@ -123,16 +124,16 @@ def print_recordings(
     )
 
 
-def prepare(directory: Path, story: Story) -> list[RecordedSource]:
-    """Creates database, snapshot, job file and recordings in the directory; returns the job's sources.
+def check_directory(directory: Path) -> None:
+    """Raises ``UsageError`` if the directory contains anything but an earlier demo."""
+    foreign = not all((directory / name).is_file() for name in DEMO_FILES)
+    if foreign and directory.exists() and any(directory.iterdir()):
+        raise UsageError(f"{directory} is not empty and not from a demo: name another directory")
 
-    Raises ``UsageError`` if the directory contains anything but an earlier demo.
-    """
+
+def prepare(directory: Path, story: Story) -> list[RecordedSource]:
+    """Creates database, snapshot, job file and recordings in the directory; returns the job's sources."""
     if directory.exists() and any(directory.iterdir()):
-        if not all((directory / name).is_file() for name in DEMO_FILES):
-            raise UsageError(
-                f"{directory} is not empty and not from a demo: name another directory"
-            )
         shutil.rmtree(directory)
     directory.mkdir(parents=True, exist_ok=True)
     write_database(directory / DATABASE, story.company, story.events)

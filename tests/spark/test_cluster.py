@@ -1,4 +1,5 @@
-"""A whole replay on executors that are processes of their own."""
+"""Executors that are processes of their own: they run the package that the driver sends them, see the
+journal's directory, and do the work of a whole replay."""
 
 from __future__ import annotations
 
@@ -9,8 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from publisher.runs.replay import replay
 from tests.support import whole_log as log
 
@@ -20,10 +19,32 @@ CLUSTER = """
 master = "local-cluster[2,1,1024]"
 "spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1"
 """
+PROGRAM = """
+import os, sys
+from pathlib import Path
+from publisher.cli.main import cli
+from publisher.config.job_file import load
+from publisher.engine.spark.package_shipping import probe, ship
+from publisher.engine.spark.session import spark_session
+from publisher.errors import PublisherError
+
+job, journal, foreign = map(Path, sys.argv[1:4])
+with spark_session(load(job).spark) as spark:
+    digest = ship(spark)
+    print("executors", probe(spark, digest, journal=journal))
+    print("left", sorted(os.listdir(journal)))
+    for wrong in ("0000", digest):
+        try:
+            print("executors", probe(spark, wrong, journal=foreign if wrong == digest else journal))
+        except PublisherError as error:
+            print(type(error).__name__, error)
+    cli(sys.argv[4:])
+"""
 
 
-@pytest.mark.usefixtures("spark")
-def test_cluster_publishes_the_same_bytes(tmp_path: Path) -> None:
+def test_executors_run_the_shipped_package_see_the_journal_and_publish_the_same_bytes(
+    tmp_path: Path,
+) -> None:
     with sqlite3.connect(tmp_path / "rows.db") as database:
         database.executescript(
             "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, lname TEXT, photo BLOB);"
@@ -34,19 +55,28 @@ def test_cluster_publishes_the_same_bytes(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'rows.db'}"
     snapshot = log.write_parquet(tmp_path / "log.parquet")
     here, there = tmp_path / "here", tmp_path / "there"
-    replay(log.settings(tmp_path / "job.toml", database=url), [snapshot], str(here))
+    replay(log.settings(tmp_path / "job.toml", database=url, engine="local"), [snapshot], str(here))
     assert log.count_fates(here) == log.fates(database=True, broken=1)
 
     job = log.job(tmp_path / "job.toml", rest=CLUSTER)
     words = ["replay", snapshot, "--to", there, "-c", job, "--database", url, "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "publisher.cli", *map(str, words)],
+        [
+            *(sys.executable, "-c", PROGRAM),
+            *map(str, [job, tmp_path / "journal", tmp_path / "other", *words]),
+        ],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
         capture_output=True,
         text=True,
         check=False,
+        timeout=240,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["state"] == "published"
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert lines[:2] == ["executors 2", "left []"]
+    assert lines[2].startswith("FatalError executor ")
+    assert "not the one that was sent" in lines[2]
+    assert lines[3] == "executors 2"
+    assert json.loads("".join(lines[4:]))["state"] == "published"
     assert log.published_files(there) == log.published_files(here)

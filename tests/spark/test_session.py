@@ -95,7 +95,9 @@ def test_a_setting_of_the_job_file_overrides_the_programs_own() -> None:
     assert conf["spark.sql.session.timeZone"] == "UTC"
 
 
-def test_settings_of_the_job_file_are_in_the_arguments_of_no_process(tmp_path: Path) -> None:
+def test_settings_are_in_the_arguments_of_no_process_and_none_outlives_a_killed_program(
+    tmp_path: Path,
+) -> None:
     secret = 'pa55 "w\\ö#rd=:\U0001f511'
     conf = {
         "spark.hadoop.fs.s3a.secret.key": secret,
@@ -118,11 +120,13 @@ def test_settings_of_the_job_file_are_in_the_arguments_of_no_process(tmp_path: P
         for pid in started
         if Path(f"/proc/{pid}").exists()
     ]
-    process.terminate()
+    assert len(started) >= 2  # the JVM and a worker
+    process.kill()
     process.communicate(timeout=60)
     assert lines == [repr(secret), "pa55 wo\\rd"]
     assert any(b"SparkSubmit" in found for found in arguments)
     assert not [found for found in arguments if b"pa55" in found]
+    assert gone(started, within=15)
 
 
 def test_the_files_of_settings_are_private_and_go() -> None:
@@ -134,12 +138,11 @@ def test_the_files_of_settings_are_private_and_go() -> None:
     assert not settings.parent.exists()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
-def test_no_process_outlives_the_program(sent: signal.Signals) -> None:
+def test_no_process_outlives_an_interrupted_program() -> None:
     process = start(sleep=60)
     started = wait_until_ready(process)
-    assert len(started) >= 2  # the JVM and a worker
-    process.send_signal(sent)
+    assert len(started) >= 2
+    process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert gone(started, within=15)
 

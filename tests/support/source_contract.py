@@ -163,7 +163,7 @@ class SourceContract:
         whole = sample.make(tmp_path / sample.name).read_bytes()
         path = tmp_path / f"cut-{sample.name}"
         were_read = 0
-        sizes = sorted({*range(0, len(whole), max(1, len(whole) // 150)), len(whole)})
+        sizes = sorted({*range(0, len(whole), max(1, len(whole) // 100)), len(whole)})
         for size in sizes:
             path.write_bytes(whole[:size])
             framed = count_or_refusal(sample.source, path)
@@ -178,7 +178,7 @@ class SourceContract:
     def test_any_byte_may_be_wrong(self, sample: Sample, tmp_path: Path) -> None:
         whole = sample.make(tmp_path / sample.name).read_bytes()
         path = tmp_path / f"wrong-{sample.name}"
-        for at in range(0, len(whole), max(1, len(whole) // 40)):  # ./run fuzz goes on
+        for at in range(0, len(whole), max(1, len(whole) // 25)):  # ./run fuzz goes on
             for wrong in (b"\0", b"\xff", b'"', b"\n"):
                 path.write_bytes(whole[:at] + wrong + whole[at + 1 :])
                 count_or_refusal(sample.source, path)

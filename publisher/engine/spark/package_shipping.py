@@ -37,9 +37,13 @@ def ship(spark: SparkSession) -> str | None:
         return None
     content = package_zip()
     digest = hashlib.sha256(content).hexdigest()[:16]
-    path = Path(tempfile.mkdtemp(prefix="xds-publisher-"), f"publisher-{digest}.zip")
-    path.write_bytes(content)
-    spark.sparkContext.addPyFile(str(path))
+    name = f"publisher-{digest}.zip"
+    if (
+        name not in spark.sparkContext._python_includes
+    ):  # Spark refuses the same name from another path
+        path = Path(tempfile.mkdtemp(prefix="xds-publisher-"), name)
+        path.write_bytes(content)
+        spark.sparkContext.addPyFile(str(path))
     return digest
 
 
