@@ -38,9 +38,8 @@ def ship(spark: SparkSession) -> str | None:
     content = package_zip()
     digest = hashlib.sha256(content).hexdigest()[:16]
     name = f"publisher-{digest}.zip"
-    if (
-        name not in spark.sparkContext._python_includes
-    ):  # Spark refuses the same name from another path
+    # Spark refuses another file of the same name
+    if name not in (spark.sparkContext._python_includes or ()):
         path = Path(tempfile.mkdtemp(prefix="xds-publisher-"), name)
         path.write_bytes(content)
         spark.sparkContext.addPyFile(str(path))
