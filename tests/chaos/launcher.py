@@ -19,6 +19,7 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.journal.manifest import Journal
 from publisher.runs.acknowledge import Acknowledgement
+from tests.chaos.marked_tasks import mark_tasks
 from tests.chaos.marks import WRITTEN, during, phase
 
 DISK_SECONDS = 0.005
@@ -50,7 +51,8 @@ def expose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def main() -> None:
-    """Marks what the driver does; the tasks have their marks by ``tests.chaos.daemon``."""
+    """Marks what the driver does; Spark's tasks have their marks by ``tests.chaos.daemon``."""
+    mark_tasks()
     named: list[tuple[Any, str, str]] = [
         (Journal, "commit", "commit"),
         (Journal, "complete", "rename"),

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from publisher.engine.contract import EngineName
 from publisher.errors import UnreachableError
 from tests.chaos.kills import BETWEEN, Killer, job_file
 from tests.chaos.known_log import KnownLog, judge_documents, texts
-from tests.chaos.marks import PHASES, TRANSACTION, WRITTEN, Marks
+from tests.chaos.marks import PARTS, PHASES, TRANSACTION, WRITTEN, Marks
 from tests.services.kafka import KafkaCluster
 from tests.services.topics import Topics
 
@@ -55,7 +56,7 @@ class Verdict:
 
     def kills(self, kills: Counter[str], phases: Sequence[str] = PHASES) -> None:
         """Takes kills by phase; one without any is a problem."""
-        self.figures["kills"] = sum(kills[name] for name in (*phases, BETWEEN))
+        self.figures["kills"] = sum(kills[name] for name in kills if name not in PARTS)
         for name in (*phases, BETWEEN):
             self.figures[f"kills in {name}"] = kills[name]
             if not kills[name] and name != BETWEEN:
@@ -119,9 +120,10 @@ class KafkaJob:
         sink = SINK.format(bootstrap=topics.bootstrap, topic=topic)
         return cls(log, topic, job_file(work / f"{topic}.toml", log.source, sink + rest))
 
-    def words(self, rng: random.Random) -> list[str]:
+    def words(self, rng: random.Random, engine: EngineName = "spark") -> list[str]:
         """The command, with another number of lanes each time."""
-        return ["publish", "-c", str(self.path), "--lanes", str(rng.randint(1, 4))]
+        lanes = str(rng.randint(1, 4))
+        return ["publish", "-c", str(self.path), "--lanes", lanes, "--engine", engine]
 
 
 @dataclass
@@ -134,7 +136,11 @@ class KillsToKafka:
     seed: int
     events: int = EVENTS
     wanted: Sequence[str] = (*PHASES, TRANSACTION)
-    """What is to be hit, as often each."""
+    """Phases that the kills must hit, equally often."""
+    engine: EngineName = "spark"
+    """Engine of the publishers that are killed."""
+    last_engine: EngineName = "spark"
+    """Engine of the publishers that finish the work after the last kill."""
     say: Say = silent
 
     def run(self, kills: int) -> Verdict:
@@ -146,11 +152,13 @@ class KillsToKafka:
             while killing.goes_on(kills, blind=lambda: not self._count_aborted(job.topic)):
                 if log.statuses().get("N", 0) < self.events:
                     log.add(rng, self.events)
-                self.say(f"{killing.run(job.words(rng), kill=True)} {log.statuses()}")
+                words = job.words(rng, self.engine)
+                self.say(f"{killing.run(words, kill=True)} {log.statuses()}")
             while log.statuses().get("N"):
-                killing.run(job.words(rng), kill=False)
+                killing.run(job.words(rng, self.last_engine), kill=False)
         verdict = Verdict("publisher killed, to Kafka")
-        verdict.kills(killing.kills)
+        hit = {PARTS.get(name, name) for name in self.wanted}
+        verdict.kills(killing.kills, [name for name in PHASES if name in hit])
         verdict.figures["kills in an open transaction"] = killing.kills[TRANSACTION]
         verdict.figures["kills with rows half acknowledged"] = killing.kills[WRITTEN]
         verdict.topic(self.topics, job.topic, log.counts)

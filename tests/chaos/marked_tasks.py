@@ -1,0 +1,37 @@
+"""Marks around what tasks do, in Spark's workers and in the driver of the local engine."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from publisher.dispatch.kafka import lane_sender
+from publisher.engine import tasks
+from publisher.engine.local import engine as local_engine
+from tests.chaos.marks import TRANSACTION, during, mark, while_read
+
+NETWORK_SECONDS = 0.03
+"""A batch takes so long to the brokers, so that a kill can hit an open transaction."""
+
+
+def mark_tasks() -> None:
+    """Replaces the functions of tasks by functions that set marks."""
+    modules: tuple[Any, ...] = (tasks, local_engine)
+    read_split, plan_lane = tasks.read_split, tasks.plan_lane
+    for module in modules:
+        module.read_split = while_read("read", read_split)
+        module.plan_lane = during("plan", plan_lane)
+    sender: Any = lane_sender.ExactlyOnceSender
+    produce, commit = sender.produce, lane_sender.commit
+
+    def produce_slowly(self: Any, producer: Any, batch: Any) -> None:
+        produce(self, producer, batch)
+        mark("+", TRANSACTION)
+        time.sleep(NETWORK_SECONDS)
+
+    def commit_with_mark(producer: Any, timeout: float) -> None:
+        commit(producer, timeout)
+        mark("-", TRANSACTION)
+
+    sender.produce = produce_slowly
+    lane_sender.commit = commit_with_mark
