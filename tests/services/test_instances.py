@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from publisher.engine.contract import EngineName
 from tests.chaos.known_log import KnownLog, judge_documents, texts
 from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
 from tests.chaos.process import LAUNCHER, PROGRAM, Started
@@ -25,6 +26,13 @@ NEWER = "a newer instance of the job works in"
 SECONDS = 120
 EVENTS = 1_500
 MORE = 100
+HALTED: Sequence[tuple[str, EngineName]] = (
+    ("plan", "local"),
+    (TRANSACTION, "spark"),  # in a worker, which the driver cannot call back
+    ("acknowledge", "local"),
+    (WRITTEN, "local"),
+)
+"""Phases in which an instance is halted, and the engine of each instance."""
 
 
 @dataclass
@@ -39,8 +47,7 @@ class Scene:
     rng: random.Random
 
     @contextmanager
-    def following(self, module: str = PROGRAM) -> Iterator[Started]:
-        engine = "spark" if module == LAUNCHER else "local"  # marks are those of Spark's tasks
+    def following(self, module: str = PROGRAM, engine: EngineName = "local") -> Iterator[Started]:
         words = ["publish", "--follow", "--engine", engine, "-c", str(self.job)]
         with Started(words, module=module, marks=self.marks.path) as started:
             yield started
@@ -82,7 +89,7 @@ class Scene:
 
 @pytest.fixture
 def scene(postgres: Place, kafka: Topics, tmp_path: Path) -> Iterator[Scene]:
-    rest = "\n[follow]\npolling_interval = 0\n"
+    rest = "\n[follow]\npolling_interval = 0.1\n\n[run]\nlanes = 2\n"
     job = KafkaJob.make(postgres.url, "known_log", kafka, tmp_path, rest)
     with Marks(tmp_path / "marks") as marks:
         yield Scene(job.log, kafka, job.topic, job.path, marks, random.Random(1))
@@ -92,14 +99,15 @@ def test_the_newest_one_works_and_older_ones_stop(scene: Scene) -> None:
     """One after the other is halted, each in another phase, and wakes up when the next has its work."""
     with ExitStack() as stack:
         scene.log.add(scene.rng, EVENTS)
-        older = stack.enter_context(scene.following(LAUNCHER))
-        for phase in ("plan", TRANSACTION, "acknowledge", WRITTEN):
+        older = stack.enter_context(scene.following(LAUNCHER, HALTED[0][1]))
+        for number, (phase, _) in enumerate(HALTED):
             scene.wait(partial(scene.marks.is_open, phase), older)
             older.pause()
             if phase == WRITTEN:
                 assert scene.halted() == 1  # it holds its rows
             scene.marks.clear()
-            newer = stack.enter_context(scene.following(LAUNCHER))
+            _, engine = HALTED[(number + 1) % len(HALTED)]
+            newer = stack.enter_context(scene.following(LAUNCHER, engine))
             scene.log.add(scene.rng, MORE)
             scene.wait(scene.is_all_done, newer)
             scene.assert_right()
