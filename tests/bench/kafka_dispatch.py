@@ -62,7 +62,7 @@ class Planned:
 def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     """Planned once; then both in turn, each time to a new topic."""
     report = Report("kafka-dispatch")
-    with cluster(options=[f"-Xmx{HEAP}"]) as brokers, workspace() as work:
+    with cluster(options=[f"-Xmx{HEAP}", "-XX:+UseSerialGC"]) as brokers, workspace() as work:
         settings = settings_of(job_file(work))
         planned = _plan(settings, event_log(Log(events or EVENTS)), work / "out")
         with SparkEngine(settings.spark) as engine:

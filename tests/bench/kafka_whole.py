@@ -57,7 +57,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     taken: dict[str, list[float]] = {WITHOUT: [], OTHER: [], WITH: [], TUNED: []}
     with (
         postgresql(wal_level="logical", max_wal_size="16GB") as server,
-        cluster(options=[f"-Xmx{HEAP}"]) as brokers,
+        cluster(options=[f"-Xmx{HEAP}", "-XX:+UseSerialGC"]) as brokers,
         workspace() as work,
     ):
         place = BenchPlace(server, brokers, log, count, work)

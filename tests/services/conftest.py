@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
-from tests.services.kafka import KafkaCluster, brokers
+from tests.services.kafka import RESTARTED, KafkaCluster, brokers
 
 
 def _url(
@@ -91,13 +91,13 @@ def relations(place: Place) -> set[tuple[str, str]]:
 @pytest.fixture(scope="session")
 def one_node() -> Iterator[KafkaCluster]:
     """The broker of ``own_kafka``."""
-    yield from brokers(1)
+    yield from brokers(1, RESTARTED)
 
 
 @pytest.fixture(scope="module")
 def three_nodes() -> Iterator[KafkaCluster]:
     """The brokers of ``kafka_cluster``."""
-    yield from brokers(3)
+    yield from brokers(3, RESTARTED)
 
 
 @pytest.fixture

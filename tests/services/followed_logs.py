@@ -39,6 +39,7 @@ topic = "{topic}"
 polling_interval = 0
 
 [run]
+lanes = 3
 engine = "{engine}"
 """
 

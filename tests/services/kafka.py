@@ -5,6 +5,7 @@ Their version is that of ``pom.xml`` beside this module.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import shutil
@@ -18,16 +19,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from tests.services.jars import jars, java
+from tests.services.jars import jars, java, java_program, make_once
 from tests.services.servers import MissingServerError, find, skip_unproved
 from tests.services.topics import Topics
 
 START_SECONDS = 90.0
-SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1")
-"""Of the JVM: it starts in two thirds of the time, and is slower after minutes."""
+SHORT_LIVED = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable")
+"""Options of a JVM that starts in two thirds of the time, and is slower after minutes."""
 
 LOGGING = """\
 status = error
@@ -55,6 +56,8 @@ SETTINGS = {
     # the default wants half of our heap
     "log.cleaner.dedupe.buffer.size": "4194304",
 }
+RESTARTED = {"broker.heartbeat.interval.ms": "100", "broker.session.timeout.ms": "1000"}
+"""Of brokers that tests kill: one that comes back waits until the session before has ended."""
 REPLICATED = (
     "default.replication.factor",
     "offsets.topic.replication.factor",
@@ -236,24 +239,54 @@ class KafkaCluster:
             node.reap(10)
 
 
+def quick_start() -> list[str]:
+    """Options of a short-lived JVM, which loads Kafka's classes from an archive that is made once.
+
+    Raises ``MissingServerError`` where Kafka cannot be had.
+    """
+    program = java_program().resolve()
+    version = f"{program} {program.stat().st_mtime_ns} {SHORT_LIVED}"
+    digest = hashlib.sha256(version.encode()).hexdigest()[:16]
+    archive = make_once(f"{jars().name}-{digest}.jsa", _archive_classes)
+    return [*SHORT_LIVED, f"-XX:SharedArchiveFile={archive}"]
+
+
+def _archive_classes(path: Path) -> None:
+    """Runs a broker that writes the classes that it has loaded when it ends."""
+    path.unlink(missing_ok=True)  # of a run that was killed
+    with cluster(options=[*SHORT_LIVED, f"-XX:ArchiveClassesAtExit={path}"]) as started:
+        (node,) = started.nodes
+        client = Producer(
+            {"bootstrap.servers": started.bootstrap, "transactional.id": "any", "log_level": 0}
+        )
+        client.init_transactions(60)
+        client.begin_transaction()
+        client.produce(started.topics.make(), b"value")
+        client.commit_transaction(60)
+        node.end(signal.SIGTERM)
+        node.reap(60)
+
+
 @contextmanager
 def cluster(
     nodes: int = 1,
-    options: Sequence[str] = SHORT_LIVED,
+    options: Sequence[str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[KafkaCluster]:
     """A cluster of one or three nodes with ``options`` of the JVM and further broker ``settings``.
 
-    Raises ``MissingServerError`` where Kafka cannot be had.
+    Without ``options`` they are those of ``quick_start``.  Raises ``MissingServerError`` where Kafka
+    cannot be had.
     """
     jars()
+    options = quick_start() if options is None else options
     path = Path(tempfile.mkdtemp(prefix="xds-kafka-"))
     started = KafkaCluster([])
     try:
         ports = {number: (quiet_port(), quiet_port()) for number in range(1, nodes + 1)}
         common = {**SETTINGS, **_quorum(ports), **(settings or {})}
         started.nodes += [_node(path, number, ports, common, options) for number in ports]
-        _format(path, list(ports))
+        _format(path, list(ports), options)
         started.start()
         yield started
     finally:
@@ -310,7 +343,7 @@ def _node(
     properties.write_text("".join(lines))
     logging = path / "log4j2.properties"
     logging.write_text(LOGGING)
-    options = [*options, "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    options = [*options, f"-Dlog4j2.configurationFile={logging}"]
     # ends with us, also when we are killed
     prefix = [find("setpriv"), "--pdeathsig=KILL", "--"]
     command = [*prefix, *java("kafka.Kafka", str(properties), options=options)]
@@ -321,9 +354,8 @@ def _properties(path: Path, number: int) -> Path:
     return path / f"node-{number}.properties"
 
 
-def _format(path: Path, numbers: Sequence[int]) -> None:
+def _format(path: Path, numbers: Sequence[int], options: Sequence[str]) -> None:
     identity = "4L6g3nShT-eMCtK--X86sw"  # any 16 bytes, the same for all nodes
-    options = ["-Xmx64m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     commands = [
         java(
             "kafka.tools.StorageTool",

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 from publisher.config.job_file import load
 from publisher.dispatch.kafka.client import KafkaClients
 from tests.services.jars import java
-from tests.services.kafka import SHORT_LIVED, brokers
+from tests.services.kafka import brokers, quick_start
 from tests.services.topics import Topics
 from tests.support.documentation import (
     ShownCommand,
@@ -165,7 +165,7 @@ def test_the_commands_grant_the_minimum_rights(guarded_broker: str) -> None:
     for program, *words in commands:
         assert program == "kafka-acls.sh"
         arguments = [guarded_broker if word == "localhost:9092" else word for word in words]
-        command = java("org.apache.kafka.tools.AclCommand", *arguments, options=SHORT_LIVED)
+        command = java("org.apache.kafka.tools.AclCommand", *arguments, options=quick_start())
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
     assert granted(guarded_broker) == ACLS

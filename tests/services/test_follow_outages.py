@@ -21,7 +21,7 @@ from tests.services.kafka import KafkaCluster
 from tests.services.logged_tables import LOG, Logged
 from tests.services.mirror import Mirror
 
-AWAY = 6.0
+AWAY = 4.0
 """Seconds; longer than the publisher waits for an answer."""
 QUICK = {
     "[dispatch]": "timeout = 2",

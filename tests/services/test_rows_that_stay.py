@@ -13,10 +13,11 @@ from tests.services.servers import free_port
 from tests.services.topics import Topics
 
 SUCCESS = "xds_publisher_last_success_timestamp_seconds"
-POLLS = 8
+RETENTION = 2
+POLLS = RETENTION + 2
 OPTIONS = """
 [journal]
-retention_runs = 3
+retention_runs = {runs}
 
 [metrics]
 port = {port}
@@ -34,7 +35,7 @@ def make_job(base: Path, place: Place, kafka: Topics, letters: str) -> tuple[Pat
     job, port = write_job(base / "people.toml", place, kafka, kafka.make()), free_port()
     text = job.read_text().replace("\n[database]", "future_events = true\n\n[database]")
     text = text.replace("[follow]", f'dead_letter_topic = "{letters}"\n\n[follow]')
-    job.write_text(text + OPTIONS.format(port=port))
+    job.write_text(text + OPTIONS.format(runs=RETENTION, port=port))
     return job, port
 
 
