@@ -101,7 +101,11 @@ def run(*, events: int | None = None, **_: int) -> Report:
     """One round to start with, one that is measured."""
     count = events or EVENTS
     report = Report("follow")
-    with postgresql() as server, cluster(options=["-Xmx1g", "-XX:+UseSerialGC"]) as brokers, workspace() as work:
+    with (
+        postgresql() as server,
+        cluster(options=["-Xmx1g", "-XX:+UseSerialGC"]) as brokers,
+        workspace() as work,
+    ):
         make_table(server)
         topic = brokers.topics.make(PARTITIONS)
         job = _job(work, server, brokers, topic)

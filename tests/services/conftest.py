@@ -81,8 +81,7 @@ def empty_place(request: pytest.FixtureRequest, kind: str) -> Iterator[Place]:
 
 def relations(place: Place) -> set[tuple[str, str]]:
     """Kind and name of the tables and views in the default schema."""
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
-    inspector = sa.inspect(engine)
+    inspector = sa.inspect(place.engine)
     views = set(inspector.get_view_names())
     tables = set(inspector.get_table_names()) - views
     return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,11 @@ class Place:
     kind: str
     url: str
 
+    @property
+    def engine(self) -> sa.Engine:
+        """Connects each time it is used."""
+        return _engine(self.url)
+
     def execute(self, *statements: str) -> None:
         """Runs statements, committed together."""
         if self.kind == "sqlite":
@@ -29,15 +35,13 @@ class Place:
             connection.executescript(";".join(statements))
             connection.close()
             return
-        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        with engine.begin() as served:
+        with self.engine.begin() as served:
             for statement in statements:
                 served.exec_driver_sql(statement.replace("%", "%%"))
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        engine = sa.create_engine(self.url, poolclass=sa.NullPool)
-        with engine.connect() as connection:
+        with self.engine.connect() as connection:
             return [tuple(row) for row in connection.exec_driver_sql(statement)]
 
     def database(self, **options: object) -> Database:
@@ -48,9 +52,17 @@ class Place:
 def drop(place: Place, relations: Iterable[tuple[str, str]]) -> None:
     """Takes test tables and views (kind, name) away, views first."""
     quote = "`" if place.kind == "mariadb" else '"'
-    for kind, name in sorted(relations, reverse=True):
-        quoted = quote + name.replace(quote, quote * 2) + quote
-        place.execute(f"DROP {kind} IF EXISTS {quoted} CASCADE")
+    quoted = [
+        (kind, quote + name.replace(quote, quote * 2) + quote)
+        for kind, name in sorted(relations, reverse=True)
+    ]
+    place.execute(*(f"DROP {kind} IF EXISTS {name} CASCADE" for kind, name in quoted))
+
+
+@lru_cache
+def _engine(url: str) -> sa.Engine:
+    """One engine for each database: a new one asks the server about itself."""
+    return sa.create_engine(url, poolclass=sa.NullPool)
 
 
 def sqlite_place(path: Path) -> Place:

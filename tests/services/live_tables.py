@@ -27,7 +27,6 @@ def make_tables(place: Place) -> None:
         "CREATE TABLE usr_history (idu INTEGER PRIMARY KEY, fname VARCHAR(40))",
         "CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr",
     )
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool)
     table = sa.table("log", *(sa.column(name) for name in ROWS[0]))
-    with engine.begin() as connection:
+    with place.engine.begin() as connection:
         connection.execute(table.insert(), ROWS)

@@ -105,7 +105,7 @@ class Logged:
             f" {', '.join([*types, 'PRIMARY KEY (part, number)'])})"
         )
         self.install(style)
-        self.engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+        self.engine = place.engine
         names: list[Any] = [sa.column(name) for name in ("part", "number", *columns)]
         schema = "public" if place.kind == "postgresql" else None
         self.sql: Any = sa.table(sa.quoted_name(table, quote=True), *names, schema=schema)

@@ -26,7 +26,7 @@ class Mirror:
 
     def __init__(self, place: Place, table: str, *, strict: bool) -> None:
         self._name, self._strict = f"{table}_mirror", strict
-        self._engine = sa.create_engine(place.url, poolclass=sa.NullPool)
+        self._engine = place.engine
         place.execute(f"CREATE TABLE {self._name} (LIKE {table} INCLUDING INDEXES)")
         self._table = sa.Table(self._name, sa.MetaData(), autoload_with=self._engine)
 
