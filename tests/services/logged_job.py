@@ -27,6 +27,9 @@ to = "kafka"
 bootstrap = "{bootstrap}"
 topic = "{topic}"
 mode = "{mode}"
+
+[run]
+lanes = 3
 """
 MODES = pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 
