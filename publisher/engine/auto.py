@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +28,8 @@ SMALL = InputSize(rows=500_000, bytes=64_000_000)
 it has to start first; for larger input it may be faster, since its tasks share the cores."""
 _GROWTH = 8
 """Records in memory may have this many times the bytes of their files before the run moves to Spark."""
+KEEP_SECONDS = 600.0
+"""Spark ends when no run has used it for so long."""
 _OUTGROWN = "the input turned out to be large"
 
 
@@ -36,8 +39,18 @@ class AutoEngine:
     A run whose input turns out to be large moves to Spark before anything is committed.  Both engines
     write the same bytes."""
 
-    def __init__(self, options: SparkOptions, small: InputSize = SMALL) -> None:
+    def __init__(
+        self,
+        options: SparkOptions,
+        small: InputSize = SMALL,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` returns seconds."""
         self._small = small
+        self._clock = clock
+        self._has_used_spark = False
+        """Since the last call of ``rest``."""
+        self._last_use = 0.0
         self._local = LocalEngine(max_bytes=_GROWTH * small.bytes)
         self._spark = SparkEngine(options)
         self._engine: Engine = self._local
@@ -67,12 +80,18 @@ class AutoEngine:
     def warm_up(self) -> None:
         """Starts nothing: the input may be small."""
 
+    def rest(self) -> None:
+        """See ``Engine.rest``: ends Spark ``KEEP_SECONDS`` after its last use."""
+        if self._has_used_spark:
+            self._has_used_spark, self._last_use = False, self._clock()
+        elif self._spark.is_started and self._clock() - self._last_use >= KEEP_SECONDS:
+            self._spark.stop()
+
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """See ``Engine.expect``: chooses the engine of the run."""
         size = measure()
         if size.rows > self._small.rows or size.bytes > self._small.bytes:
-            self._use_spark(f"large input, {size}")
-            self._spark.warm_up()
+            self._use_spark(f"large input, {size}").warm_up()
         else:
             self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
 
@@ -85,8 +104,7 @@ class AutoEngine:
         try:
             return self._engine.shuffle(work)
         except OutgrownError:
-            self._use_spark(_OUTGROWN)
-            return self._spark.shuffle(work)
+            return self._use_spark(_OUTGROWN).shuffle(work)
 
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
@@ -95,18 +113,26 @@ class AutoEngine:
         try:
             return self._engine.plan(work, staging=staging, documents=documents, progress=progress)
         except OutgrownError:
-            self._use_spark(_OUTGROWN)
-            return self._spark.plan(work, staging=staging, documents=documents, progress=progress)
+            spark = self._use_spark(_OUTGROWN)
+            return spark.plan(work, staging=staging, documents=documents, progress=progress)
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine.send``: chooses by the number of documents."""
         is_small = sum(lane.total for lane in lanes) <= self._small.rows
-        return (self._local if is_small else self._spark).send(lanes)
+        return self._engine_for(is_small=is_small).send(lanes)
 
     def count_activity(self, samples: Samples) -> Activity:
         """See ``Engine.count_activity``: chooses by the bytes of the samples."""
         is_small = samples.size <= self._small.bytes
-        return (self._local if is_small else self._spark).count_activity(samples)
+        return self._engine_for(is_small=is_small).count_activity(samples)
 
-    def _use_spark(self, reason: str) -> None:
+    def _engine_for(self, *, is_small: bool) -> Engine:
+        """Returns the engine of one operation; that of the run stays."""
+        self._has_used_spark |= not is_small
+        return self._local if is_small else self._spark
+
+    def _use_spark(self, reason: str) -> SparkEngine:
+        """Makes Spark the engine of the run."""
+        self._has_used_spark = True
         self._engine, self.use = self._spark, EngineUse("spark", reason)
+        return self._spark

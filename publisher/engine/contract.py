@@ -67,6 +67,10 @@ class Engine(Protocol):
     def warm_up(self) -> None:
         """Starts slow processes in the background, if every input needs them."""
 
+    def rest(self) -> None:
+        """Ends processes that no run has needed for a while; called between runs, which may need them
+        again."""
+
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Announces a run.  ``measure`` returns the size of its input, and may ask a database."""
 

@@ -72,6 +72,7 @@ class Follower:
         with keep_connections() as kept, ExitStack() as stack:
             while not self._stop.is_set():
                 kept.run += 1
+                self._engine.rest()
                 try:
                     pause = self._step(stack)
                 except UnreachableError as error:

@@ -62,6 +62,9 @@ class LocalEngine:
     def warm_up(self) -> None:
         """Starts nothing: the engine has no processes."""
 
+    def rest(self) -> None:
+        """See ``Engine.rest``: there are no such processes."""
+
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Does nothing: the engine accepts any input."""
 

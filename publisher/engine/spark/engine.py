@@ -44,14 +44,29 @@ class SparkEngine:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._stack.close()
+        self.stop()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the JVM runs, or is starting."""
+        return self._spark is not None or self._jvm is not None
+
+    def stop(self) -> None:
+        """Ends the session and its JVM; a later operation starts them again."""
+        try:
+            self._stack.close()
+        finally:
+            self._spark = self._jvm = None
 
     def warm_up(self) -> None:
         """Starts the JVM in the background."""
-        if self._spark is None and self._jvm is None:
+        if not self.is_started:
             self._jvm = start_jvm(self._options)
             if self._jvm is not None:
                 self._stack.callback(self._jvm.stop)
+
+    def rest(self) -> None:
+        """See ``Engine.rest``: the job has chosen Spark, so it stays."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:  # noqa: ARG002
         """Starts the JVM in the background, whatever the input."""

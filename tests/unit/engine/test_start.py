@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
-from publisher.engine.auto import SMALL, AutoEngine
+from publisher.engine.auto import KEEP_SECONDS, SMALL, AutoEngine
 from publisher.engine.contract import EngineName, InputSize
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
+from publisher.engine.spark.jvm import Jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
 from tests.support.event_log_files import event, write
@@ -71,6 +73,38 @@ def test_size_decides(
         assert engine.use.reason.startswith(reason)
         engine.expect(InputSize)  # the next run is small again
         assert engine.use.name == "local"
+
+
+def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Jvm] = []
+    stopped: list[Jvm] = []
+
+    def start(options: SparkOptions) -> Jvm:
+        del options
+        started.append(Jvm(Popen(["cat"], stdin=PIPE), Path("/nonexistent/answer"), {}, None))
+        return started[-1]
+
+    stop = Jvm.stop
+
+    def note_stop(jvm: Jvm) -> None:
+        stopped.append(jvm)
+        stop(jvm)
+
+    monkeypatch.setattr("publisher.engine.spark.engine.start_jvm", start)
+    monkeypatch.setattr(Jvm, "stop", note_stop)
+    seconds = 0.0
+    with AutoEngine(SparkOptions(), clock=lambda: seconds) as engine:
+        for hour in range(2):
+            seconds += 3600
+            engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
+            engine.rest()  # the run has just ended
+            seconds += KEEP_SECONDS - 1
+            engine.expect(InputSize)
+            engine.rest()
+            assert (len(started), len(stopped)) == (hour + 1, hour)
+            seconds += 1
+            engine.rest()
+            assert len(stopped) == hour + 1
 
 
 OTHERS = ("pyspark", "py4j", "pandas", "publisher.sources.linkexpress")
