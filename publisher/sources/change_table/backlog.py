@@ -25,7 +25,7 @@ from publisher.sources.live.table_reader import LiveTable
 class ChangeTableBacklog:
     """Counts the rows of one change table after the mark of the last run.
 
-    Rows without a change_seq do not count: a run finds them while it reads the others.
+    Rows without a change_seq are not counted: a run finds them while it reads the other rows.
     """
 
     def __init__(self, options: ChangeTableOptions, database: DatabaseOptions, table: str) -> None:
@@ -39,9 +39,9 @@ class ChangeTableBacklog:
         return self.count_after(read_marks(state).get(self._live.name, Mark()))
 
     def count_after(self, mark: Mark) -> WaitingRows:
-        """Counts the rows after a mark that a run would read, and late rows before it.
+        """Counts the rows after ``mark`` that a run would read, and the late rows before ``mark``.
 
-        Rows that wait for their partner do not count.  An index on change_seq makes the statements quick.
+        Rows that wait for their partner are not counted.  An index on change_seq makes the statements fast.
         The age of the oldest row is the time from its change_seq (UTC) to the clock of this machine.
 
         Raises ``FatalError`` if a statement fails, or if the mark belongs to another table.

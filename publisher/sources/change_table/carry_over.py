@@ -1,4 +1,4 @@
-"""The state that a run stores for the next: marks of change tables, and rows that wait for their partner.
+"""The state that a run stores for the next run: marks of change tables, rows that wait for their partner.
 
 A change_seq only grows, across all tables of a task, so the next run reads the rows after the mark.  Each run
 also searches a window before the mark for rows that arrived late, with a smaller change_seq; the state
@@ -107,9 +107,9 @@ class MarkOrigin:
     """The table in which a mark was left."""
 
     identity: str | None = None
-    """As ``database.identity`` reads it."""
+    """The identity of the table, read by ``database.identity``."""
     database: str = ""
-    """The database as messages name it."""
+    """The name of the database in messages."""
     rows: tuple[RowDigests, ...] = ()
     """Some of the rows that have the change_seq of the mark."""
 
@@ -119,7 +119,7 @@ class Mark:
     """The place up to which one change table was read."""
 
     change_seq: str | None = None
-    """The greatest change_seq read; ``None`` if none was."""
+    """The greatest change_seq read; ``None`` if no row was read."""
     floor: str | None = None
     """Lower end of the window, which ends at the mark; ``None`` if it reaches back to the first row."""
     rows: int = 0
@@ -138,9 +138,10 @@ class Mark:
         return sum(entry.rows for entry in self.window)
 
     def count_late(self, rows: int) -> int:
-        """Counts the rows at or below the floor that arrived after the mark; ``rows`` are there now.
+        """Counts the rows at or below the floor that arrived after the mark was left.
 
-        Each row that was removed there in the meantime hides one late row.
+        ``rows`` is the present number of rows at or below the floor.  Each row that was removed there in the
+        meantime hides one late row.
         """
         return 0 if self.floor is None else max(0, rows - self.rows)
 

@@ -39,10 +39,10 @@ _PARTS = (
 _SEQ_ONLY = re.compile(r"[0-9]{35}").fullmatch
 
 RANK_BITS = 25
-"""Bits of a rank for the change number."""
+"""Number of bits of a rank that hold the change number."""
 _FIRST_YEAR = 1990
 _YEARS = 80
-"""Number of years whose sequences have ranks of their own."""
+"""Number of years whose times have ranks of their own."""
 
 EXPECTED_FORM = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19 digits"
 
@@ -76,7 +76,7 @@ class Ranking(NamedTuple):
         return cls(least, max(0, (greatest - least).bit_length() - RANK_BITS))
 
     def ranks(self, high: Integers, low: Integers) -> Integers:
-        """Ranks of 64 bits in the order of sequences; sequences may share a rank.
+        """Ranks of 64 bits in the order of change_seq; several values may share a rank.
 
         Any number of changes may share a time part, so a rank also has the leading bits of the change number:
         code that processes ranks block by block need not hold a large transaction as a whole.
@@ -99,7 +99,7 @@ class Ranking(NamedTuple):
 
 
 def text_of(high: int, low: int) -> str:
-    """The 35 digits of a sequence."""
+    """The 35 digits of a change_seq."""
     return f"{high:0{TIME_DIGITS}d}{low + _BIAS:0{NUMBER_DIGITS}d}"
 
 

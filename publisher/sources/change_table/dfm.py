@@ -1,6 +1,6 @@
 r"""The ``.dfm`` beside a data file: columns, key, table, and the form of CSV.
 
-It writes characters as themselves, as escapes (``\t``) or as hex (``0x01``, ``0x7C7C``).
+A ``.dfm`` writes characters as themselves, as escapes (``\t``) or as hex (``0x01``, ``0x7C7C``).
 """
 
 from __future__ import annotations

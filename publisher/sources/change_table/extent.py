@@ -30,7 +30,7 @@ from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, ope
 from publisher.sources.change_table.statements import ChangeTableStatements, Query
 
 Ask = Callable[[Query], Sequence[Sequence[Any]]]
-"""Queries the database, in the same snapshot each time if there is one."""
+"""Queries the database, each time in the same snapshot if the database has snapshots."""
 
 
 @dataclass(frozen=True, slots=True)

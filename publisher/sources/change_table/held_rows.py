@@ -57,7 +57,7 @@ class HeldRows:
         self._behind: list[int] = []
         """Numbers of the splits with rows after the cut."""
 
-    def cut(self, pairs: PairFinder) -> str | None:
+    def find_cut(self, pairs: PairFinder) -> str | None:
         """Returns the change_seq from which on rows are held; ``None`` if no row is held."""
         if pairs.any_before or pairs.any_update:
             self.expects_before = pairs.any_before
@@ -83,7 +83,7 @@ class HeldRows:
             "readings": [[names, *reading] for names, reading in self.readings.items()],
         }
 
-    def keep(
+    def write(
         self, splits: Sequence[Split[FileRange]], layouts: Sequence[ChangeTableLayout], folder: Path
     ) -> None:
         """Writes the held rows, and the facts that the next run needs with them."""

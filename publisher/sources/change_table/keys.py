@@ -22,13 +22,13 @@ from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Names, RecordFault
 
 _CANONICAL_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
-"""As ``keys.integer_text`` writes it."""
+"""An integer as ``keys.integer_text`` writes it."""
 
 
 def catalogue_key(
     layout: ChangeTableLayout, catalogue: Catalogue | None, options: ChangeTableOptions
 ) -> tuple[str, ...]:
-    """The primary key of the table in a database or ``[tables]``; empty if neither knows it."""
+    """The primary key of the table in a database or ``[tables]``; empty if neither names it."""
     if catalogue is None:
         return ()
     target = Names(catalogue, options.schema, options.identifier_case, 1).target(layout.table)

@@ -223,7 +223,7 @@ class LiveChangeTable(LiveSource):
     ) -> tuple[SplitPlan, KnownMasks | None]:
         """Plans the split: with the known masks if they are still valid, else from the first rows.
 
-        Returns the masks that the next run may use, too.
+        Also returns the masks that the next run may reuse.
         """
         settings = json.loads(json.dumps(asdict(self.options), default=str))
         if known is not None and (known.columns, known.options) == (layout.names, settings):
@@ -274,6 +274,6 @@ class LiveChangeTable(LiveSource):
 
 
 def _hex(array: pa.Array) -> pa.Array:
-    """Turns Base64, in which PostgreSQL returns binary columns here, into hex."""
+    """Converts binary columns from Base64, as PostgreSQL returns them here, to hex."""
     values = [None if v is None else base64.b64decode(v).hex() for v in array.to_pylist()]
     return pa.array(values, pa.string())

@@ -31,7 +31,7 @@ from publisher.sources.change_table.rows import ChangeOperation
 Order = Literal["msb", "lsb"]
 
 MASK_BITS = 1024
-"""Bits of the documented type of change_mask, varbinary(128), header columns included."""
+"""Number of bits of the documented type of change_mask, varbinary(128), header columns included."""
 _HEX = re.compile(r"(?:0[xX]|\\x)?([0-9A-Fa-f]*)").fullmatch
 _MAX_MASKS = 20_000
 """Limit of distinct masks examined."""

@@ -33,7 +33,7 @@ from publisher.sources.files.text_blocks import readable
 
 BATCH_SIZE = 4_096
 _MAX_SAMPLE = 10_000
-"""Messages whose masks are examined for the order of bytes."""
+"""Maximum number of messages whose masks are examined for the order of bytes."""
 _NO_ROWS = pa.RecordBatch.from_arrays([], names=[])
 
 
@@ -108,7 +108,7 @@ def read(
 
 
 def raw(split: Split[MessageLines], row: int, snapshot: SnapshotOptions) -> str | None:
-    """Reads one message again, or a line that is not a message as JSON text."""
+    """Reads one message again; returns a line that is not a message as JSON text."""
     lines = file_splits.narrow_lines(split.path, split.payload.lines, row, snapshot)
     for number, item, text in _read_lines(split, lines, snapshot):
         if number == row:

@@ -1,8 +1,8 @@
 """JSON messages that the product that writes change tables sends to Kafka, one per line.
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
-envelope.  The before image is inside the UPDATE; masks count data columns only, ordinal 1 is bit 0;
-``columnMask`` names the columns of the message: null in another column is not a value.
+envelope.  The before image is inside the UPDATE.  Masks count data columns only; ordinal 1 is bit 0.
+``columnMask`` names the columns of the message: null in any other column is not a value.
 """
 
 from __future__ import annotations

@@ -196,7 +196,7 @@ class PairFinder:
         }
 
     def _match(self, rows: _Unpaired) -> _Unpaired:
-        """Records the pairs among rows; returns the rows without partner."""
+        """Records the pairs among rows; returns the rows without a partner."""
         partners = find_partners(rows.before, rows.high, rows.low)
         updates = np.flatnonzero((partners >= 0) & ~rows.before)
         befores = partners[updates]

@@ -84,7 +84,7 @@ class ChangeTable(Source):
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The data files, of kinds recognised by their names."""
+        """The data files; their kinds are recognised by their names."""
         return file_splits.files(paths, may_be_none=may_be_none)
 
     def splits(
@@ -121,7 +121,7 @@ class ChangeTable(Source):
         work = _SurveyInput(splits, layouts, held)
         ((plans, held),) = context.tasks.survey(self._survey, [work])
         if carry_over is not None and held is not None:
-            held.keep(splits, layouts, carry_over.after)
+            held.write(splits, layouts, carry_over.after)
         planned = (
             split.with_payload(PlannedRows(split.payload, plan))
             for split, plan in zip(splits, plans, strict=True)

@@ -65,7 +65,7 @@ class SplitPlan:
     """Facts about the whole input that the task of one split needs."""
 
     reading: MaskReading | None = None
-    """The reading of masks; ``None`` if the input has none."""
+    """The reading of masks; ``None`` if the input has no masks."""
     key: tuple[str, ...] = ()
     """Key columns by the masks of DELETE records."""
     sure: bool = False
@@ -135,7 +135,7 @@ def survey_splits(
             plans[names] = _calibrate(masks, layout, alike, options, all_of, where, known)
             if held is not None and (reading := plans[names].reading) is not None:
                 held.readings[names] = reading
-    cut = None if held is None else held.cut(pairs)
+    cut = None if held is None else held.find_cut(pairs)
     return _complete_plans(splits, [plans[key] for key in keys], pairs, cut)
 
 
@@ -208,9 +208,9 @@ def _key_bits(
     options: ChangeTableOptions,
     catalogue: Catalogue | None,
 ) -> int:
-    """The primary key as bits by data column; 0 if it is unknown, or need not agree with DELETE masks.
+    """The primary key as bits by data column; 0 if it is unknown, or DELETE masks show another index.
 
-    The catalogue is queried last, and only if there is a DELETE whose mask the key may explain.
+    The catalogue is queried last, and only if there is a DELETE with a mask that the key may explain.
     """
     deletes = any(operation == ChangeOperation.DELETE for operation, _ in evidence.masks)
     if not deletes or not options.key_from_deletes:

@@ -38,7 +38,7 @@ _SECOND = 1_000_000
 
 
 class EventLogBacklog:
-    """Counts the rows of status ``N`` of one event log, or all rows where the source reads any status.
+    """Counts the rows of status ``N`` of one event log, or all rows if the source reads any status.
 
     The age of the oldest row is measured by the clock of the database (PostgreSQL, MySQL, MariaDB), else of
     this machine.  Times without a zone are in the zone of the source, as for its reader.
@@ -54,7 +54,7 @@ class EventLogBacklog:
     def count(self, state: Path | None = None) -> WaitingRows:
         """As ``TableBacklog.count``.  Uses one statement, which is fast with an index on the status."""
         del state  # the status of each row shows whether it waits
-        if self._statement is None:  # asks the catalogue, by the same connection
+        if self._statement is None:  # queries the catalogue, on the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
         with fatal_errors(self._database, f"Counting the waiting rows of table {self._table}"):
             rows, oldest, now = self._database.run(self._ask)

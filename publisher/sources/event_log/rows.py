@@ -41,7 +41,7 @@ class EventRows:
     fingerprints: Codes | None = None
     """Fingerprints of rows that are acknowledged later."""
 
-    def fault(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
+    def reject(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
         """Rejects the live rows that ``wrong`` marks."""
         if not wrong.any():
             return
@@ -82,7 +82,7 @@ class EventObjects:
         wrong = [code for code, target in enumerate(targets) if isinstance(target, RecordFault)]
         if wrong:
             unknown = np.isin(self.tables[rows.live], wrong)
-            rows.fault(unknown, lambda row: targets[self.tables[row]])
+            rows.reject(unknown, lambda row: targets[self.tables[row]])
         codes, key_texts = _encode(rows.text["table_key"])
         size = len(key_texts)
         pairs = pa.array(self.tables[rows.live] * size + codes[rows.live]).dictionary_encode()
@@ -96,7 +96,7 @@ class EventObjects:
             self.keys.append(key)
         if faults:
             wrong_keys = np.isin(self.codes[rows.live], list(faults))
-            rows.fault(wrong_keys, lambda row: faults[int(self.codes[row])])
+            rows.reject(wrong_keys, lambda row: faults[int(self.codes[row])])
 
     def target(self, table: int) -> TargetTable:
         """Returns the resolved table with this code."""
@@ -156,7 +156,7 @@ class EventColumns:
     def _reject(self, wrong: Mask, make: MakeFault) -> None:
         for row in self._rows.live[wrong].tolist():
             self._rows.objects[row] = self._objects.of(row)
-        self._rows.fault(wrong, make)
+        self._rows.reject(wrong, make)
 
     def _decode(self, octet: Mask) -> None:
         live = np.zeros(len(octet), bool)

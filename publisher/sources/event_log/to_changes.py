@@ -121,21 +121,21 @@ class EventLogChangeBuilder:
         """Rejects rows without usable record_id, event_type or event_time; returns the times."""
         for name, valid in rows.readable.items():
             if not valid.all():
-                rows.fault(
+                rows.reject(
                     ~valid[rows.live],
                     RecordFault(
                         Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text"
                     ),
                 )
-        rows.fault(~rows.has_id[rows.live], lambda row: _no_id(rows.value("record_id", row)))
+        rows.reject(~rows.has_id[rows.live], lambda row: _no_id(rows.value("record_id", row)))
         values, valid = types
         wrong = ~(valid & (values >= 1) & (values <= 8))
-        rows.fault(wrong[rows.live], lambda row: _no_type(rows.value("event_type", row)))
+        rows.reject(wrong[rows.live], lambda row: _no_type(rows.value("event_type", row)))
         moments, known = times(rows.frame.batch.column("event_time"), self._time_zone)
-        rows.fault(~known[rows.live], lambda row: _no_time(rows.value("event_time", row)))
+        rows.reject(~known[rows.live], lambda row: _no_time(rows.value("event_time", row)))
         for name, reason in (("table_name", Reason.TABLE_NAME), ("table_key", Reason.TABLE_KEY)):
             absent = ~rows.text[name].is_valid().to_numpy(zero_copy_only=False)
-            rows.fault(absent[rows.live], RecordFault(reason, f"{name} is NULL; fix the trigger"))
+            rows.reject(absent[rows.live], RecordFault(reason, f"{name} is NULL; fix the trigger"))
         return moments
 
     def _changes(self, rows: EventRows, types: Integers, moments: Codes) -> pa.RecordBatch | None:

@@ -84,7 +84,7 @@ def read_header(
 def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str]:
     """Reads the fields of the first record of a file from its first bytes.
 
-    Raises ``FatalError`` if it cannot be read.
+    Raises ``FatalError`` if the record cannot be read.
     """
     data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
     piece = scan(data, options, final=True, only_first=True)

@@ -106,10 +106,10 @@ def every_file(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = F
 
 
 def files(paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False) -> list[Path]:
-    """Lists the files of a snapshot: as given, those of directories in name order.
+    """Lists the files of a snapshot as given, and the files below directories in name order.
 
-    Hidden files and those that begin with ``_`` are left out.  Raises ``UsageError`` if there are no
-    files (unless there may be none yet), or if a name shows no known kind.
+    Names below directories that begin with ``.`` or ``_`` are left out.  Raises ``UsageError`` if there are
+    no files (unless ``may_be_none``), or if the name of a given file shows no known kind.
     """
     names = f"use {', '.join(SUFFIXES)} (and .gz)"
     file_list = list_files(
@@ -195,7 +195,7 @@ def narrow_lines(path: str, lines: TextRange, row: int, options: SnapshotOptions
 
 
 def _line_start(path: str, lines: TextRange, line: int) -> int:
-    """Finds the offset of a line of the range by its number in the file; the end if there is none."""
+    """Finds the offset of a line by its number in the file; the end of the range if the line is not in it."""
     position, missing = lines.start, line - lines.first
     with Path(path).open("rb", buffering=0) as file:
         file.seek(position)

@@ -39,7 +39,10 @@ _SHOWN = 1 << 10
 def row_groups(
     path: str, columns: ExpectedColumns, options: SnapshotOptions, target: int
 ) -> list[tuple[int, int, int, int]]:
-    """Divides row groups into runs of about ``target`` bytes: first group, stop, first row, bytes."""
+    """Divides row groups into runs of about ``target`` bytes.
+
+    Returns first group, group after the last, first row and bytes of each run.
+    """
     with _open(path) as file:
         _places(file, path, columns, options)
         # not the sizes of column chunks: pyarrow ends the process if it reads a damaged one

@@ -28,10 +28,10 @@ def format_of(names: Iterable[str]) -> str | None:
     return next(hits, None)
 
 
-def hint(names: Sequence[str], asked: str | None) -> str:
-    """Returns advice to append to a message if columns belong to another format than ``asked``."""
+def hint(names: Sequence[str], expected: str | None) -> str:
+    """Returns advice to append to a message if columns belong to another format than ``expected``."""
     other = format_of(names)
-    if other is None or other == asked:
+    if other is None or other == expected:
         return ""
     layout = ', with layout = "messages",' if _is_message({n.casefold() for n in names}) else ""
     return f"; {_advice(other, layout)}"

@@ -17,7 +17,7 @@ _PACKED_BLOCK = 1 << 14
 _FIRST = 64
 """Bytes of a text file that are checked for UTF-16."""
 _LEAST_PAIRS = 8
-"""Characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
+"""Minimum number of characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
 
 
 class Tail(NamedTuple):

@@ -41,7 +41,7 @@ class LiveTable:
     """Table or view; ``schema.name`` if ``schema`` is not given and no table has that name."""
     schema: str | None = None
     order: str | None = None
-    """An integer column by which the table is cut; without one it is read by one task."""
+    """An integer column by which the table is divided; without such a column, one task reads the table."""
     where: tuple[str, str] | None = None
     """A column and a value: only rows with this value are read; the database compares it."""
     sorted_by: str | None = None

@@ -19,8 +19,8 @@ def choose_tables(
 ) -> tuple[Callable[[str], bool], int | None]:
     """Returns a function that tests whether a table may have changed, and the time of its last sample.
 
-    With hints a table is compared if samples show it as touched since its last comparison, or if this
-    comparison was ``full_interval`` ago.  ``clock`` is in microseconds since 1970 UTC.
+    With hints, a table is compared if samples show it as touched since its last comparison, or if
+    ``full_interval`` has passed since then.  ``clock`` is in microseconds since 1970 UTC.
     """
     if options.hints is None:
         return (lambda _: True), None

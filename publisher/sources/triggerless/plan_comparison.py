@@ -42,7 +42,7 @@ BUCKET_BYTES = 16 << 20
 """Approximate bytes of text per bucket; a task holds a multiple of it."""
 _MOST_BUCKETS = 4096
 _FEW_DELETES = 100
-"""Number of deleted rows that is never suspicious."""
+"""Up to this number, missing rows are always accepted as deleted."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 """Approximate ratio of the size of the text to that of the file."""
 

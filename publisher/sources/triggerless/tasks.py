@@ -79,7 +79,7 @@ class CompareWork:
 
 
 def run_comparison(comparison: Comparison, tasks: TaskRunner) -> list[BucketResult]:
-    """Compares all tables; the tasks write into the target, which is not current yet."""
+    """Compares all tables; the tasks write into the target folder, which no run uses yet."""
     for name in (FOUND, KNOWN):
         (Path(comparison.target) / name).mkdir(parents=True, exist_ok=True, mode=0o700)
     return [BucketResult.from_json(text) for text in tasks.shuffle(CompareWork(comparison))]
