@@ -91,8 +91,8 @@ def test_tokens_of_another_version_are_refused(
     job.publish()
     options = load(job.path).kafka
     tokens = options.tokens_of("people")
-    key = f'["people", "{topic}", 3]'.encode()
-    KafkaClients(options).deliver("writing", tokens, [KafkaMessage(value, key, 3)])
+    key = f'["people", "{topic}", 2]'.encode()
+    KafkaClients(options).deliver("writing", tokens, [KafkaMessage(value, key, 2)])
     job.log_rows(5)
     before = kafka.read(topic)
     assert "xds-publisher recover" in job.refused(why)
