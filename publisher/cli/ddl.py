@@ -47,9 +47,21 @@ if TYPE_CHECKING:
     help="The event log; created if missing.",
 )
 @click.option(
+    "--notify",
+    is_flag=True,
+    help="PostgreSQL: let the log wake `publish --follow` as soon as rows are committed.",
+)
+@click.option(
     "--apply", "apply_", is_flag=True, help="Run the statements instead of printing them."
 )
-def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: bool) -> None:
+def ddl(
+    url: str,
+    tables: tuple[str, ...],
+    style: str,
+    log_table: str,
+    notify: bool,
+    apply_: bool,
+) -> None:
     """Print SQL of an event log and of triggers that fill it.
 
     For PostgreSQL, MariaDB and SQLite.  Run it again after columns changed, or for another style: it
@@ -65,7 +77,7 @@ def ddl(url: str, tables: tuple[str, ...], style: str, log_table: str, apply_: b
         problems = [replace(problem, option="--database") for problem in error.problems]
         raise SettingsError(problems) from None
     with database:
-        statements = plan(database, refs, Style(style))
+        statements = plan(database, refs, Style(style), notifies=notify)
         for note in statements.notes:
             echo([f"note: {note}"], err=True)
         if not apply_:

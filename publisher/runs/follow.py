@@ -22,6 +22,7 @@ from publisher.runs.notes import notes_of
 from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import PublisherInstance
+from publisher.sources.live.notifications import Listener, Notifications
 
 _ROWS_A_LANE = 2_000
 """A small poll uses few lanes: each lane costs some files and a transaction."""
@@ -69,19 +70,29 @@ class Follower:
         Raises:
             PublisherError: An error that waiting does not resolve.
         """
-        with keep_connections() as kept, ExitStack() as stack:
+        with keep_connections() as kept, self._notifications() as new_rows, ExitStack() as stack:
             while not self._stop.is_set():
                 kept.run += 1
                 self._engine.rest()
                 try:
-                    pause = self._step(stack)
+                    new_rows.wait(self._step(stack), self._stop)
                 except UnreachableError as error:
                     self._is_settled = False
                     pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
                     self._failures += 1
                     self._observer.on_failure(error, pause)
-                self._stop.wait(pause)
+                    self._stop.wait(pause)
         self._observer.on_stop("stop requested")
+
+    def _notifications(self) -> Notifications:
+        """Waits for new rows of all tables of the job, unless polls have fixed times."""
+        if self._next_publication is not None:
+            return Notifications()
+        return Notifications(
+            Listener(source.database, source.table)
+            for source in self._settings.sources
+            if source.table is not None and source.database is not None
+        )
 
     def _step(self, stack: ExitStack) -> float:
         """Polls once, after unfinished work; returns the seconds to wait afterwards."""

@@ -56,12 +56,19 @@ class TriggerPlan:
         return [description for description, sql in self.statements if sql.startswith("CREATE")]
 
 
-def plan(database: Database, refs: Refs, style: Style) -> TriggerPlan:
+def plan(database: Database, refs: Refs, style: Style, *, notifies: bool = False) -> TriggerPlan:
     """Plans the statements for the log and the triggers of the tables; writes nothing.
+
+    With ``notifies`` the log wakes its readers.
 
     Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
     """
     dialect = _dialect(database)
+    if notifies and dialect is not postgresql:
+        raise UsageError(
+            f"--notify: only PostgreSQL wakes the readers of a log, and {database.name} does not: leave "
+            "the option out, and set polling_interval in [follow]"
+        )
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
     tables = [_find_table(database, ref, default) for ref in dict.fromkeys(refs.tables)]
@@ -70,6 +77,8 @@ def plan(database: Database, refs: Refs, style: Style) -> TriggerPlan:
     statements: list[Statement] = list(dialect.log_statements(log))
     if dialect is not sqlite:
         statements += dialect.writer_statements(log)
+    if notifies:
+        statements += postgresql.notify_statements(log)
     for table in tables:
         if (table.schema, table.name) == log:
             raise UsageError(f"{table.name} is the event log itself: name another --log-table")

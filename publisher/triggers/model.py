@@ -30,6 +30,8 @@ from publisher.model.catalogue import ColumnKind
 from publisher.model.keys import BLANKS, quote
 
 DELETE = 4
+NOTIFY_TRIGGER = "xds_notify"
+"""Name of the trigger by which an event log wakes its readers."""
 
 SPECIAL_CHARACTERS = ",;'+\"=\\<>"
 """Characters of a key value that need double quotes (``keys.quote``)."""

@@ -20,6 +20,7 @@ from publisher.model.catalogue import ColumnKind
 from publisher.triggers.model import (
     BLANK_PATTERN,
     DELETE,
+    NOTIFY_TRIGGER,
     SPECIAL_PATTERN,
     LoggedTable,
     Statement,
@@ -33,7 +34,7 @@ from publisher.triggers.model import (
     script,
 )
 
-__all__ = ["log_statements", "script", "table_statements", "writer_statements"]
+__all__ = ["log_statements", "notify_statements", "script", "table_statements", "writer_statements"]
 
 _NAME_BYTES = 63
 _PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
@@ -145,6 +146,39 @@ END
 def _in_block(body: str) -> str:
     tag = _tag(body)
     return f"DO {tag}\n{body}{tag}"
+
+
+def notify_statements(log: TableRef) -> list[Statement]:
+    """Lets the log notify its readers of new rows, whoever inserts them.
+
+    The function runs with the rights of the role that inserts, and needs none.
+    """
+    table, name = log.sql(), object_name(log.name, "notify", _NAME_BYTES)
+    function = TableRef(log.schema, name).sql()
+    channel = literal(object_name(f"{log.schema}.{log.name}", "new", _NAME_BYTES))
+    owner = _OWNER.format(schema=literal(str(log.schema)), name=literal(name), writer=WRITER)
+    return [
+        Statement(f"refusal of a foreign function for {log.name}", _in_block(owner)),
+        Statement(
+            f"function that notifies readers of {log.name}",
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"
+            "LANGUAGE plpgsql SECURITY INVOKER\nSET search_path TO pg_catalog, pg_temp\nAS $xds$\n"
+            "BEGIN\n  PERFORM pg_notify(TG_ARGV[0], '');\n  RETURN NULL;\nEND\n$xds$",
+        ),
+        Statement(
+            f"execution of the function that notifies readers of {log.name} by nobody else",
+            f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
+        ),
+        Statement(
+            f"no older trigger {NOTIFY_TRIGGER} on {log.name}",
+            f"DROP TRIGGER IF EXISTS {NOTIFY_TRIGGER} ON {table}",
+        ),
+        Statement(
+            f"trigger {NOTIFY_TRIGGER} on {log.name}",
+            f"CREATE TRIGGER {NOTIFY_TRIGGER} AFTER INSERT ON {table}\n"
+            f"  FOR EACH STATEMENT EXECUTE FUNCTION {function}({channel})",
+        ),
+    ]
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:

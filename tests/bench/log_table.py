@@ -11,7 +11,7 @@ from psycopg import sql
 from pyarrow import csv
 
 from publisher.triggers import TableRef
-from publisher.triggers.postgresql import log_statements
+from publisher.triggers.postgresql import log_statements, notify_statements
 from tests.services.servers import Server
 
 TABLE = "event_log"
@@ -29,11 +29,13 @@ def connect(server: Server) -> psycopg.Connection:
     return psycopg.connect(server.url.replace("+psycopg", ""), autocommit=True)
 
 
-def make_table(server: Server) -> None:
-    """Drops the log and makes an empty one."""
+def make_table(server: Server, *, notifies: bool = False) -> None:
+    """Drops the log and makes an empty one, which may notify its readers."""
+    log = TableRef("public", TABLE)
+    statements = [*log_statements(log), *(notify_statements(log) if notifies else ())]
     with connect(server) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
-        for _, text in log_statements(TableRef("public", TABLE)):
+        for _, text in statements:
             connection.execute(text.encode())
 
 

@@ -1,0 +1,171 @@
+"""Notifications of PostgreSQL: a table wakes the program when it has new rows.
+
+``xds-publisher ddl --notify`` gives an event log a trigger that notifies a channel; the argument of the
+trigger is the name of the channel.  A notification only ends a wait early: a lost notification costs the
+rest of the wait.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+import psycopg
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from publisher.database import Database, DatabaseOptions, Relation, copy
+from publisher.database.connection import LostError
+from publisher.errors import PublisherError
+from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
+
+_STEP = 0.25
+"""Seconds after which a wait looks whether the program should stop."""
+_NEXT_LOOK = 60.0
+"""Seconds after which a table without the trigger is looked at again."""
+_NEXT_ATTEMPT = 1.0
+"""Seconds after which a lost connection is opened again."""
+
+_CHANNEL = text("""
+    SELECT pg_catalog.convert_from(
+        pg_catalog.substr(t.tgargs, 1, pg_catalog.length(t.tgargs) - 1),
+        pg_catalog.getdatabaseencoding())
+    FROM pg_catalog.pg_trigger AS t
+    JOIN pg_catalog.pg_class AS c ON c.oid = t.tgrelid
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = :schema AND c.relname = :name
+      AND t.tgname = :trigger AND t.tgenabled IN ('O', 'A') AND t.tgnargs = 1
+""")
+"""The channel of an enabled trigger; a zero byte ends each of its arguments."""
+
+
+class Listener:
+    """Listens to one table, on a connection of its own."""
+
+    def __init__(self, options: DatabaseOptions, table: str) -> None:
+        """Raises ``SettingsError`` for a wrong URL."""
+        self._database = Database(replace(options, retries=0))
+        self._table = LiveTable(table)
+        self._connection: Connection | None = None
+        self._next_attempt = 0.0
+
+    @property
+    def can_listen(self) -> bool:
+        """True for PostgreSQL."""
+        return copy.can_copy(self._database)
+
+    @property
+    def is_listening(self) -> bool:
+        """True while the table ends waits."""
+        return self._connection is not None
+
+    @property
+    def next_attempt(self) -> float:
+        """Seconds until ``connect`` tries again."""
+        return max(0.0, self._next_attempt - time.monotonic())
+
+    def fileno(self) -> int:
+        """The socket of the connection."""
+        return int(self._driver.fileno())
+
+    def connect(self) -> bool:
+        """Begins to listen, unless it listens or has tried a moment ago; returns whether it has begun.
+
+        A database that does not answer is no error here: the next poll meets and reports it.
+        """
+        if self.is_listening or time.monotonic() < self._next_attempt:
+            return False
+        channel, pause = None, _NEXT_ATTEMPT
+        try:
+            relation = relation_of(self._database, self._table)
+            channel = self._database.run(partial(_find_channel, relation))
+            if channel is None:
+                pause = _NEXT_LOOK
+            else:
+                self._connection = _listen(self._database, channel)
+        except (PublisherError, LostError, DBAPIError):
+            self.close()
+        self._next_attempt = time.monotonic() + pause
+        return self.is_listening
+
+    def take(self) -> bool:
+        """Takes the notifications that have come.
+
+        Returns whether there were any, or whether the connection is lost.
+        """
+        has_come = False
+        try:
+            self._driver.pgconn.consume_input()
+            while self._driver.pgconn.notifies() is not None:
+                has_come = True
+        except psycopg.Error:
+            self.close()
+            return True
+        return has_come
+
+    def close(self) -> None:
+        """Ends listening."""
+        if self._connection is not None:
+            self._connection.invalidate()  # the next user of the connection must not be notified
+            self._connection.close()
+            self._connection = None
+        self._database.close()
+
+    @property
+    def _driver(self) -> Any:
+        assert self._connection is not None
+        return self._connection.connection.driver_connection
+
+
+def _find_channel(relation: Relation, connection: Connection) -> str | None:
+    names = {"schema": relation.schema, "name": relation.table.name, "trigger": NOTIFY_TRIGGER}
+    channel = connection.execute(_CHANNEL, names).scalar()
+    return None if channel is None else str(channel)
+
+
+def _listen(database: Database, channel: str) -> Connection:
+    connection = database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    connection.exec_driver_sql(f"LISTEN {quote_name(channel)}".replace("%", "%%"))
+    return connection
+
+
+class Notifications:
+    """Waits for new rows of tables; a context manager that closes its connections."""
+
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self._listeners = [listener for listener in listeners if listener.can_listen]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def wait(self, seconds: float, stop: threading.Event) -> None:
+        """Waits until a table has new rows, ``stop`` is set, or the time is over.
+
+        The wait also ends when a connection begins or is lost: rows may have come meanwhile.
+        """
+        if not self._listeners:
+            stop.wait(seconds)
+            return
+        deadline = time.monotonic() + seconds
+        while not stop.is_set():
+            begun = [listener.connect() for listener in self._listeners]
+            active = [listener for listener in self._listeners if listener.is_listening]
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or any(begun):
+                return
+            if not active:
+                stop.wait(min([remaining, *(each.next_attempt for each in self._listeners)]))
+                continue
+            ready, _, _ = select.select(active, (), (), min(remaining, _STEP))
+            if any(list(map(Listener.take, ready))):
+                return
