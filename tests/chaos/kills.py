@@ -9,10 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from publisher.engine.contract import EngineName
 from publisher.errors import UnreachableError
 from tests.chaos.marks import PARTS, PHASES, TRANSACTION, Marks
 from tests.chaos.process import LAUNCHER, Started
 
+ENGINES: tuple[EngineName, ...] = ("spark", "local")
+ON_ENGINES = ("publish", "replay", "recover")
+"""Commands that run on an engine."""
 BETWEEN = "between"
 """No phase was open: while it started, say."""
 REFUSED = "refused"
@@ -51,15 +55,25 @@ class Killer:
             return True
         return self.count < kills + MORE and (bool(self.missing()) or blind())
 
-    def run(self, words: list[str], *, kill: bool, refusal: str | None = None) -> str | None:
-        """One start, which is killed if that is wanted; the phase of the kill, ``None`` where it
-        ended by itself, ``REFUSED`` where it ended with an error that has the text ``refusal``.
+    def run(
+        self,
+        words: list[str],
+        *,
+        kill: bool,
+        refusal: str | None = None,
+        engine: EngineName | None = None,
+    ) -> str | None:
+        """One start on an engine (``None``: on any), which is killed if that is wanted.
+
+        Returns the phase of the kill, ``None`` if the publisher ended by itself, or ``REFUSED`` if it ended
+        with an error that has the text ``refusal``.
 
         Raises:
             RuntimeError: It ended with another error.
         """
         self.starts += 1
         self.marks.clear()
+        words = self._on_engine(words, engine)
         with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
             if kill and self._wait(started, self._choice()):
                 started.kill()
@@ -79,6 +93,7 @@ class Killer:
         """
         self.starts += 1
         self.marks.clear()
+        words = self._on_engine(words, None)
         with Started(words, module=LAUNCHER, marks=self.marks.path) as started:
             if self._wait(started, self._choice()):
                 self._count_kill()
@@ -87,6 +102,12 @@ class Killer:
         if code not in (0, UnreachableError.exit_code):
             raise RuntimeError(f"{words} ended with {code}: {message}")
         return code
+
+    def _on_engine(self, words: list[str], engine: EngineName | None) -> list[str]:
+        """The command on an engine: runs that one engine began are finished by the other."""
+        if words[0] not in ON_ENGINES:
+            return words
+        return [*words, "--engine", engine or self.rng.choice(ENGINES)]
 
     def _choice(self) -> str:
         """The phase with the fewest kills, now and then any."""

@@ -120,10 +120,9 @@ class KafkaJob:
         sink = SINK.format(bootstrap=topics.bootstrap, topic=topic)
         return cls(log, topic, job_file(work / f"{topic}.toml", log.source, sink + rest))
 
-    def words(self, rng: random.Random, engine: EngineName = "spark") -> list[str]:
+    def words(self, rng: random.Random) -> list[str]:
         """The command, with another number of lanes each time."""
-        lanes = str(rng.randint(1, 4))
-        return ["publish", "-c", str(self.path), "--lanes", lanes, "--engine", engine]
+        return ["publish", "-c", str(self.path), "--lanes", str(rng.randint(1, 4))]
 
 
 @dataclass
@@ -137,10 +136,10 @@ class KillsToKafka:
     events: int = EVENTS
     wanted: Sequence[str] = (*PHASES, TRANSACTION)
     """Phases that the kills must hit, equally often."""
-    engine: EngineName = "spark"
-    """Engine of the publishers that are killed."""
-    last_engine: EngineName = "spark"
-    """Engine of the publishers that finish the work after the last kill."""
+    engine: EngineName | None = None
+    """Engine of the publishers that are killed; ``None``: any."""
+    last_engine: EngineName | None = None
+    """Engine of the publishers that finish the work after the last kill; ``None``: any."""
     say: Say = silent
 
     def run(self, kills: int) -> Verdict:
@@ -152,10 +151,10 @@ class KillsToKafka:
             while killing.goes_on(kills, blind=lambda: not self._count_aborted(job.topic)):
                 if log.statuses().get("N", 0) < self.events:
                     log.add(rng, self.events)
-                words = job.words(rng, self.engine)
-                self.say(f"{killing.run(words, kill=True)} {log.statuses()}")
+                phase = killing.run(job.words(rng), kill=True, engine=self.engine)
+                self.say(f"{phase} {log.statuses()}")
             while log.statuses().get("N"):
-                killing.run(job.words(rng, self.last_engine), kill=False)
+                killing.run(job.words(rng), kill=False, engine=self.last_engine)
         verdict = Verdict("publisher killed, to Kafka")
         hit = {PARTS.get(name, name) for name in self.wanted}
         verdict.kills(killing.kills, [name for name in PHASES if name in hit])
