@@ -30,16 +30,16 @@ class ActivityCounts:
     dirty_observed: int = 0
     """Dirty sweeps that end an observed interval; not the first sweep of a recording or after a gap."""
     included: int = 0
-    """Presence view: times that the table is in a sweep but not in the previous one."""
+    """Presence view: sweeps with the table whose previous sweep lacks it."""
     reincluded: int = 0
-    """Inclusions after an earlier eviction, with no gap between."""
+    """Inclusions after an earlier eviction, without a gap in between."""
     absent_us: int = 0
-    """Microseconds from the first sweep without the table to the sweep with it again, summed over
+    """Microseconds from the first sweep without the table to the next sweep with it, summed over
     ``reincluded``."""
     evicted: int = 0
-    """Presence view: times that the table is missing but was in the previous sweep."""
+    """Presence view: sweeps without the table whose previous sweep has it."""
     replaced: int = 0
-    """Slot view: times that another table had its ordinal in the next sweep."""
+    """Slot view: sweeps with the table at an ordinal that another table has in the next sweep."""
     doubled: int = 0
     """Further ordinals of the table within one sweep: the queue may change during the calls of a sweep."""
     odd_flags: int = 0

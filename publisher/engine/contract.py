@@ -72,7 +72,7 @@ class Engine(Protocol):
         again."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
-        """Announces a run.  ``measure`` returns the size of its input, and may ask a database."""
+        """Announces a run.  ``measure`` returns the size of its input, and may query a database."""
 
     def survey(self, work: SurveyWork) -> list[Any]:
         """Surveys the input of a source: returns the facts of all items, in their order."""

@@ -137,7 +137,7 @@ def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> 
 
 
 def reason_counts(results: Sequence[LaneResult]) -> dict[str, dict[str, int]]:
-    """Counts records by outcome and reason, without outcomes that need no reason."""
+    """Counts records by outcome and reason, omitting outcomes without reasons."""
     counts: dict[str, dict[str, int]] = {}
     for result in results:
         for count in result.counts:

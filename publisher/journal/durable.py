@@ -24,7 +24,7 @@ def make_private(path: Path) -> None:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replaces a file by a synced one that only its owner can read."""
+    """Replaces a file with a synced file that only its owner can read."""
     temporary = path.with_name(path.name + ".new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:

@@ -59,9 +59,10 @@ def fates_of_splits(
 def _with_fetched_records(
     splits: Sequence[int], framed: Mapping[int, int], fates: Mapping[int, SplitFates]
 ) -> dict[int, SplitFates]:
-    """Corrects splits of one source whose records were counted in another split, which fetched them.
+    """Corrects the counts of one source, in which a split may have counted records of another split.
 
-    An UPDATE fetches its before image.  Such records count as used if the other split used any record."""
+    An UPDATE may fetch its before image from another split.  Fetched records count as used by the split
+    that holds them if a split that fetched records used any."""
     by_split = {split: fates.get(split, SplitFates()) for split in splits}
     is_used = any(
         fate.used for split, fate in by_split.items() if fate.total > framed.get(split, 0)

@@ -1,4 +1,4 @@
-"""Files at the time when a run read them, and their comparison with the present."""
+"""Files at the time when a run read them, and their comparison with the present files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class FileEntry:
     """A file of a run: its identity, and the result of reading it."""
 
     path: str
-    """Resolved path: the same for every spelling and through links."""
+    """Resolved path, which is equal for all spellings and links."""
     bytes: int
     changed: int | None = None
     """Time of the last change of the content in nanoseconds since 1970-01-01 UTC."""

@@ -51,7 +51,7 @@ class Journals:
         return Journal(self.root / run)
 
     def create_run(self) -> str:
-        """Creates the next run; its id is the job and a number that no other kept run ever has."""
+        """Creates the next run; its id has the job's name and a number that no other kept run ever has."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self._id(number)).mkdir(mode=0o700)
@@ -101,7 +101,7 @@ class Journals:
         return runs
 
     def discard(self, run: str) -> None:
-        """Removes the last run, which is not kept; the next run takes its number."""
+        """Removes the last run, which is not kept; the next run gets its number."""
         shutil.rmtree(self.root / run)
         number = self.number_of(run)
         if number is not None and number == self.last_number():
@@ -131,7 +131,7 @@ class Journals:
                 yield journal, manifest
 
     def published_files(self) -> PublishedFiles:
-        """The files that runs have published, or planned to."""
+        """The files that runs have published or will publish."""
         manifests = [manifest for _, manifest in self.committed_runs()]
         return PublishedFiles.read(self.root / _FILES).with_runs(manifests)
 
@@ -187,7 +187,7 @@ class Journals:
         return [run for run, end in ends if end is not None and end.idle]
 
     def remove(self, runs: Iterable[str]) -> None:
-        """Removes the journals of finished runs; keeps their states and marks of files."""
+        """Removes the journals of finished runs; keeps states and the list of published files."""
         journals = ((journal, journal.manifest()) for journal in map(self.journal, runs))
         self._remove(
             [(journal, manifest) for journal, manifest in journals if manifest is not None]

@@ -54,8 +54,10 @@ class Lineage:
         if manifest is not None:
             if manifest.plan == plan:
                 return None
-            return f"run {run} has other documents in {journal.root}: it is an older copy"
+            return (
+                f"run {run} has other documents in {journal.root}; the directory is an older copy"
+            )
         # retention removes the manifest of a run first
         if not journal.root.exists() or journal.is_sent:
             return None
-        return f"run {run} was sent, but {journal.root} has no plan of it: it is an older copy"
+        return f"run {run} was sent, but {journal.root} has no plan of it; the directory is an older copy"

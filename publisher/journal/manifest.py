@@ -170,14 +170,14 @@ class Journal:
     def mark_sent(self, notes: Sequence[str] = (), *, idle: bool = False) -> None:
         """Records that the run is sent and acknowledged completely.
 
-        ``notes`` are those of the acknowledgement; an ``idle`` run found no change.
+        ``notes`` are notes of the acknowledgement; an ``idle`` run found no change.
         """
         entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
         write_durably(self.root / SENT, json.dumps(entry) + "\n")
 
     @property
     def acknowledgement(self) -> RunEnd | None:
-        """The record of ``mark_sent``; ``None`` before.
+        """The record of ``mark_sent``; ``None`` if the run is not sent.
 
         Raises:
             FatalError: It is damaged, or another version of the program wrote it.

@@ -37,7 +37,7 @@ class PublishedFiles:
 
     @classmethod
     def read(cls, path: Path) -> PublishedFiles:
-        """Reads the list of a job; an empty one if there is no such file.
+        """Reads the list of a job; returns an empty list if there is no such file.
 
         Raises:
             FatalError: It is damaged, or another version of the program wrote it.

@@ -1,7 +1,7 @@
 """The greatest record ids that a job has read from its live logs, to detect late records.
 
 A record is late if its record_id is below the greatest id that an earlier run has read: its
-transaction committed after those of greater ids, or it was held or retried.
+transaction committed after the transactions of greater ids, or it was held or retried.
 """
 
 from __future__ import annotations

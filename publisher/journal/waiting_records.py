@@ -138,7 +138,7 @@ def _digests(texts: Iterable[str]) -> Ids:
 
 
 def _digest(text: str) -> int:
-    """Returns a positive number."""
+    """Hashes a text to a positive number."""
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest) & _BITS or 1
 

@@ -1,4 +1,4 @@
 """The ideas that every other package shares: changes, objects and keys, lanes, the clock, Arrow schemas.
 
-Pure Python and pyarrow; imports nothing of the program but its errors.
+Pure Python and pyarrow; imports no other part of the program except its errors.
 """

@@ -1,4 +1,4 @@
-"""The catalogue: key columns, columns and their kinds of the tables in changes."""
+"""The catalogue describes the tables in changes: their columns, kinds of columns and keys."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ColumnKind(StrEnum):
     """Binary; text form is Base64 (event log columns, old_value and new_value)."""
     INT = "int"
     DECIMAL = "decimal"
-    """A number with a fraction; published as a string, but a number inside a key."""
+    """A number with a fraction; published as a string, but normalised as a number in keys."""
     STATE = "state"
     """Boolean."""
     DATE = "date"
@@ -104,7 +104,7 @@ class LayeredCatalogue:
         return self._first.closed or self._second.closed
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """Combines the descriptions of both; ``None`` if neither knows the table."""
+        """Combines the descriptions of both; ``None`` if neither describes the table."""
         first = self._first.table(schema, name)
         second = self._second.table(schema, name)
         if first is None or second is None:

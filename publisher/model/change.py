@@ -223,7 +223,7 @@ def reject(change: Change, position: str, reason: Reason, detail: str) -> Decisi
 class Document(NamedTuple):
     """One XDS document: operations of one object in one poll.
 
-    ``text`` is one line without its line end.  ``rows`` are its changes, ``records`` the
+    ``text`` is one line without its line end.  ``rows`` are the row numbers of its changes, ``records`` the
     positions of their records in the source's notation.  ``operation`` is ``add``, ``modify`` or
     ``delete``, several joined with a blank.  ``association`` is the key of a Kafka record.
     """

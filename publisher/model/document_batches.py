@@ -31,7 +31,7 @@ DOCUMENT_SCHEMA = pa.schema(
         ("records", pa.string()),
         # one line without its line end
         ("text", pa.large_string()),
-        # the changes in it, as row numbers of the lane
+        # row numbers of its changes in the lane
         ("rows", pa.list_(pa.int64())),
     ]
 )

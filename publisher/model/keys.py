@@ -36,7 +36,7 @@ _UNQUOTED = re.compile(r"""[^,;'+"=\\<>]*""").match
 _QUOTED = re.compile(r'"([^"\\]*(?:\\["\\][^"\\]*)*)"').match
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[,;'+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\Z|\A\Z""").search
-# Atomic: otherwise a text of zeros takes quadratic time.
+# Atomic groups: otherwise matching a text of zeros takes quadratic time.
 _INTEGER = re.compile(r"([+-]?)(?>0*(?=[0-9]))([0-9]++)(?:\.0*)?").fullmatch
 _PLAIN_INTEGER = re.compile(_PLAIN_NUMBER).fullmatch
 _DECIMAL = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4}))?").fullmatch

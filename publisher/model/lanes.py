@@ -28,5 +28,5 @@ def lane_of(schema: str | None, table: str, key: str, lanes: int) -> int:
 
 
 def record_lane(file: str, row: int, lanes: int) -> int:
-    """Lane of a record without an object, by its place."""
+    """Lane of a record without an object, by its file and row."""
     return (zlib.crc32(file.encode()) + row) % lanes

@@ -1,4 +1,4 @@
-"""Gathers and packs Arrow batches for the shuffle: compressed once, so that the engine moves less."""
+"""Gathers Arrow batches, and packs them for the shuffle: compressed, so that the engine moves less."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BatchGatherer:
     size: int
     """Minimum number of bytes of a joined batch."""
     rows: int | None = None
-    """Number of rows that suffices with fewer bytes; ``None``: only bytes count."""
+    """Number of rows that completes a batch with fewer bytes; ``None``: only bytes count."""
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
     _rows: int = 0
     _size: int = 0

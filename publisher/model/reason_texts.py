@@ -17,7 +17,7 @@ REASON_TEXTS: Mapping[Reason, str] = {
     Reason.ENDED_BY_DELETE: "a later delete of the same poll removes the row that it reads",
     Reason.ROW_GONE: "the row no longer exists",
     Reason.NOTHING_TO_PUBLISH: "it has neither an old nor a new value: the modify would be empty",
-    Reason.REPORTED: "an earlier run rejected it; it has no record_id by which to write its status",
+    Reason.REPORTED: "an earlier run rejected it; without a record_id its status cannot be written",
     Reason.FUTURE: "its event time lies after the run's clock",
     Reason.COMMIT: "it ends a transaction and changes no row",
     Reason.UNCHANGED: "rows without a change since the previous comparison, counted together",

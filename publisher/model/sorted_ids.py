@@ -128,7 +128,7 @@ def _merge(paths: Sequence[Path]) -> Iterator[Ids]:
     runs = [open_ids(path) for path in paths]
     step = max(1, IDS_AT_ONCE // len(runs))
     while runs:
-        # up to the smallest of the ``step``-th ids, no run has more than ``step`` ids
+        # no run has more than ``step`` ids up to the smallest of the runs' ``step``-th ids
         bound = min(run[:step][-1] for run in runs)
         ends = [int(np.searchsorted(run[:step], bound, "right")) for run in runs]
         yield sort_distinct(

@@ -57,7 +57,7 @@ class FilterOptions(SelectionOptions):
 
 
 class Filter:
-    """Filters one change at a time; remembers its answers for tables and columns."""
+    """Filters one change at a time; caches the results for tables and columns."""
 
     def __init__(self, options: FilterOptions, *, held_after: int | None = None) -> None:
         """``held_after`` is in microseconds since 1970-01-01 UTC."""
@@ -87,7 +87,7 @@ class Filter:
         )
 
     def decision(self, change: Change) -> Decision | None:
-        """Decides on a change that must not be published; ``None`` if it passes."""
+        """Returns the decision on a change that must not be published; ``None`` if it passes."""
         if self.loopback_user is not None and change.perpetrator == self.loopback_user:
             return Decision(change.row, Outcome.IGNORED, Reason.LOOPBACK)
         if not self.publishes_table(change.object):

@@ -235,7 +235,7 @@ class Planner:
             if change.position != cause.position:
                 where = self._renderer.position_of(cause.position)
                 reason = Reason.HELD_BACK
-                detail = f"{rejected.unit} is rejected as one: its record {where}: {detail}"
+                detail = f"{rejected.unit} is rejected as a whole: its record {where}: {detail}"
             self._result.decisions.append(self._renderer.reject(change, reason, detail))
         return remaining
 

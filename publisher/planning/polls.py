@@ -1,7 +1,8 @@
 """Polls: the unit of precedence and grouping of an event log, like a polling cycle of the driver.
 
 Polls are counted in events: the rank of an event is its
-place among the distinct usable record ids of the wanted status (``event_ranks``), or by event time.
+place among the distinct usable record ids of the wanted status (``event_ranks``), or its
+place by event time.
 Each lane applies the other rules by itself: ranks are cut in blocks of ``poll_size``; an event
 within ``poll_slack`` ranks of the previous event of the same object stays in that object's poll; a poll
 holds at most ``poll_size`` events of one object.

@@ -3,10 +3,10 @@
 The rules in their order:
 
 1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
-2. A row query-back (5, 6) supersedes the other row query-backs of its segment, 5 goes before 6, and
-   the per-field events whose columns it publishes: not those of key columns and of child tables.
-   Among the other events a field query-back (7, 8) supersedes 1, 2, 3 of the same column; 7 goes
-   before 8.  Of several equal ones the first stays.
+2. A row query-back (5, 6) supersedes the other row query-backs of its segment, and the per-field
+   events whose columns it publishes: all except columns of the key and of child tables.  Among the
+   remaining events, a field query-back (7, 8) supersedes 1, 2, 3, 7 and 8 of the same column.  Type 5
+   takes precedence over 6, and 7 over 8; of several events of one type the first remains.
 3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.
 
 Precedence depends on the log alone: superseded events stay superseded, whatever a look-up returns.
@@ -86,7 +86,7 @@ def _is_of_row(change: Change, in_row: InRow) -> bool:
 
 def _row_winner(segment: list[Change]) -> Change | None:
     rows = [change for change in segment if change.event_type in ROW_QUERY_BACK]
-    # min returns the first of equals; 5 before 6 and 7 before 8 is the rule itself
+    # the smallest type takes precedence; min returns the first of several equal types
     return min(rows, key=_event_type, default=None)
 
 

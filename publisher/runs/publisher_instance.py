@@ -150,7 +150,7 @@ class PublisherInstance:
             PublisherError: See ``errors``.
         """
         waiting = None
-        with suppress(PublisherError):  # the run meets the problem again, and reports it in full
+        with suppress(PublisherError):  # the run itself will report the problem in full
             backlog = self.backlog()
             if backlog.is_empty:
                 return empty_report(self._settings.name)

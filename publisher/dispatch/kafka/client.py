@@ -28,7 +28,7 @@ _SHARED_SETTINGS = re.compile(
     r"|enable\.(ssl|sasl|random|metrics)|socket|broker|connections|reconnect|retry\.backoff|api\."
     r"|topic\.metadata|metadata\.|resolve|log|debug|plugin|message\.max\.bytes|receive\.message)"
 )
-"""Settings for all clients; the others are for producers only."""
+"""Settings for all clients; other settings are for producers only."""
 
 FENCED = frozenset(
     {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -131,7 +131,7 @@ class KafkaClients:
         return producer
 
     def deliver(self, action: str, topic: str, messages: Iterable[KafkaMessage]) -> None:
-        """Sends a few records by a producer of their own, see ``MessageProducer.deliver``."""
+        """Sends a few records with a temporary producer, see ``MessageProducer.deliver``."""
         producer = MessageProducer(self)
         producer.deliver(action, topic, messages)
         producer.close()
@@ -205,7 +205,7 @@ class KafkaClients:
 
     def _refusal(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
         try:
-            # without init_transactions, which would write to the cluster
+            # init_transactions is not called, since it would write to the cluster
             fixed = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
             Producer({**settings, **fixed, "enable.idempotence": True, "logger": _LOG}).close()
         except KafkaException as error:

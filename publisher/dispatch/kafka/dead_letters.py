@@ -28,7 +28,7 @@ _OVERHEAD = 1_000
 class DeadLetters:
     """The rejects of a run, read from its ``rejects.jsonl``; the number of a reject is its line, from 0.
 
-    ``limit`` is the maximum size in bytes that the topic takes.
+    ``limit`` is the maximum size in bytes that the topic accepts.
     """
 
     rejects: Path

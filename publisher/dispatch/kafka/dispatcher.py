@@ -178,7 +178,7 @@ class KafkaDispatcher:
             self.session.forget()
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
-            # a topic may have changed since the session has asked for it
+            # a topic may have changed since the session requested it
             self._dispatch(journal, manifest, report)
 
     def _dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:

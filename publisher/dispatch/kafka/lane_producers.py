@@ -1,7 +1,8 @@
-"""Transactional producers of lanes, kept from one run to the next.
+"""Transactional producers of lanes, reused from one run to the next.
 
-A new producer costs several requests, and the read of its lane's token.  A kept one knows the token, as it
-has committed it itself: any other producer of the lane has fenced this one, whose next commit then fails.
+A new producer costs several requests and a read of the lane's token.  A reused producer has committed the
+token itself, so the token need not be read: if another producer of the lane had written a later token, it
+would have fenced this producer, whose next commit would fail.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ class LaneProducer:
     producer: Producer
     limits: Limits
     failed: list[KafkaError]
-    """Failed deliveries."""
+    """Errors of failed deliveries."""
     token: Token | None = None
     """The token of the lane in Kafka."""
 
     def release(self) -> None:
-        """Drops the producer with all that is not sent: its successor repeats uncommitted documents.
+        """Drops the producer and its unsent records: the next producer repeats uncommitted documents.
 
-        No poll, which would raise a fatal error again, and no close, which would wait for brokers.
+        It is not polled, which would raise a fatal error again, nor closed, which would wait for brokers.
         """
         self.producer.purge()
 
 
 @dataclass(slots=True)
 class LaneProducers:
-    """The idle producers of a process, at most ``most``, by transactional id.  Pickled, it is empty."""
+    """The idle producers of a process, at most ``limit``, by transactional id.  A pickled copy is empty."""
 
-    most: int = 0
+    limit: int = 0
     _idle: dict[str, LaneProducer] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[type[LaneProducers], tuple[()]]:
@@ -56,9 +57,9 @@ class LaneProducers:
         return None
 
     def keep(self, name: str, lane: LaneProducer) -> None:
-        """Keeps a producer without an open transaction; drops the one that was idle for longest."""
+        """Keeps a producer without an open transaction; drops the longest idle one beyond ``limit``."""
         self._idle[name] = lane
-        while len(self._idle) > self.most:
+        while len(self._idle) > self.limit:
             self.drop(next(iter(self._idle)))
 
     def drop(self, name: str) -> None:

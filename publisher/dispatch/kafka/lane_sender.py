@@ -261,7 +261,7 @@ class ExactlyOnceSender(_Sender):
 
     @contextmanager
     def _lane_producer(self) -> Iterator[LaneProducer]:
-        """Yields the producer that an earlier run kept, or a new one that fences all others."""
+        """Yields the cached producer of an earlier run, or a new producer, which fences all others."""
         work = self._work
         lane = work.producers.take(work.transactional_id, work.limits)
         if lane is not None:

@@ -259,7 +259,7 @@ def _field(length: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
 
 
 def _varint(number: npt.NDArray[np.int64] | int) -> npt.NDArray[np.int64]:
-    """Bytes of a number >= 0 as a zigzag varint: seven bits each, one of them the sign."""
+    """Bytes of a number >= 0 as a zigzag varint: seven bits per byte, one bit for the sign."""
     value = np.asarray(number, np.int64)
     limits = (1 << 6, 1 << 13, 1 << 20, 1 << 27)
     return np.asarray(1 + sum((value >= limit).astype(np.int64) for limit in limits), np.int64)

@@ -1,7 +1,7 @@
-"""The connections of a job to its Kafka cluster, and its knowledge of it, kept from run to run.
+"""The connections of a job to its Kafka cluster, its topics and its tokens, cached from run to run.
 
-The lanes of the job were taken over, so that nobody else can write its tokens without fencing the
-producers of this process.  After any error everything is forgotten and read again.
+The job has taken over its lanes, so that nobody else can write its tokens without fencing the producers
+of this process.  After any error the cache is cleared, and everything is read again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, token_me
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
 _SECONDS = 60.0
-"""Time after which topics and their limits are asked for again."""
+"""Time after which topics and their limits are requested again."""
 _PRODUCERS = 4
 """Small runs use few lanes; each producer has threads of its own."""
 
@@ -24,7 +24,7 @@ ReadTokens = Callable[[list[int]], Mapping[bytes, Token]]
 
 
 class KafkaSession:
-    """Keeps nothing unless ``keeps`` is set."""
+    """Caches connections, topics and tokens; caches nothing unless ``keeps`` is set."""
 
     def __init__(self, *, keeps: bool = False) -> None:
         self._keeps = keeps
@@ -34,31 +34,31 @@ class KafkaSession:
         self._until = 0.0
         self._tokens: dict[bytes, Token] = {}
         self._partitions: set[int] = set()
-        """Partitions whose tokens are known."""
+        """Partitions whose tokens are cached."""
 
     @property
     def is_new(self) -> bool:
-        """True if nothing is kept."""
+        """True if no topics are cached."""
         return self._topics is None
 
     def topics(self, clients: KafkaClients) -> KafkaTopics:
-        """The topics of the cluster, which are asked for once a minute.
+        """The topics of the cluster; requests them at most once a minute.
 
         Raises:
             UnreachableError: The cluster does not answer.
             FatalError: The cluster refuses the login.
         """
-        known = self._topics
-        if known is None or time.monotonic() > self._until:
-            known = KafkaTopics.of(clients)
+        topics = self._topics
+        if topics is None or time.monotonic() > self._until:
+            topics = KafkaTopics.of(clients)
             if self._keeps:
-                self._topics, self._until = known, time.monotonic() + _SECONDS
-        return known
+                self._topics, self._until = topics, time.monotonic() + _SECONDS
+        return topics
 
     def tokens(
         self, place: TokenPlace, partitions: Iterable[int], read: ReadTokens
     ) -> dict[bytes, Token]:
-        """The tokens of some partitions; reads those that are not known."""
+        """The tokens of some partitions; reads partitions that are not cached."""
         wanted = set(partitions)
         missing = sorted(wanted - self._partitions)
         tokens = {**self._tokens, **(read(missing) if missing else {})}
@@ -67,7 +67,7 @@ class KafkaSession:
         return {key: token for key, token in tokens.items() if place.partition_of(key) in wanted}
 
     def note(self, task: LaneSendTask) -> None:
-        """Notes the token of a lane that is sent."""
+        """Caches the token of a lane that is sent completely."""
         name, token = task.transactional_id, task.last_token
         if task.place.partition(task.lane) in self._partitions:
             self._tokens = {**self._tokens, task.place.key(task.lane): token}
@@ -77,7 +77,7 @@ class KafkaSession:
     def write_tokens(
         self, clients: KafkaClients, topic: str, tokens: Mapping[tuple[int, bytes], Token]
     ) -> None:
-        """As ``progress_tokens.write_tokens``, with a producer that is kept."""
+        """Writes tokens like ``progress_tokens.write_tokens``, with a cached producer."""
         messages = self._messages or MessageProducer(clients)
         messages.deliver(f"writing progress to {topic}", topic, token_messages(tokens))
         if self._keeps:
@@ -87,7 +87,7 @@ class KafkaSession:
             messages.close()
 
     def forget(self) -> None:
-        """Closes all connections and forgets all that is known."""
+        """Closes all connections and clears the cache."""
         self.producers.close()
         if self._messages is not None:
             self._messages.close()

@@ -98,7 +98,7 @@ class KafkaTopics:
             )
 
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics by name, which are asked for once.
+        """Returns the settings of topics by name; requests each topic only once.
 
         Raises:
             FatalError: The user may not read them.

@@ -65,7 +65,7 @@ FLAGS = (
     "-Dderby.connection.requireAuthentication=false",
 )
 _OWN_FLAGS = (
-    # The first compiler alone: a short run ends long before the second pays, a long one is no slower.
+    # Only the first compiler: a short run ends before the second one pays off, a long run is not slower.
     "-XX:TieredStopAtLevel=1",
     # Otherwise messages of the JVM go to stdout, which is for data only.
     "-Xlog:disable",

@@ -13,7 +13,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Two copies of a task would both stage files and both ask the database.
+    # Two copies of a task would both stage files and both query the database.
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
     "spark.sql.catalogImplementation": "in-memory",

@@ -1,7 +1,7 @@
 """The values of changes as contents of ``<value>`` elements.
 
-Most texts are their own content: one regular expression finds them in a whole column.  Only the
-others are converted one by one.
+Most texts need no conversion; one regular expression finds them in a whole column.  Only the other
+texts are converted one by one.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from publisher.planning.renderer import Renderer
 from publisher.xds.escape import VERBATIM, escape_text
 
 _KIND = np.array([-1, 0, 1, 1, 2, -1, -1, -1, -1])
-"""Number of the kind of operation by event type."""
+"""Number of the operation kind of each event type; -1 for query-backs."""
 _OF_CHANGES = [name for name in DOCUMENT_SCHEMA.names if name in RECORD_SCHEMA.names]
 """Fields that a document copies from its first change."""
 _BYTES = 16 << 20

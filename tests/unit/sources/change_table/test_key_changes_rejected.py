@@ -63,7 +63,7 @@ def test_a_delete_is_rejected_if_its_add_cannot_be_written(lanes: int, tmp_path:
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 1}
     held_back, added = rejects(tmp_path)
     assert held_back["detail"].startswith(
-        "the change of its key is rejected as one: its record 2024"
+        "the change of its key is rejected as a whole: its record 2024"
     )
     assert json.loads(held_back["raw"])["object"]["key"] == "idu=1"
     raw = json.loads(added["raw"])
