@@ -1,6 +1,6 @@
 """The user's database: connections, catalogue, look-ups by key and statuses.
 
-Import ``lookup`` by its own name: it depends on ``publisher.planning.query_back``.
+Import the module ``lookup`` itself, because it depends on ``publisher.planning.query_back``.
 """
 
 from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of

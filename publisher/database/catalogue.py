@@ -64,8 +64,8 @@ class Relation:
     """SQL type of each column, domains resolved."""
     casts: Mapping[str, str]
     """PostgreSQL: each column's type in SQL, without length or precision."""
-    made_types: Mapping[str, str] = field(default_factory=dict)
-    """PostgreSQL: the kind (``typtype``; ``a`` for arrays) of each user-defined column type."""
+    user_types: Mapping[str, str] = field(default_factory=dict)
+    """PostgreSQL: the kind (``typtype``; ``a`` for arrays) of user-defined types, by column."""
 
     def column(self, name: str) -> str | None:
         """Returns a column's name in the database; the case may differ if only one column matches."""
@@ -88,10 +88,10 @@ def is_small_boolean(type_: Type) -> bool:
 
 @dataclass(slots=True)
 class CatalogueEntries:
-    """All that was read of a database's catalogue."""
+    """The cached part of a database's catalogue."""
 
     run: int = 0
-    """The run in which it was last checked, see ``KeptConnections``."""
+    """The run in which the entries were last checked, see ``KeptConnections``."""
     relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = field(
         default_factory=dict
     )
@@ -104,7 +104,7 @@ class CatalogueEntries:
     watched: set[str] = field(default_factory=set)
     """Names of tables, as written and in lower case, that the stamp covers."""
     stamp: str | None = None
-    """Versions of the definitions of all watched tables; ``None``: not known."""
+    """Digest of the definitions of all watched tables; ``None`` if unknown."""
 
     def watch(self, name: str) -> None:
         """Adds a table to those that the stamp covers."""
@@ -113,21 +113,21 @@ class CatalogueEntries:
             self.stamp = None
 
     def check(self, connection: Connection) -> None:
-        """Forgets everything if the definition of a watched table may have changed since it was read.
+        """Removes the tables if the definition of a watched table may have changed since the last check.
 
         The stamp is read before the tables that it covers, so that no change between both is missed.
         """
-        before, self.stamp = self.stamp, None
+        last_stamp, self.stamp = self.stamp, None
         self.names.clear()
-        if len(self.watched) > _MOST_WATCHED:
+        if len(self.watched) > _MAX_WATCHED:
             self.watched.clear()
         if connection.dialect.name == "postgresql" and self.watched:
             names = {"names": sorted(self.watched)}
             self.stamp = connection.execute(_STAMP, names).scalar_one()
         refused = [
-            name for name, found in self.relations.items() if not isinstance(found, Relation)
+            name for name, entry in self.relations.items() if not isinstance(entry, Relation)
         ]
-        if before is None or self.stamp != before:
+        if last_stamp is None or self.stamp != last_stamp:
             self.relations.clear()
             self.indexed.clear()
         for name in refused:
@@ -137,7 +137,7 @@ class CatalogueEntries:
 class DatabaseCatalogue:
     """The ``Catalogue`` of a database.
 
-    Names of tables are matched exactly, then in any case if the database ignores case.  Inside of
+    Names of tables are matched exactly, then in any case if the database ignores case.  Inside
     ``keep_connections`` the tables of PostgreSQL are read again only after a change of their definition.
     """
 
@@ -152,7 +152,7 @@ class DatabaseCatalogue:
             self._entries = kept.catalogues.setdefault(key, self._entries)
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """Returns the table or view; ``None`` if the database has none of this name.
+        """Returns the table or view with this name; ``None`` if there is none.
 
         Raises ``TableRefusedError``, ``UnreachableError`` and ``FatalError``.
         """
@@ -161,12 +161,12 @@ class DatabaseCatalogue:
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
         """Returns the table or view for statements; raises the errors of ``table``."""
-        wanted = schema if schema is not None else self._database.options.schema
+        schema = schema if schema is not None else self._database.options.schema
         relations = self._current().relations
-        if (wanted, name) not in relations:
+        if (schema, name) not in relations:
             self._entries.watch(name)
-            relations[wanted, name] = self._ask(wanted, name)
-        relation = relations[wanted, name]
+            relations[schema, name] = self._ask(schema, name)
+        relation = relations[schema, name]
         if isinstance(relation, TableRefusedError):
             raise relation
         return relation
@@ -177,8 +177,8 @@ class DatabaseCatalogue:
         Raises ``UnreachableError``, and SQLAlchemy's other errors.
         """
         table = relation.table
-        place, known = (relation.schema, table.name), self._current().indexed
-        if place not in known:
+        key, indexed = (relation.schema, table.name), self._current().indexed
+        if key not in indexed:
 
             def read(connection: Connection) -> frozenset[str]:
                 indexes = inspect(connection).get_indexes(table.name, relation.schema)
@@ -187,8 +187,8 @@ class DatabaseCatalogue:
                     name for first in [*firsts, table.key[:1]] for name in first if name
                 )
 
-            known[place] = self._database.run(read)
-        return known[place]
+            indexed[key] = self._database.run(read)
+        return indexed[key]
 
     def _current(self) -> CatalogueEntries:
         """Returns the entries, checked once in each run if they are kept."""
@@ -208,51 +208,53 @@ class DatabaseCatalogue:
         try:
             return self._database.run(read)
         except DBAPIError as error:
-            doing = f"Reading the columns of table {name!r}"
+            action = f"Reading the columns of table {name!r}"
             if failures.is_missing_permission(error) or failures.concerns_statement(error):
                 return TableRefusedError(
-                    f"{doing} failed on {self._database.name}: {self._database.redact(error)}: "
+                    f"{action} failed on {self._database.name}: {self._database.redact(error)}: "
                     "exclude the table, or grant the user SELECT on it"
                 )
-            raise fatal(self._database, error, doing) from error
+            raise fatal(self._database, error, action) from error
 
     def _read(self, connection: Connection, schema: str | None, name: str) -> Relation | None:
         inspector = inspect(connection)
         folds = self._folds_names(connection)
-        place = _place(inspector, schema, folds)
+        actual_schema = _actual_schema(inspector, schema, folds)
         names = self._entries.names
-        if place not in names:
-            names[place] = _names(inspector, place)
-        found = _spelling(names[place], name, folds)
-        if found is None:
+        if actual_schema not in names:
+            names[actual_schema] = _names(inspector, actual_schema)
+        actual_name = _spelling(names[actual_schema], name, folds)
+        if actual_name is None:
             return None
         try:
-            columns = inspector.get_columns(found, place)
-            constraint = inspector.get_pk_constraint(found, place)
+            columns = inspector.get_columns(actual_name, actual_schema)
+            constraint = inspector.get_pk_constraint(actual_name, actual_schema)
         except NoSuchTableError:
             return None
-        bare = _unescape if connection.dialect.name in _MYSQL else str
-        key = tuple(map(bare, constraint["constrained_columns"] or ()))
-        types_ = {bare(entry["name"]): _base_type(entry["type"]) for entry in columns}
+        unescape = _unescape if connection.dialect.name in _MYSQL else str
+        key = tuple(map(unescape, constraint["constrained_columns"] or ()))
+        types_ = {unescape(entry["name"]): _base_type(entry["type"]) for entry in columns}
+        is_sqlite = connection.dialect.name == "sqlite"
         table = Table(
-            schema=self._spelled_schema(schema) if connection.dialect.name == "sqlite" else place,
-            name=found,
+            schema=self._schema_of_settings(schema) if is_sqlite else actual_schema,
+            name=actual_name,
             key=key,
             columns=_kinds(types_, key),
             complete=True,
             padded=frozenset(name for name, type_ in types_.items() if _pads(type_)),
         )
-        casts, made = _casts(connection, place, found)
-        return Relation(table, place, types_, casts, made)
+        casts, user_types = _casts(connection, actual_schema, actual_name)
+        return Relation(table, actual_schema, types_, casts, user_types)
 
-    def _spelled_schema(self, schema: str | None) -> str | None:
+    def _schema_of_settings(self, schema: str | None) -> str | None:
         """Returns the schema as the settings spell it, for databases without schemas."""
-        own = self._database.options.schema
-        same = own is not None and schema is not None and own.casefold() == schema.casefold()
-        return own if same else schema
+        setting = self._database.options.schema
+        if setting is not None and schema is not None and setting.casefold() == schema.casefold():
+            return setting
+        return schema
 
     def _folds_names(self, connection: Connection) -> bool:
-        """Tells whether the database ignores the case of table names."""
+        """Returns whether the database ignores the case of table names."""
         if self._entries.folds is None:
             self._entries.folds = True
             if connection.dialect.name in _MYSQL:
@@ -265,7 +267,7 @@ _CACHE_KEY = "catalogue"
 
 
 def catalogue_of(database: Database) -> DatabaseCatalogue:
-    """Returns the catalogue of a database; the same one at each call."""
+    """Returns the catalogue of a database, which is created at the first call."""
     catalogue: DatabaseCatalogue | None = database.cache.get(_CACHE_KEY)
     if catalogue is None:
         catalogue = database.cache[_CACHE_KEY] = DatabaseCatalogue(database)
@@ -283,7 +285,7 @@ def sql_table_of(relation: Relation, *columns: ColumnClause[Any]) -> TableClause
     return sql_table(quoted_name(relation.table.name, quote=True), *columns, schema=schema)
 
 
-def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
+def _actual_schema(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
     """Returns the schema as the database spells it."""
     if inspector.dialect.name == "sqlite":
         return None  # SQLite has no schemas: a given schema only appears in associations
@@ -293,11 +295,11 @@ def _place(inspector: Inspector, schema: str | None, folds: bool) -> str | None:
     return _spelling(inspector.get_schema_names(), schema, folds) or schema
 
 
-def _names(inspector: Inspector, place: str | None) -> list[str]:
-    names = [*inspector.get_table_names(place), *inspector.get_view_names(place)]
+def _names(inspector: Inspector, schema: str | None) -> list[str]:
+    names = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
     if isinstance(inspector, postgresql.base.PGInspector):
-        names += inspector.get_materialized_view_names(place)
-        names += inspector.get_foreign_table_names(place)
+        names += inspector.get_materialized_view_names(schema)
+        names += inspector.get_foreign_table_names(schema)
     return names
 
 
@@ -310,14 +312,14 @@ def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | No
     if wanted in names or not folds:
         return wanted if wanted in names else None
     lower = wanted.lower()
-    alike = [name for name in names if name.lower() == lower]
-    if len(alike) == 1:
-        return alike[0]
-    return lower if lower in alike else None
+    matches = [name for name in names if name.lower() == lower]
+    if len(matches) == 1:
+        return matches[0]
+    return lower if lower in matches else None
 
 
 def _unescape(name: str) -> str:
-    # SQLAlchemy leaves names as SHOW CREATE TABLE writes them between backticks
+    # SQLAlchemy returns names as SHOW CREATE TABLE writes them between backticks
     return name.replace("``", "`")
 
 
@@ -340,7 +342,7 @@ def _pads(type_: Type) -> bool:
     return isinstance(type_, (types.CHAR, types.NCHAR))
 
 
-_MOST_WATCHED = 1_000
+_MAX_WATCHED = 1_000
 _STAMP = text("""
     SELECT pg_catalog.md5(pg_catalog.concat(pg_catalog.current_schema(), pg_catalog.string_agg(
         pg_catalog.concat_ws(' ', n.nspname, c.relname, c.oid, c.xmin, c.relkind,
@@ -355,7 +357,7 @@ _STAMP = text("""
     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
     WHERE c.relname::pg_catalog.text = ANY(:names) OR pg_catalog.lower(c.relname) = ANY(:names)
 """)
-"""Each version of a row of PostgreSQL's catalogue has another ``xmin``."""
+"""PostgreSQL gives each version of a row of its catalogue another ``xmin``."""
 
 _BASE_TYPES = text("""
     WITH RECURSIVE base (name, type) AS (
@@ -375,17 +377,17 @@ _BASE_TYPES = text("""
 
 
 def _casts(
-    connection: Connection, place: str | None, table: str
+    connection: Connection, schema: str | None, table: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Reads PostgreSQL's name of each column's base type, and ``Relation.made_types``.
+    """Reads PostgreSQL's name of each column's base type, and ``Relation.user_types``.
 
-    The names contain no length and precision, because a cast to these truncates or rounds the value, which
+    The names contain no length and precision: a cast with these would truncate or round a value, which
     could then match another row.
     """
     if connection.dialect.name != "postgresql":
         return {}, {}
-    rows = connection.execute(_BASE_TYPES, {"schema": place, "name": table}).all()
+    rows = connection.execute(_BASE_TYPES, {"schema": schema, "name": table}).all()
     return (
         {str(name): str(type_) for name, type_, _ in rows},
-        {str(name): str(made) for name, _, made in rows if made is not None},
+        {str(name): str(kind) for name, _, kind in rows if kind is not None},
     )

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """``[database]``: the database with the tables of the events.  Set ``url`` or ``url_env``."""
+    """``[database]``: the database of the published tables.  Set ``url`` or ``url_env``."""
 
     url: str | None = field(default=None, repr=False)
     """SQLAlchemy URL, as ``postgresql://user:password@host/name``. It is never printed."""
@@ -67,9 +67,9 @@ class Database:
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
         self._release: Callable[[], object] | None = None
-        """Gives the engine back, once."""
+        """Returns the engine to ``KeptConnections``, or closes it; works once."""
         self.cache: dict[str, Any] = {}
-        """Objects that live as long as this one, such as its catalogue; never sent to tasks."""
+        """Objects with the lifetime of this database, such as its catalogue; never sent to tasks."""
 
     def __repr__(self) -> str:
         return f"Database({self.name})"
@@ -137,10 +137,10 @@ class Database:
             pause *= 2
 
     def separate(self) -> Database:
-        """A copy of this object with its own connections."""
-        other = Database.__new__(Database)
-        other.__dict__.update(self.__getstate__())
-        return other
+        """Copies this object; the copy has its own connections."""
+        copy = Database.__new__(Database)
+        copy.__dict__.update(self.__getstate__())
+        return copy
 
     @contextmanager
     def connect(self) -> Iterator[Connection]:
@@ -183,28 +183,28 @@ class Database:
             _close(connection)
 
     def _disconnect(self) -> None:
-        """Closes the other connections to a server that has ended one: they are probably lost, too."""
+        """Closes all connections to a server that has ended one of them: the others are probably lost."""
         self.engine.dispose()
         kept = kept_connections()
         if kept is not None:
             kept.disconnect(self.url)
 
     def _wrong_options(self, error: Exception) -> FatalError:
-        """The error of options that a driver refuses without asking the server."""
+        """Returns the error of options that a driver refuses without contacting the server."""
         return FatalError(
             f"{self.name}: its driver refuses the URL ({self.redact(error)}): correct the options "
             "after the question mark in the URL"
         )
 
-    def unreachable(self, why: str) -> UnreachableError:
-        """The error of a database that cannot be reached."""
+    def unreachable(self, reason: str) -> UnreachableError:
+        """Returns the error of a database that cannot be reached."""
         advice = "check that it runs, and host and port in its URL"
-        if failures.is_unknown_host(why):
+        if failures.is_unknown_host(reason):
             advice = "check the host in its URL, and the name service of this machine"
-        return UnreachableError(f"{self.name} cannot be reached ({why}): {advice}")
+        return UnreachableError(f"{self.name} cannot be reached ({reason}): {advice}")
 
     def redact(self, error: Exception) -> str:
-        """The driver's message in one line, without statement, parameters and secrets."""
+        """Returns the driver's message in one line, without statement, parameters and secrets."""
         return redact_text(failures.message_of(error), urls.secrets_of(self.url))
 
     def check_reachable(self) -> None:
@@ -239,7 +239,7 @@ def _release(kept: KeptConnections | None, key: EngineKey, engine: Engine) -> No
 
 
 def _close(connection: Connection) -> None:
-    """Ends the connection's transaction; a server that is gone has ended it already."""
+    """Closes a connection; one whose server is gone may be closed already."""
     try:
         connection.close()
     except DBAPIError as error:
@@ -268,7 +268,7 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         )
         raise SettingsError([SettingProblem(("database", "url"), text)]) from None
     if url.drivername.endswith("+psycopg"):
-        event.listen(engine, "connect", partial(_set_forms, writing=writing))
+        event.listen(engine, "connect", partial(_set_date_forms, writing=writing))
     elif url.drivername.endswith("+pymysql"):
         event.listen(engine, "connect", partial(_set_session, writing=writing))
     return engine
@@ -279,7 +279,7 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
         return {
             "connect_timeout": options.connect_timeout,
             "application_name": "xds-publisher",
-            # prepared statements do not survive a connection pooler between us
+            # prepared statements do not work through a connection pooler
             "prepare_threshold": None,
         }
     if drivername.endswith("+pymysql"):
@@ -287,8 +287,8 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
     return {}
 
 
-def _set_forms(connection: Any, _record: object, *, writing: bool) -> None:
-    """Makes the text forms of dates independent of the server's settings."""
+def _set_date_forms(connection: Any, _record: object, *, writing: bool) -> None:
+    """Makes the text form of dates independent of the server's settings."""
     with connection.cursor() as cursor:
         cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
     connection.commit()
@@ -312,18 +312,18 @@ def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     )
 
 
-def fatal(database: Database, error: Exception, doing: str) -> FatalError:
-    """The error of a failure that the database's user has to fix."""
+def fatal(database: Database, error: Exception, action: str) -> FatalError:
+    """Returns the error of a failed action that the operator has to fix."""
     return FatalError(
-        f"{doing} failed on {database.name}: {database.redact(error)}: "
+        f"{action} failed on {database.name}: {database.redact(error)}: "
         "fix the database or the permissions of its user, then start again"
     )
 
 
 @contextmanager
-def fatal_errors(database: Database, doing: str) -> Iterator[None]:
+def fatal_errors(database: Database, action: str) -> Iterator[None]:
     """Turns the errors of statements inside the context into ``FatalError``."""
     try:
         yield
     except DBAPIError as error:
-        raise fatal(database, error, doing) from error
+        raise fatal(database, error, action) from error

@@ -21,10 +21,10 @@ from publisher.errors import UnreachableError
 
 
 class Bounds(NamedTuple):
-    """The rows to copy: those that meet all conditions.
+    """Conditions on the rows to copy; a row must meet all of them.
 
-    ``order`` is in [low, high), where NULL belongs to the first part; the column of ``where`` has its
-    value; the row is in ``span``.  Rows are sorted by ``sort``, and limited to ``max_rows``.
+    The value of the column ``order`` is in [low, high), and NULL belongs to the first part; the column of
+    ``where`` has its value; the row is in ``span``.  Rows are sorted by ``sort``, at most ``max_rows``.
     """
 
     order: str | None
@@ -37,16 +37,16 @@ class Bounds(NamedTuple):
 
 
 def can_copy(database: Database) -> bool:
-    """Tells whether tables of this database can be copied."""
+    """Returns whether tables of this database can be copied."""
     return database.url.drivername == "postgresql+psycopg"
 
 
 @contextmanager
 def shared_snapshot(database: Database) -> Iterator[tuple[Connection, str]]:
-    """A connection with a snapshot, and the name by which others join it while the block runs."""
-    with database.separate() as own:
+    """Opens a connection with a snapshot, and returns the name by which others can join it meanwhile."""
+    with database.separate() as separate:
         try:
-            with own.connect() as connection:
+            with separate.connect() as connection:
                 snapshot = _export_snapshot(connection)
                 yield connection, snapshot
         except LostError as lost:
@@ -63,7 +63,7 @@ def _export_snapshot(connection: Connection) -> str:
 def value_range(
     connection: Connection, relation: Relation, order: str, where: tuple[str, str] | None
 ) -> tuple[int, int] | None:
-    """The least and the greatest value of ``order``; ``None`` without values."""
+    """Returns the least and the greatest value of ``order``; ``None`` if there is no value."""
     statement = sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(
         sql.Identifier(order), _from(relation, Bounds(None, None, None, where))
     )
@@ -72,9 +72,9 @@ def value_range(
 
 
 def join_snapshot(connection: Connection, snapshot: str) -> None:
-    """Gives a connection the snapshot that another one shares.
+    """Lets a connection use the snapshot that another one shares.
 
-    Raises ``UnreachableError`` if the snapshot is gone since the server was restarted.
+    Raises ``UnreachableError`` if the snapshot no longer exists.
     """
     connection.execution_options(isolation_level="REPEATABLE READ")
     name = _driver_text(connection, sql.Literal(snapshot))
@@ -84,8 +84,8 @@ def join_snapshot(connection: Connection, snapshot: str) -> None:
         if is_lost(error):
             raise
         raise UnreachableError(
-            "the snapshot that all tasks share is gone: the database was restarted, or ended the"
-            " session that shares it: try again"
+            "the snapshot that all tasks share no longer exists, because the database was restarted or"
+            " ended the session that shares it: try again"
         ) from error
 
 
@@ -136,7 +136,7 @@ def _copy(
 
 
 def _blocks(driver: Any, statement: sql.Composed, batch_bytes: int) -> Iterator[bytes]:
-    """Blocks of complete CSV rows; the server sends each row as one message."""
+    """Yields blocks of complete CSV rows; the server sends each row as one message."""
     rows: list[bytes] = []
     size = 0
     with driver.cursor() as cursor, cursor.copy(statement) as copying:
@@ -157,7 +157,7 @@ class _CsvParser:
         self._names = list(names)
         self._parse = csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False)
         self._convert = csv.ConvertOptions(
-            # by place: Arrow trims names, so two of them may become equal
+            # by position: Arrow trims names, so two of them could become equal
             column_types={f"f{place}": pa.string() for place in range(len(names))},
             null_values=[""],
             strings_can_be_null=True,
@@ -174,12 +174,12 @@ class _CsvParser:
 
 
 def item_text(connection: Connection, relation: Relation, name: str) -> str:
-    """SQL of a column, as ``copy_table`` reads it."""
+    """Returns the SQL of a column as ``copy_table`` reads it."""
     return _item(relation, name).as_string(connection.connection.driver_connection)
 
 
 def _item(relation: Relation, name: str) -> sql.Composable:
-    """A column in the log's form: binary values as Base64 without line breaks, booleans as words."""
+    """Returns a column in the log's form: binary values as Base64 without line breaks, booleans as words."""
     column = sql.Identifier(name)
     if relation.casts[name] == "bytea":
         return sql.SQL("replace(encode({}, 'base64'), E'\\n', '')").format(column)
@@ -189,8 +189,8 @@ def _item(relation: Relation, name: str) -> sql.Composable:
 
 
 def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
-    """The FROM clause: table, conditions, order and limit."""
-    place = [name for name in (relation.schema, relation.table.name) if name is not None]
+    """Returns the FROM clause: table, conditions, order and limit."""
+    table = [name for name in (relation.schema, relation.table.name) if name is not None]
     conditions: list[sql.Composable] = []
     if bounds.where is not None:
         column, value = bounds.where
@@ -208,7 +208,7 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
         conditions.append(below.format(column_, sql.Literal(bounds.high)))
     if bounds.span is not None:
         conditions.append(span_sql(bounds.span, relation))
-    clause = sql.Composed([sql.Identifier(*place)])
+    clause = sql.Composed([sql.Identifier(*table)])
     if conditions:
         clause = sql.SQL("{} WHERE {}").format(clause, sql.SQL(" AND ").join(conditions))
     if bounds.sort is not None:
@@ -219,6 +219,6 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
 
 
 def _driver_text(connection: Connection, statement: sql.Composable) -> str:
-    """The statement as text for the driver, with % doubled."""
+    """Returns the statement as text for the driver, with % doubled."""
     driver: Any = connection.connection.driver_connection
     return statement.as_string(driver).replace("%", "%%")

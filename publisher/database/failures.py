@@ -54,7 +54,7 @@ def is_lost(error: DBAPIError) -> bool:
 
 def is_refusal(error: DBAPIError) -> bool:
     """Recognizes a server that refuses this user or does not have this database."""
-    # PostgreSQL's library gives no code, only a message in the server's language
+    # PostgreSQL's library reports no code, only a message in the server's language
     return _code(error) in _NO_RIGHT_CODES | {1049} or bool(_REFUSAL(str(error.orig)))
 
 
@@ -75,7 +75,7 @@ def is_data_error(error: Exception) -> bool:
     if is_lost(error) or is_missing_permission(error):
         return False
     if isinstance(error, OperationalError):
-        # MySQL and MariaDB report most data errors this way, SQLite broken text
+        # MySQL and MariaDB report most data errors this way, and SQLite damaged text
         return _code(error) is not None or "Could not decode" in str(error.orig)
     return isinstance(
         error,
@@ -96,14 +96,14 @@ def is_missing_permission(error: DBAPIError) -> bool:
 
 
 def concerns_statement(error: Exception) -> bool:
-    """Recognizes data errors of the whole statement, which no smaller statement avoids."""
+    """Recognizes data errors of the whole statement, which would occur in a smaller one, too."""
     if not isinstance(error, DBAPIError):
         return False
     return _state(error).startswith("42") or _code(error) in _STATEMENT_CODES
 
 
 def message_of(error: Exception) -> str:
-    """The driver's message in one line, without statement and parameters."""
+    """Returns the driver's message in one line, without statement and parameters."""
     orig = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
     text = re.sub(r"\s+", " ", text).strip() or type(orig).__name__

@@ -1,12 +1,12 @@
 """The identity of a table, to recognize the table that a run has read.
 
-Identities do not depend on the URL, since addresses change when a replica takes over.
+Identities do not depend on the URL, because addresses change when a replica takes over.
 
 * PostgreSQL: system identifier of the cluster, numbers of database and table.  Physical replicas have
-  the same ones; a logical copy, a restored dump or a re-created table has others.
+  the same identity; a logical copy, a restored dump or a re-created table has another one.
 * MySQL and MariaDB: server, table and its creation time; SQLite: the file.  Replicas and copies have
-  others, so a difference proves nothing.
-* Other databases, and servers that hide these values, have none.
+  another identity, so a difference proves nothing.
+* Other databases, and servers that hide these values: no identity.
 
 ``place_of`` is the identity without the table, for tables that may be re-created under their names.
 """
@@ -34,10 +34,11 @@ class Verdict(Enum):
     OTHER = "other"
     """Certainly another table."""
     UNKNOWN = "unknown"
-    """Either; only the rows can prove which."""
+    """The same or another table; only the rows can prove which."""
 
 
-_PROVES_DIFFERENCE = "postgresql:"
+_CONCLUSIVE = "postgresql:"
+"""Prefix of identities whose difference proves that two tables differ."""
 _NUMBERS = ("system identifier", "database number", "table number")
 """Parts of an identity that can prove a difference."""
 
@@ -61,7 +62,7 @@ _MARIADB = text("""
 
 
 def identity_of(database: Database, relation: Relation) -> str | None:
-    """The identity of a table; ``None`` if the database has none.
+    """Reads the identity of a table; ``None`` if it has none.
 
     Raises ``UnreachableError``.
     """
@@ -72,7 +73,7 @@ def identity_of(database: Database, relation: Relation) -> str | None:
 
 
 def place_of(database: Database, relation: Relation) -> str | None:
-    """The identity of a table's database; ``None`` if it has none.
+    """Reads the identity of a table's database; ``None`` if it has none.
 
     Raises ``UnreachableError``.
     """
@@ -101,12 +102,12 @@ def _of_server(
         except DBAPIError as error:
             if is_lost(error):
                 raise
-            return None  # a similar server, or one that hides this from its users
+            return None  # another kind of server, or one that hides these values
         if row is None or None in row:
             return None
         parts = [str(part) for part in row]
         return (
-            f"{_PROVES_DIFFERENCE}{':'.join(parts)}"
+            f"{_CONCLUSIVE}{':'.join(parts)}"
             if statement is postgresql
             else f"mariadb:{digest_of(parts)}"
         )
@@ -115,22 +116,22 @@ def _of_server(
 
 
 def compare(before: str | None, now: str | None) -> Verdict:
-    """Compares the identity that a run has recorded with the present one."""
+    """Compares the identity that a run has recorded with the current one."""
     if before is None or now is None:
         return Verdict.UNKNOWN
     if before == now:
         return Verdict.SAME
-    both = before.startswith(_PROVES_DIFFERENCE) and now.startswith(_PROVES_DIFFERENCE)
+    both = before.startswith(_CONCLUSIVE) and now.startswith(_CONCLUSIVE)
     kinds = before.partition(":")[0], now.partition(":")[0]
     return Verdict.OTHER if both or kinds[0] != kinds[1] else Verdict.UNKNOWN
 
 
 def difference(before: str | None, now: str | None) -> str:
-    """Describes the difference of two identities that ``compare`` finds to be ``OTHER``."""
+    """Describes how two identities differ, if ``compare`` returns ``OTHER``."""
     both = [text or "" for text in (before, now)]
-    if not all(text.startswith(_PROVES_DIFFERENCE) for text in both):
+    if not all(text.startswith(_CONCLUSIVE) for text in both):
         return "it is in another kind of database"
-    numbers = [text.removeprefix(_PROVES_DIFFERENCE).split(":") for text in both]
+    numbers = [text.removeprefix(_CONCLUSIVE).split(":") for text in both]
     names = _NUMBERS[: len(numbers[0])]
     return "its " + ", its ".join(
         f"{name} is {new}, not {old}"
@@ -148,5 +149,5 @@ def _of_file(path: Path, names: list[str]) -> str | None:
 
 
 def digest_of(content: object) -> str:
-    """The digest of values with a JSON form."""
+    """Returns the digest of values that JSON can represent."""
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:32]

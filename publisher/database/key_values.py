@@ -31,14 +31,14 @@ class KeyColumn(NamedTuple):
 
 
 def key_column(kind: ColumnKind, *, padded: bool, sqlite: bool) -> KeyColumn:
-    """The key column of this kind.  SQLite has no types for dates and fractions."""
+    """Returns the conversions of a kind.  SQLite has no types for dates and fractions."""
     if kind is ColumnKind.STRING and padded:
         return KeyColumn(str, _strip_padding)
     return (_SQLITE if sqlite else {}).get(kind) or _COLUMNS[kind]
 
 
 def base64_bytes(text: str) -> bytes:
-    """Bytes of Base64, the text form of binary columns (event log columns, old_value)."""
+    """Decodes Base64, the text form of binary columns."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:  # binascii.Error too
@@ -53,7 +53,7 @@ def moment_text(text: str) -> str:
 
 
 def number_text(text: str) -> str:
-    """The text of a number, for a database that reads it itself."""
+    """Returns the text of a number, for a database that converts texts itself."""
     number = decimal_text(text)
     if number is None and text.lower() not in ("nan", "infinity", "-infinity"):
         raise KeyValueError(f"{_excerpt(text)} is not a number")
@@ -61,7 +61,7 @@ def number_text(text: str) -> str:
 
 
 def whole_text(text: str) -> str:
-    """The text of an integer."""
+    """Returns the text of an integer."""
     number = integer_text(text)
     if number is None:
         raise KeyValueError(f"{_excerpt(text)} is not an integer")

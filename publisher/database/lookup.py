@@ -34,8 +34,8 @@ class KeyBatch(NamedTuple):
 class DatabaseLookup:
     """The ``Lookup`` of a database: one statement for each table and batch of keys.
 
-    If single rows make a batch fail, it is halved until they are found, and only these are refused.  If the
-    database refuses a whole table, its objects are refused and the run continues.
+    If single rows make a batch fail, the batch is halved until these rows are found; only they are refused.
+    If the database refuses a whole table, its objects are refused and the run continues.
 
     Raises ``UnreachableError`` and ``FatalError``.
     """
@@ -62,9 +62,9 @@ class DatabaseLookup:
             batch.objects.append(object_)
             batch.values.append(values)
         for query, batch in batches.items():
-            most = query.max_keys(self._database.options.keys_per_statement)
-            for start in range(0, len(batch.objects), most):
-                self._read(query, batch.part(start, start + most), answers)
+            size = query.max_keys(self._database.options.keys_per_statement)
+            for start in range(0, len(batch.objects), size):
+                self._read(query, batch.part(start, start + size), answers)
         return answers
 
     def _query_and_values(self, object_: Object) -> tuple[Query, Values]:
@@ -73,7 +73,7 @@ class DatabaseLookup:
             parts = keys.parse(key)
         except keys.KeyProblem as problem:
             raise _RefusedError(Reason.TABLE_KEY, str(problem)) from None
-        # shortcut for keys of one part, because this runs for each object
+        # keys of one part take a shortcut, because this code runs for each object
         first = parts[0]
         columns = (first[0],) if len(parts) == 1 else tuple([part[0] for part in parts])
         texts = (first[1],) if len(parts) == 1 else tuple([part[1] for part in parts])
@@ -102,13 +102,13 @@ class DatabaseLookup:
                 f"{self._database.name} has no table or view {name!r}{where}: fix the event's "
                 "table name, or name the right database and schema",
             )
-        known = [relation.column(column) for column in columns]
-        if None in known:
-            return _unknown_column(relation, columns[known.index(None)])
+        names = [relation.column(column) for column in columns]
+        if None in names:
+            return _unknown_column(relation, columns[names.index(None)])
         return statements.query(
             self._database.engine.dialect,
             relation,
-            tuple(column for column in known if column is not None),
+            tuple(name for name in names if name is not None),
             self._text_of,
         )
 

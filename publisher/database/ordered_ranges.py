@@ -14,7 +14,7 @@ from publisher.database.catalogue import Relation, sql_column
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Rows whose value has the form and is greater than ``after``, if given, but not than ``upto``."""
+    """Rows whose value has the form, is greater than ``after`` (if set) and not greater than ``upto``."""
 
     column: str
     form: str
@@ -34,27 +34,27 @@ class TableExtent:
     rows: int
     """Number of rows with a value of the form."""
     before: int
-    """Number of those rows whose value is not greater than a mark."""
+    """Number of rows with a value of the form that is not greater than a mark."""
     others: int
     """Number of rows with another value or NULL."""
 
 
 def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:
-    """The condition of a span, for a statement."""
-    value, formed = value_of(relation, span.column), fits(relation, span.column, span.form)
-    inside = and_(formed, value <= span.upto)
+    """Returns the condition of a span, for a statement."""
+    value, has_form = value_of(relation, span.column), fits(relation, span.column, span.form)
+    inside = and_(has_form, value <= span.upto)
     if span.after is not None:
         inside = and_(inside, value > span.after)
     if not span.others:
         return inside
-    return or_(inside, sql_column(span.column).is_(None), not_(formed))
+    return or_(inside, sql_column(span.column).is_(None), not_(has_form))
 
 
 def span_sql(span: Span, relation: Relation) -> sql.Composed:
-    """The condition of a span, for PostgreSQL's COPY, which has no parameters."""
+    """Returns the condition of a span, for PostgreSQL's COPY, which has no parameters."""
     name = sql.Identifier(span.column)
     text = sql.SQL("CAST({} AS text)").format(name)
-    if span.column in relation.made_types:
+    if span.column in relation.user_types:
         # the cast of a user-defined type may be a function of the type's owner
         text = sql.SQL("pg_catalog.concat({})").format(name)
     value = name if _is_text(relation, span.column) else text
@@ -70,12 +70,12 @@ def span_sql(span: Span, relation: Relation) -> sql.Composed:
 def extent_columns(
     relation: Relation, name: str, form: str, mark: str | None
 ) -> list[ColumnElement[Any]]:
-    """Expressions for the fields of ``TableExtent``, in one pass over the table."""
-    value, formed = value_of(relation, name), fits(relation, name, form)
-    rows = func.count(case_of((formed, 1)))
-    at_most = formed if mark is None else and_(formed, value <= mark)
+    """Returns expressions for the fields of ``TableExtent``, in one pass over the table."""
+    value, has_form = value_of(relation, name), fits(relation, name, form)
+    rows = func.count(case_of((has_form, 1)))
+    at_most = has_form if mark is None else and_(has_form, value <= mark)
     return [
-        func.max(case_of((formed, value))),
+        func.max(case_of((has_form, value))),
         rows,
         func.count(case_of((at_most, 1))),
         func.count() - rows,
@@ -83,22 +83,22 @@ def extent_columns(
 
 
 def value_of(relation: Relation, name: str) -> ColumnElement[Any]:
-    """A column as text; without a cast if it is text already, so that an index can be used."""
+    """Returns a column as text; without a cast if its type is text, so that an index can be used."""
     return sql_column(name) if _is_text(relation, name) else as_text(relation, name)
 
 
 def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
-    """The condition that the value of a column has a form."""
+    """Returns the condition that the value of a column has a form."""
     return value_of(relation, name).regexp_match(form)
 
 
 def as_text(relation: Relation, name: str) -> ColumnElement[Any]:
-    """A column as text; without a cast for user-defined types, whose owner may have defined it."""
+    """Returns a column as text; without a cast for user-defined types, whose owner may define casts."""
     value = sql_column(name)
-    if name not in relation.made_types:
+    if name not in relation.user_types:
         return cast(value, Text)
     return case_of((func.pg_catalog.num_nulls(value) == 0, func.pg_catalog.concat(value)))
 
 
 def _is_text(relation: Relation, name: str) -> bool:
-    return isinstance(relation.types[name], types.String) and name not in relation.made_types
+    return isinstance(relation.types[name], types.String) and name not in relation.user_types

@@ -7,7 +7,7 @@
     status     W, E or F
     reason     as in the journal: no-database, row-gone, ...
     detail     description and advice
-    run        the run that gave the status
+    run        the run that decided the status
     time       time of writing, UTC
 """
 
@@ -47,7 +47,7 @@ COLUMNS = ("source", "record_id", "status", "reason", "detail", "run", "time")
 _ROWS = 10_000
 """Number of rows in one transaction."""
 _DETAIL = 4_000
-"""Maximum characters of a detail: the smallest text type holds as many in any encoding."""
+"""Maximum characters of a detail, which the smallest text type can store in any encoding."""
 
 
 class ReasonTable:
@@ -71,38 +71,38 @@ class ReasonTable:
         old = delete(table).where(table.c.run == run, table.c.source == source)
         self._transaction(lambda connection: connection.execute(old))
         now = datetime.now(UTC).replace(tzinfo=None, microsecond=0)
-        written = 0
+        count = 0
         for portion in _portions(entries):
             rows: list[dict[str, object]] = [
                 dict(zip(COLUMNS, (source, *entry[:3], entry[3][:_DETAIL], run, now), strict=True))
                 for entry in portion
             ]
             self._transaction(partial(_insert, table, rows))
-            written += len(rows)
-        return written
+            count += len(rows)
+        return count
 
     def _table(self) -> Table:
-        """The table; created if it is missing."""
+        """Returns the table; creates it if it is missing."""
         if self._cached is None:
-            table = self._find()  # a table has no truth value
+            table = self._find()  # "or" would fail: a table has no truth value
             self._cached = table if table is not None else self._create()
         return self._cached
 
     def _find(self) -> Table | None:
         catalogue = catalogue_of(self._database)
-        found = catalogue.relation(None, self._name)
+        relation = catalogue.relation(None, self._name)
         schema, _, name = self._name.rpartition(".")
-        if found is None and schema:
-            found = catalogue.relation(schema, name)
-        if found is None:
+        if relation is None and schema:
+            relation = catalogue.relation(schema, name)
+        if relation is None:
             return None
-        missing = [column for column in COLUMNS if column not in found.types]
+        missing = [column for column in COLUMNS if column not in relation.types]
         if missing:
             raise FatalError(
                 f"table {self._name} of {self._database.name} has no column {', '.join(missing)}: "
                 "name another reason_table, or drop this one, so that it is created"
             )
-        return _define(found.table.name, found.schema)
+        return _define(relation.table.name, relation.schema)
 
     def _create(self) -> Table:
         schema, _, name = self._name.rpartition(".")

@@ -1,4 +1,4 @@
-"""Compares rows of a log with those that a run has read, by their fingerprints."""
+"""Compares rows of a log with the rows that a run has read, by their fingerprints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BATCH_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class RowCheck:
-    """Makes fingerprints of rows."""
+    """Columns and functions to compute fingerprints of rows."""
 
     columns: tuple[str, ...]
     """Columns of a fingerprint in the spelling of the database, the record id first."""
@@ -40,7 +40,7 @@ class RowCheck:
 
 @dataclass(frozen=True, slots=True)
 class RowComparison:
-    """Number of rows that the run has read, and the ids of other rows."""
+    """Number of rows that the run has read (``same``), and the ids of other rows."""
 
     same: int
     others: Ids
@@ -53,7 +53,7 @@ class RowReader:
         self._relation = relation
         self._check = check
         self.returns_rows = copy.can_copy(database)
-        """True if statements return the rows that they change, so that no lock is needed before."""
+        """True if statements return the rows that they change, so rows need not be locked first."""
 
     def compare(self, connection: Connection, statement: Any, known: Ids) -> RowComparison:
         """Compares the rows of a statement with the sorted fingerprints ``known``."""
@@ -68,7 +68,7 @@ class RowReader:
     def returning(
         self, connection: Connection, statement: Any
     ) -> ReturningUpdate[Any] | ReturningDelete[Any]:
-        """The statement with RETURNING for the rows that it changes."""
+        """Adds RETURNING for the rows that the statement changes."""
         returning: ReturningUpdate[Any] | ReturningDelete[Any] = statement.returning(
             *self._items(connection)
         )
@@ -77,7 +77,7 @@ class RowReader:
     def selecting(
         self, connection: Connection, table: TableClause, where: ColumnElement[bool]
     ) -> Select[Any]:
-        """The statement that reads rows of the table for ``compare``."""
+        """Returns the statement that reads rows of the table for ``compare``."""
         return select(*self._items(connection)).select_from(table).where(where)
 
     def _items(self, connection: Connection) -> list[ColumnElement[Any]]:
@@ -91,9 +91,9 @@ class RowReader:
     def _rows(self, connection: Connection, statement: Any) -> Iterator[list[pa.Array]]:
         if self.returns_rows:
             compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
-            words = str(compiled) % ()  # the compiled text has % doubled for the driver
+            statement_text = str(compiled) % ()  # in compiled text % is doubled for the driver
             names = tuple(f"c{place}" for place in range(len(self._check.columns)))
-            for batch in copy.copy_statement(connection, words, names, _BATCH_BYTES):
+            for batch in copy.copy_statement(connection, statement_text, names, _BATCH_BYTES):
                 yield batch.columns
             return
         rows = connection.execute(statement).all()

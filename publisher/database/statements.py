@@ -3,9 +3,9 @@
 The database decides whether a row has a key, by the column's type and collation:
 
 * PostgreSQL joins the table with the numbered keys, so each row comes with the number of its key.
-* Other databases get the keys in an IN list.  Rows with an equal key value are matched here.  Keys
-  without such a row are queried again in ever smaller batches, since they may equal a row by a collation
-  (case, accents, trailing blanks) that only the database knows.  If no row is equal, that is one more
+* Other databases get the keys in an IN list.  Rows with an equal key value are matched here.  Keys without
+  an equal row are queried again in ever smaller batches, because only the database knows whether a row has
+  an equal key by its collation (case, accents, trailing blanks).  If no row is equal, this takes one more
   statement.
 """
 
@@ -54,19 +54,19 @@ class Query(Protocol):
     """Name of the table, for messages."""
 
     def max_keys(self, wanted: int) -> int:
-        """Maximum number of keys of one statement, up to ``wanted``."""
+        """Returns the maximum number of keys of one statement, at most ``wanted``."""
 
     def key(self, texts: Sequence[str]) -> Values:
-        """The texts of a key as values.  Raises ``KeyValueError``."""
+        """Converts the texts of a key to values.  Raises ``KeyValueError``."""
 
     def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
-        """The row of each key."""
+        """Reads the row of each key."""
 
 
 def query(
     dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
 ) -> Query:
-    """The query for rows of ``relation`` by ``columns`` on this database."""
+    """Creates the query for rows of ``relation`` by ``columns``."""
     if dialect.name == "postgresql" and dialect.driver == "psycopg":
         return JoinQuery(dialect, relation, columns, text_of)
     return InListQuery(dialect, relation, columns, text_of)
@@ -88,29 +88,29 @@ class JoinQuery:
         self._sql = _join_sql(dialect, relation, columns)
 
     def max_keys(self, wanted: int) -> int:
-        """One parameter holds all values of a column, so there is no limit."""
+        """Returns ``wanted``: one parameter has all values of a column, so there is no limit."""
         return wanted
 
     def key(self, texts: Sequence[str]) -> Values:
-        """The texts, which the server converts to the column's type."""
+        """Checks the texts, which the server converts to the types of the columns."""
         if len(texts) == 1:
             return (self._read[0](texts[0]),)
         return tuple(read(text) for read, text in zip(self._read, texts, strict=True))
 
     def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
-        """The row of each key, matched by the server."""
+        """Reads the row of each key; the server matches them."""
         arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
-        found: list[Answer] = [None] * len(keys)
+        answers: list[Answer] = [None] * len(keys)
         rows = connection.exec_driver_sql(self._sql, arrays).all()
         if not rows:
-            return found
+            return answers
         numbers, *columns = zip(*rows, strict=True)
         for place in self._bytes:
             columns[place] = tuple(map(self._text_of, columns[place]))
-        each = map(CurrentRow, repeat(self._columns), zip(*columns, strict=True))
-        for number, row in zip(numbers, each, strict=True):
-            found[number - 1] = row if found[number - 1] is None else _several(self.name)
-        return found
+        current_rows = map(CurrentRow, repeat(self._columns), zip(*columns, strict=True))
+        for number, row in zip(numbers, current_rows, strict=True):
+            answers[number - 1] = row if answers[number - 1] is None else _several(self.name)
+        return answers
 
 
 _READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
@@ -124,52 +124,52 @@ _READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
 
 
 _TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "bytea", "name"})
-"""PostgreSQL types whose values need no cast to text; it would cut the padding of CHAR."""
+"""PostgreSQL types whose values need no cast to text; a cast would cut the padding of CHAR."""
 
 
-def _join_item(relation: Relation, name: str, written: str) -> str:
-    """A column as text.
+def _join_item(relation: Relation, name: str, column: str) -> str:
+    """Returns the SQL of a column as text.
 
-    Values of user-defined types are written by the type's output function: a cast may be a function of
-    the type's owner, which would run with the permissions of the publisher's user.
+    Values of user-defined types are converted by the output function of the type: a cast may be a function
+    of the type's owner, which would run with the permissions of the publisher's user.
     """
-    if name in relation.made_types:
-        has_value = f"pg_catalog.num_nulls({written}) OPERATOR(pg_catalog.=) 0"
-        return f"CASE WHEN {has_value} THEN pg_catalog.concat({written}) END"
-    return written if relation.casts[name] in _TEXT_TYPES else f"CAST({written} AS text)"
+    if name in relation.user_types:
+        has_value = f"pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0"
+        return f"CASE WHEN {has_value} THEN pg_catalog.concat({column}) END"
+    return column if relation.casts[name] in _TEXT_TYPES else f"CAST({column} AS text)"
 
 
 def _equals(relation: Relation, name: str) -> str:
-    """PostgreSQL's own operator to compare a column, even if the search path has another one.
+    """Returns PostgreSQL's own operator to compare a column, even if the search path has another one.
 
     Base types of extensions have their own operators; only superusers create such types.
     """
-    return "=" if relation.made_types.get(name) == "b" else "OPERATOR(pg_catalog.=)"
+    return "=" if relation.user_types.get(name) == "b" else "OPERATOR(pg_catalog.=)"
 
 
 def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> str:
-    quoted = dialect.identifier_preparer.quote_identifier
-    items = [_join_item(relation, name, f"t.{quoted(name)}") for name in relation.types]
+    quote = dialect.identifier_preparer.quote_identifier
+    items = [_join_item(relation, name, f"t.{quote(name)}") for name in relation.types]
     casts = [relation.casts[name].replace("%", "%%") for name in columns]
     arrays = [f"CAST(%(k{place})s AS {cast_}[])" for place, cast_ in enumerate(casts)]
     names = ", ".join(f"c{place}" for place in range(len(columns)))
     equals = [_equals(relation, name) for name in columns]
     on = " AND ".join(
-        f"t.{quoted(name)} {equals[place]} k.c{place}" for place, name in enumerate(columns)
+        f"t.{quote(name)} {equals[place]} k.c{place}" for place, name in enumerate(columns)
     )
-    table = quoted(relation.table.name)
+    table = quote(relation.table.name)
     if relation.schema is not None:
-        table = f"{quoted(relation.schema)}.{table}"
+        table = f"{quote(relation.schema)}.{table}"
     rows = f"ROWS FROM (unnest({', '.join(arrays)})) WITH ORDINALITY AS k ({names}, n)"
     if set(columns) == set(relation.table.key):
         # forces the primary key's index (measured: 3 times faster)
-        joined = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
+        join = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
     else:
         if len(columns) == 1:
-            on += f" AND t.{quoted(columns[0])} {equals[0]} ANY ({arrays[0]})"  # allows the use of an index
-        joined = f"JOIN {table} AS t ON {on}"
+            on += f" AND t.{quote(columns[0])} {equals[0]} ANY ({arrays[0]})"  # allows the use of an index
+        join = f"JOIN {table} AS t ON {on}"
     # all names are quoted, all values are parameters
-    return f"SELECT k.n, {', '.join(items)} FROM {rows} {joined}"  # noqa: S608
+    return f"SELECT k.n, {', '.join(items)} FROM {rows} {join}"  # noqa: S608
 
 
 class InListQuery:
@@ -188,7 +188,7 @@ class InListQuery:
             key_column(kind, padded=name in relation.table.padded, sqlite=dialect.name == "sqlite")
             for kind, name in zip(kinds, columns, strict=True)
         ]
-        self._collated = ColumnKind.STRING in kinds
+        self._has_collation = ColumnKind.STRING in kinds
         self._convert = [
             _converter(type_, relation.table.columns[name], text_of)
             for name, type_ in relation.types.items()
@@ -199,30 +199,30 @@ class InListQuery:
         self._statement = self._with_list() if self._width == 1 or self._tuples else None
 
     def max_keys(self, wanted: int) -> int:
-        """The database's maximum number of parameters is the limit."""
+        """Returns the number of keys that fit into the database's maximum number of parameters."""
         return max(1, min(wanted, self._max_parameters // self._width))
 
     def key(self, texts: Sequence[str]) -> Values:
-        """The texts as values of their columns' types."""
+        """Converts the texts to values of the columns' types."""
         return tuple(part.read(text) for part, text in zip(self._key, texts, strict=True))
 
     def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
-        """The row of each key."""
-        found: list[Answer] = [None] * len(keys)
-        self._search(connection, keys, range(len(keys)), found)
-        return found
+        """Reads the row of each key."""
+        answers: list[Answer] = [None] * len(keys)
+        self._search(connection, keys, range(len(keys)), answers)
+        return answers
 
     def _search(
         self,
         connection: Connection,
         keys: Sequence[Values],
         numbers: Sequence[int],
-        found: list[Answer],
+        answers: list[Answer],
     ) -> None:
-        """Reads the rows of the keys with these ``numbers`` into ``found``."""
+        """Reads the rows of the keys with these ``numbers`` into ``answers``."""
         rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
         if len(numbers) == 1:
-            found[numbers[0]] = _only(self._texts(rows), self.name)
+            answers[numbers[0]] = _only(self._texts(rows), self.name)
         if len(numbers) == 1 or not rows:
             return
         numbers_of: dict[Values, list[int]] = {}
@@ -233,21 +233,22 @@ class InListQuery:
             owners = numbers_of.get(self._same([row[place] for place in self._places]))
             has_unmatched = has_unmatched or owners is None
             for n in owners or ():
-                found[n] = texts if found[n] is None else _several(self.name)
-        rest = [n for n in numbers if found[n] is None]
-        if not rest or not (has_unmatched or self._collated):
+                answers[n] = texts if answers[n] is None else _several(self.name)
+        missing = [n for n in numbers if answers[n] is None]
+        if not missing or not (has_unmatched or self._has_collation):
             return
-        if len(rest) < len(numbers):
-            self._search(connection, keys, rest, found)
+        if len(missing) < len(numbers):
+            self._search(connection, keys, missing, answers)
         else:
-            self._search(connection, keys, rest[: len(rest) // 2], found)
-            self._search(connection, keys, rest[len(rest) // 2 :], found)
+            half = len(missing) // 2
+            self._search(connection, keys, missing[:half], answers)
+            self._search(connection, keys, missing[half:], answers)
 
     def _same(self, values: Iterable[Any]) -> Values:
         return tuple([part.same(value) for part, value in zip(self._key, values, strict=True)])
 
     def _texts(self, rows: Sequence[Any]) -> list[CurrentRow]:
-        """The rows as text, converted column by column."""
+        """Converts the rows to text, column by column."""
         texts = [
             [None if value is None else convert(value) for value in values]
             for convert, values in zip(self._convert, zip(*rows, strict=True), strict=False)
@@ -257,7 +258,7 @@ class InListQuery:
     def _statement_for(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
         if self._statement is not None:
             return self._statement, {"keys": keys if self._tuples else [key[0] for key in keys]}
-        each = [
+        conditions = [
             and_(
                 *(
                     c == literal(v, types.NullType())
@@ -266,7 +267,7 @@ class InListQuery:
             )
             for key in keys
         ]
-        return self._all_columns.where(or_(*each)), {}
+        return self._all_columns.where(or_(*conditions)), {}
 
     def _with_list(self) -> Select[Any]:
         keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
@@ -281,7 +282,7 @@ def _only(rows: Sequence[CurrentRow], name: str) -> Answer:
 def _several(name: str) -> RefusedLookup:
     return RefusedLookup(
         Reason.DATABASE_REFUSED,
-        f"several rows of {name} have this key: name columns in the key that tell rows apart",
+        f"several rows of {name} have this key: add columns to the key that make it unique",
     )
 
 
@@ -289,7 +290,7 @@ _ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})
 
 
 def _parameter_limit(dialect: Dialect) -> int:
-    """Maximum number of parameters of a statement."""
+    """Returns the maximum number of parameters of a statement."""
     if dialect.name == "sqlite":
         version = getattr(dialect.loaded_dbapi, "sqlite_version_info", (3, 0))
         return 32_766 if version >= (3, 32) else 999
@@ -309,10 +310,10 @@ def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElemen
 
 
 def _converter(type_: types.TypeEngine[Any], kind: ColumnKind, text_of: Convert) -> Convert:
-    """The conversion of a column's values to text."""
+    """Returns the conversion of a column's values to text."""
     if isinstance(type_, mysql.BIT):
-        one = type_.length == 1
-        return lambda value: text_of(_bits(value) != 0 if one else _bits(value))
+        is_boolean = type_.length == 1
+        return lambda value: text_of(_bits(value) != 0 if is_boolean else _bits(value))
     if kind is ColumnKind.STATE:
         # stored as a number; other numbers than 0 and 1 are not booleans
         return lambda value: text_of(bool(value) if value in (0, 1) else value)

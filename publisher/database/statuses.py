@@ -1,12 +1,12 @@
 """Writes status letters by record id, one transaction for each portion of ids.
 
 Only rows that still have the expected status are changed, so a repetition after a crash, or a change by
-somebody else, does no harm.  Rows are compared by fingerprint with those that the run has read: a
-portion with another row is rolled back and repeated without it.  PostgreSQL returns the rows of each
-UPDATE; other databases lock and read them before.
+somebody else, does no harm.  Fingerprints show whether the run has read a row: a portion with another row
+is rolled back and repeated without this row.  PostgreSQL returns the rows of each UPDATE; in other
+databases the rows are locked and read first.
 
 A portion of ids becomes few statements: lists of ids for rare letters, then one range for the most
-frequent letter of a run of ids without gaps.
+frequent letter of a series of ids without gaps.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Sizes(NamedTuple):
     """Rows of one transaction."""
     listed: int
     """Ids in one list."""
-    run: int
-    """Ids from which on a run without gaps gets its own statement."""
+    series: int
+    """Minimum number of ids without gaps that get a statement of their own."""
 
 
 ARRAYS = Sizes(50_000, 50_000, 5_000)
@@ -69,7 +69,7 @@ LISTS = Sizes(20_000, 500, 50)
 # without an index on the record id, each statement reads the whole table
 UNINDEXED_ARRAYS = Sizes(500_000, 500_000, 200_000)
 UNINDEXED_LISTS = Sizes(500_000, 20_000, 20_000)
-_TAKE_LONG_LISTS = ("sqlite", "mysql", "mariadb")
+_DIALECTS_WITH_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 
 
 LOCK_TIMEOUT = "30s"
@@ -95,31 +95,31 @@ class IdRange(NamedTuple):
 Step = ListedIds | IdRange
 
 
-def plan_steps(ids: Ids, letters: Letters, run: int | None) -> list[Step]:
-    """Ordered steps that give each id its letter and no letter to other ids.
+def plan_steps(ids: Ids, letters: Letters, min_range: int | None) -> list[Step]:
+    """Plans ordered steps that write the letter of each id, and change no other id.
 
-    ``ids`` are sorted and unique.  ``run`` is the minimum length of a range; ``None`` allows no ranges.
-    A range has no gaps: a missing id may belong to a row that came later.
+    ``ids`` are sorted and unique.  ``min_range`` is the minimum length of a range; ``None`` allows no
+    ranges.  A range has no gaps: a missing id may belong to a row that was inserted later.
     """
     if not len(ids):
         return []
     letters = letters.copy()
     ranges: list[Step] = []
-    if run is not None:
+    if min_range is not None:
         breaks = np.flatnonzero(np.diff(ids) != 1) + 1
         starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            if end - start >= run:
-                most = int(np.argmax(np.bincount(letters[start:end])))
-                ranges.append(IdRange(chr(most), int(ids[start]), int(ids[end - 1])))
+            if end - start >= min_range:
+                letter = int(np.argmax(np.bincount(letters[start:end])))
+                ranges.append(IdRange(chr(letter), int(ids[start]), int(ids[end - 1])))
                 part = letters[start:end]
-                part[part == most] = 0
-    listed: list[Step] = [
+                part[part == letter] = 0
+    lists: list[Step] = [
         ListedIds(chr(letter), ids[letters == letter])
         for letter in np.flatnonzero(np.bincount(letters, minlength=1)).tolist()
         if letter
     ]
-    return listed + ranges
+    return lists + ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class LogTable:
     record_id: str
     status: str
     check: RowCheck | None = None
-    """Comparison of rows before they are changed; without it, ids alone identify rows."""
+    """Comparison of rows before they are changed; if ``None``, ids alone identify rows."""
 
 
 class _OtherRowsError(Exception):
@@ -183,7 +183,7 @@ class StatusWriter:
         return self._portions(ids, letters.astype(np.uint8), (NEW,), known)
 
     def reset(self, ids: Ids, among: Sequence[str], known: Ids | None = None) -> int:
-        """Gives N to rows whose status is one of ``among``; returns their number."""
+        """Resets rows whose status is one of ``among`` to N; returns their number."""
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
         return self._portions(ids, letters, among, known).total()
@@ -197,18 +197,18 @@ class StatusWriter:
             same, others = 0, [np.empty(0, np.int64)]
             connection.execution_options(compiled_cache=None)
             for start in range(0, len(ids), size.listed):
-                listed = ListedIds(NEW, ids[start : start + size.listed])
-                for condition in self._conditions(connection, listed):
+                step = ListedIds(NEW, ids[start : start + size.listed])
+                for condition in self._conditions(connection, step):
                     statement = rows.selecting(connection, self._table, condition)
-                    compared = rows.compare(connection, statement, known)
-                    same += compared.same
-                    others.append(compared.others)
+                    comparison = rows.compare(connection, statement, known)
+                    same += comparison.same
+                    others.append(comparison.others)
             return RowComparison(same, np.unique(np.concatenate(others)))
 
         return self._run(work)
 
     def reset_all(self, among: Sequence[str]) -> int:
-        """Gives N to all rows whose status is one of ``among``; returns their number."""
+        """Resets all rows whose status is one of ``among`` to N; returns their number."""
 
         def work(connection: Connection) -> int:
             with self._transaction_on(connection):
@@ -236,18 +236,18 @@ class StatusWriter:
     def _portion(
         self, ids: Ids, letters: Letters, among: Sequence[str], known: Ids | None
     ) -> Counter[str]:
-        """Changes rows in one transaction, but for those that the run has not read."""
-        run = self._size().run if self._integer else None
+        """Changes rows in one transaction, except rows that the run has not read."""
+        min_range = self._size().series if self._integer else None
         while True:
             try:
-                return self._transaction(plan_steps(ids, letters, run), among, known)
-            except _OtherRowsError as other:
-                same = ~np.isin(ids, other.ids)
+                return self._transaction(plan_steps(ids, letters, min_range), among, known)
+            except _OtherRowsError as error:
+                same = ~np.isin(ids, error.ids)
             if same.all():
                 raise InternalError("a statement returned rows of other ids: report this")
             self.others += int(np.count_nonzero(~same))
             # ranges would include the skipped ids
-            ids, letters, run = ids[same], letters[same], None
+            ids, letters, min_range = ids[same], letters[same], None
 
     def _transaction(
         self, steps: Sequence[Step], among: Sequence[str], known: Ids | None
@@ -267,17 +267,16 @@ class StatusWriter:
 
     @contextmanager
     def _transaction_on(self, connection: Connection) -> Iterator[None]:
-        """A transaction that blocks others as little as possible."""
+        """Opens a transaction that blocks others as little as possible."""
         self._check_lease()
         dialect = connection.dialect.name
         connection.execution_options(compiled_cache=None)  # lists are part of the statements
         if dialect in ("postgresql", "mysql", "mariadb"):
-            # at a higher level MariaDB locks gaps, where others insert
+            # at a higher level MariaDB locks gaps into which others insert
             connection.execution_options(isolation_level="READ COMMITTED")
         with connection.begin():
-            if (
-                dialect == "sqlite"
-            ):  # locks before rows are compared, not only before they are changed
+            if dialect == "sqlite":
+                # locks before rows are compared, not only before they are changed
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
             for setting in _limits(connection):
                 connection.execute(text(setting))
@@ -303,31 +302,31 @@ class StatusWriter:
             if rows.returns_rows
             else rows.selecting(connection, self._table, where).with_for_update()
         )
-        compared = rows.compare(connection, statement, known)
-        if len(compared.others):
-            raise _OtherRowsError(compared.others)
-        return compared.same if rows.returns_rows else connection.execute(change).rowcount
+        comparison = rows.compare(connection, statement, known)
+        if len(comparison.others):
+            raise _OtherRowsError(comparison.others)
+        return comparison.same if rows.returns_rows else connection.execute(change).rowcount
 
     def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
-        """One condition on the id for each statement."""
+        """Yields the condition on the id of each statement."""
         if isinstance(step, IdRange):
             yield self._id.between(_number(step.low), _number(step.high))
         elif connection.dialect.name == "postgresql":
             yield self._in_array(step.ids)
         else:
-            listed = self._size().listed
-            for start in range(0, len(step.ids), listed):
-                yield self._in_list(step.ids[start : start + listed])
+            size = self._size().listed
+            for start in range(0, len(step.ids), size):
+                yield self._in_list(step.ids[start : start + size])
 
     def _in_array(self, ids: Ids) -> ColumnElement[bool]:
         values: list[int] = ids.tolist()
         type_ = "text" if self._text else "bigint" if self._integer else "numeric"
-        # one text is enough, since integers need no quotes
+        # one text is enough, because integers need no quotes
         array: ColumnElement[Any] = literal_column(f"'{{{','.join(map(str, values))}}}'::{type_}[]")
         condition = self._id == any_(array)
         if self._text:
             return condition
-        # the planner does not derive this from the array
+        # the planner does not derive this range from the array
         return and_(condition, self._id.between(_number(values[0]), _number(values[-1])))
 
     def _in_list(self, ids: Ids) -> ColumnElement[bool]:
@@ -344,7 +343,7 @@ class StatusWriter:
         wanted = self._status.in_([_literal(letter) for letter in among])
         if not self._indexed:
             return wanted
-        # keeps the planner from an index on the status, which has all rows of the log
+        # keeps the planner from using an index on the status, which has all rows of the log
         return case((wanted, 1), else_=0) == 1
 
     def _choose_sizes(self) -> Sizes:
@@ -354,8 +353,8 @@ class StatusWriter:
             self._indexed = self._log.record_id in catalogue_of(self._database).indexed(relation)
         if dialect == "postgresql":
             return ARRAYS if self._indexed else UNINDEXED_ARRAYS
-        long = dialect in _TAKE_LONG_LISTS and not self._text
-        return UNINDEXED_LISTS if long and not self._indexed else LISTS
+        allows_long_lists = dialect in _DIALECTS_WITH_LONG_LISTS and not self._text
+        return UNINDEXED_LISTS if allows_long_lists and not self._indexed else LISTS
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         with self._errors():
@@ -367,7 +366,7 @@ class StatusWriter:
 
 
 def _limits(connection: Connection) -> Iterator[str]:
-    """Limits of the time that a transaction waits for others, and others for a halted one."""
+    """Yields settings that limit how long a transaction waits, and how long a halted one blocks others."""
     if connection.dialect.name == "postgresql":
         # while this transaction waits, others wait for it
         yield f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"
@@ -378,10 +377,10 @@ def _limits(connection: Connection) -> Iterator[str]:
 
 
 def _number(value: int) -> ColumnElement[Any]:
-    # a literal: a statement whose rows are copied has no parameters
+    # a literal, because a statement whose rows are copied has no parameters
     return literal_column(str(value))
 
 
 def _literal(letter: str) -> ColumnElement[str]:
-    # a literal fits columns of any type, enumerations too
+    # a literal fits columns of any type, including enumerations
     return literal_column(f"'{letter}'")

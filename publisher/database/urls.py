@@ -25,9 +25,9 @@ _KINDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
 
 
 def complete(url: str | None, variable: str | None) -> URL:
-    """The given URL, or that of the environment ``variable``, with driver and absolute path.
+    """Completes the URL, or that of the environment ``variable``, with driver and absolute path.
 
-    Raises ``SettingsError``, which never shows the URL, since it may hold a password.
+    Raises ``SettingsError``, which never shows the URL, because it may contain a password.
     """
     text = url if url is not None else _from_environment(variable)
     try:
@@ -40,8 +40,8 @@ def complete(url: str | None, variable: str | None) -> URL:
         ) from None
     kind = parsed.get_backend_name()
     if kind not in _KINDS:
-        near = get_close_matches(kind, _KINDS, 1, 0.6)
-        advice = f"write {near[0]}" if near else "use postgresql, mariadb or sqlite"
+        matches = get_close_matches(kind, _KINDS, 1, 0.6)
+        advice = f"write {matches[0]}" if matches else "use postgresql, mariadb or sqlite"
         raise SettingsError([_url_problem(f"{kind} is not a known kind of database: {advice}")])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
@@ -67,7 +67,7 @@ def _from_environment(variable: str | None) -> str:
 
 
 def _with_file(url: URL) -> URL:
-    """Makes the path of a SQLite URL absolute, since a task may run in another directory."""
+    """Makes the path of a SQLite URL absolute, because tasks may run in other directories."""
     if not url.database or url.database == ":memory:":
         advice = "names no SQLite file: write sqlite:///FILE or sqlite:////PATH/FILE"
         raise SettingsError([_url_problem(advice)])
@@ -79,7 +79,7 @@ def _url_problem(text: str) -> SettingProblem:
 
 
 def secrets_of(url: URL) -> list[str]:
-    """The secrets of a URL: the password, and passwords among its options."""
+    """Returns the secrets of a URL: the password, and passwords among its options."""
     passwords = [
         url.password,
         *(url.query[name] for name in url.query if "pass" in name.casefold()),

@@ -12,7 +12,7 @@ from publisher.database.connection import Database
 from publisher.errors import FatalError
 
 _QUOTED = re.compile(r"""(?:\s*\bat or)?\s*\bnear (?:".*?"(?:: )?|'.*)""", re.DOTALL)
-"""Quotation of a syntax error's surroundings by PostgreSQL, SQLite and MariaDB."""
+"""Part of the statement that PostgreSQL, SQLite and MariaDB quote in the message of a syntax error."""
 
 
 def run_post_polling(
@@ -45,7 +45,7 @@ def run_post_polling(
 
 
 def _message_of(database: Database, error: DBAPIError) -> str:
-    """The database's message without parts of the statement, which may hold a secret."""
+    """Returns the database's message without parts of the statement, which may contain a secret."""
     diagnosis = getattr(error.orig, "diag", None)  # PostgreSQL's whole error repeats the line
     message = getattr(diagnosis, "message_primary", None)
     text = database.redact(Exception(message) if message else error)

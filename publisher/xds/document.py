@@ -58,9 +58,9 @@ def operation(
 ) -> str:
     """Renders one operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
 
-    ``fragments`` are the parts of its attributes (``operations.EventMeaning.part``); several of one attribute
-    share one element.  Raises ``ValueProblem`` if XML 1.0 forbids a character of a name or of the key:
-    these are never replaced, since two objects could become one.
+    ``fragments`` are the elements of attributes (``operations.EventMeaning.part``); several elements of one
+    attribute are joined.  Raises ``ValueProblem`` if XML 1.0 forbids a character of a name or of the key:
+    such characters are never replaced, because two objects could become one.
     """
     attributes = f'class-name="{escape_attribute(class_name)}"'
     if event_id is not None:
@@ -91,5 +91,8 @@ class Envelope:
 
 
 def _attributes(**values: str | None) -> str:
-    given = ((name, value) for name, value in values.items() if value is not None)
-    return "".join(f' {name}="{escape_attribute(value)}"' for name, value in given)
+    return "".join(
+        f' {name}="{escape_attribute(value)}"'
+        for name, value in values.items()
+        if value is not None
+    )

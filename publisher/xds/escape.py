@@ -1,8 +1,8 @@
 """Text in XML: characters to escape, and characters that XML 1.0 forbids.
 
 The production ``Char`` of XML 1.0 excludes control characters except tab, LF and CR, surrogates, U+FFFE
-and U+FFFF.  They cannot be written, not even as references.  Line breaks are written as references, so
-that a document is one line and parsers keep a CR.
+and U+FFFF.  Not even references to them are allowed.  Line breaks are written as references, so that a
+document is one line and parsers preserve a CR.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _IN_ATTRIBUTE_TABLE = str.maketrans(_IN_TEXT | {'"': "&quot;", "\t": "&#9;"})
 
 
 class ValueProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
-    """A value or name that cannot go into a document; its record is rejected.
+    """A value or name that a document cannot contain; its record is rejected.
 
     ``detail`` describes the problem and what to do.
     """
@@ -49,11 +49,11 @@ class ValueProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 
 def refuse_forbidden(text: str, what: str, advice: str) -> None:
     """Raises ``ValueProblem`` for the first character that XML 1.0 forbids."""
-    found = FORBIDDEN.search(text)
-    if found is not None:
+    match = FORBIDDEN.search(text)
+    if match is not None:
         raise ValueProblem(
             Reason.FORBIDDEN_CHARACTER,
-            f"{what} has U+{ord(found[0]):04X} at character {found.start()}, "
+            f"{what} has U+{ord(match[0]):04X} at character {match.start()}, "
             f"which XML 1.0 forbids: {advice}",
         )
 
@@ -61,8 +61,8 @@ def refuse_forbidden(text: str, what: str, advice: str) -> None:
 def escape_text(text: str, what: str = "the text") -> str:
     """Escapes ``text`` as element content.  Raises ``ValueProblem`` for forbidden characters.
 
-    Use it for names and keys.  Forbidden characters in these are never replaced, because different names
-    or keys could become equal.
+    Use this function for names and keys.  Their forbidden characters are never replaced, because different
+    names or keys could become equal.
     """
     if needs_attention(text) is None:
         return text

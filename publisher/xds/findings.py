@@ -11,9 +11,9 @@ class Profile(StrEnum):
     """Tolerance for documents that differ from the documented model."""
 
     STRICT = "strict"
-    """Everything that no reference page documents is a finding."""
+    """Accepts only what reference pages document."""
     LENIENT = "lenient"
-    """Known practice of engine and drivers outside the documented model passes."""
+    """Also accepts elements that engine and drivers are known to use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +30,18 @@ class Finding:
 
 
 def text_line(finding: Finding) -> str:
-    """``file:line: element: reason`` as one printable line, whatever the file contains."""
+    """Formats a finding as one printable line: ``file:line: element: reason``."""
     element = f"{finding.element}: " if finding.element else ""
     return _printable(f"{finding.file}:{finding.line}: {element}{finding.reason}")
 
 
 def json_line(finding: Finding) -> str:
-    """The finding as one line of JSON, in ASCII."""
+    """Formats a finding as one line of JSON, in ASCII."""
     return json.dumps(asdict(finding))
 
 
 def _printable(text: str) -> str:
-    """Escapes other characters, so that no file name or value can control a terminal."""
+    """Escapes unprintable characters, so that no file name or value can control a terminal."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

@@ -1,14 +1,14 @@
 """Finds the documents in a file: one document, or one on each line.
 
-Lines end at LF only.  Three tests distinguish the two kinds of files, in this order:
+Lines end at LF only.  These tests distinguish the two kinds of files, in this order:
 
-1. the first line that is not blank is a complete XML document: one on each line;
-2. the file is well-formed as a whole: one document;
-3. the file is broken otherwise: one on each line if two of the first lines begin with
-   ``<nds`` or one of them is a complete document; else one document.
+1. The first line that is not blank is a complete XML document: one document on each line.
+2. The file is well-formed as a whole: one document.
+3. Otherwise the file is broken.  It has one document on each line if two of the first lines begin with
+   ``<nds`` or one of them is a complete document, else one document.
 
-Compressed files are recognised by their first bytes, not by their name.  A document on a line is read by
-itself, so that memory depends on the longest line and not on the file.
+Compressed files are recognised by their first bytes, not by their name.  Files with a document on each line
+are read line by line, so memory depends on the longest line and not on the file.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from typing import Any, BinaryIO, NamedTuple, cast
 from lxml import etree
 
 BROKEN_FILE = (OSError, EOFError, zlib.error)
-"""Exceptions of reading: unreadable files, compressed files that are cut or broken."""
+"""Exceptions of reading unreadable files, and compressed files that are truncated or damaged."""
 
 LARGEST = 256 * 1024 * 1024
 """Maximum bytes of a document; a larger one is a finding."""
 
-MOST_TAGS = 250_000
-"""Maximum tags of a document: the tree needs many times their bytes."""
+MAX_TAGS = 250_000
+"""Maximum tags of a document: its tree needs many times their bytes."""
 
 PARSER = etree.XMLParser(
     encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True
@@ -80,14 +80,14 @@ def documents(path: Path) -> Iterator[Framed]:
 
 
 def refusal(data: bytes) -> str | None:
-    """The reason to keep a document from the parser; ``None`` if it may be parsed.
+    """Returns the reason why a document must not be parsed; ``None`` if it may be parsed.
 
-    The number of tags is limited, since a small compressed file may hold a document whose tree needs
-    many times its size.  XDS has no document type: a declaration of one is refused before its entities
-    can take effect.
+    The number of tags is limited, because a small compressed file may contain a document whose tree needs
+    many times its size.  XDS has no document type: a DOCTYPE is refused before its entities can take
+    effect.
     """
-    if data.count(b"<") > MOST_TAGS or _count_attributes(data) > 2 * MOST_TAGS:
-        return f"the document has more than {MOST_TAGS:,} tags: it is not checked; divide it"
+    if data.count(b"<") > MAX_TAGS or _count_attributes(data) > 2 * MAX_TAGS:
+        return f"the document has more than {MAX_TAGS:,} tags: it is not checked; divide it"
     if data.startswith(b"<nds"):
         return None
     if data.startswith(_WIDE_BOMS):
@@ -97,8 +97,8 @@ def refusal(data: bytes) -> str | None:
     if encoding and encoding[1].lower() not in (b"utf-8", b"utf8", b"us-ascii"):
         name = encoding[1].decode("ascii", "replace")
         return f"declares the encoding {name}: convert the document to UTF-8"
-    while found := _PROLOG.match(data, position):
-        position = found.end()
+    while prolog := _PROLOG.match(data, position):
+        position = prolog.end()
     if data.startswith(b"<!DOCTYPE", position):
         return "has a DOCTYPE, which XDS does not: remove it (entities are never expanded)"
     return None
@@ -124,7 +124,7 @@ def _whole(file: BinaryIO) -> Iterator[Framed]:
     elif data.strip():
         yield Framed(1, 1, data)
     elif data:
-        yield Framed(1, 1, b"", "the file is blank: it holds no document")
+        yield Framed(1, 1, b"", "the file is blank: it contains no document")
     # an empty file is the part file of a lane without documents
 
 
@@ -155,7 +155,7 @@ def _is_one_per_line(path: Path) -> bool:
         filled = (line for line in _limited_lines(file) if not line.isspace())
         first = next(filled, b"")
         second = next(filled, b"")
-        # A comment or an instruction may follow the one document of a file.
+        # a comment or an instruction may follow the only document of a file
         if _is_complete(first) and not second.startswith((b"<!", b"<?")):
             return True
         if not first or _is_complete_file(path):
@@ -175,7 +175,7 @@ def _looks_like_lines(sample: Iterator[bytes]) -> bool:
 
 def _limited_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yields the complete first line, and the beginnings of further lines of a readable file."""
-    # Reading the documents reports a broken file.
+    # broken files are reported when their documents are read
     with suppress(*BROKEN_FILE):
         yield file.readline(LARGEST)
         for _ in range(_SAMPLE_LINES):
@@ -206,7 +206,9 @@ class _NoTree:
 
 
 def _is_complete_file(path: Path) -> bool:
-    """Returns whether the file as a whole is well-formed; reads up to the first fault, in flat memory."""
+    """Returns whether the file as a whole is well-formed.
+
+    Reads up to the first fault; memory does not grow with the file."""
     target: Any = _NoTree()
     parser = etree.XMLParser(encoding="utf-8", target=target, resolve_entities=False)
     with open_plain(path) as file:
@@ -214,13 +216,13 @@ def _is_complete_file(path: Path) -> bool:
         if refusal(chunk) is not None:
             return False
         try:
-            fed = open_tag = 0
+            size = open_tag = 0
             while chunk:
-                fed += len(chunk)
+                size += len(chunk)
                 end = chunk.rfind(b">")
                 open_tag = open_tag + len(chunk) if end < 0 else len(chunk) - end
-                # documents beyond the limits are not checked, so the rest need not be read
-                if fed > LARGEST or open_tag > _LONGEST_TAG:
+                # documents beyond the limits are not checked
+                if size > LARGEST or open_tag > _LONGEST_TAG:
                     return False
                 parser.feed(chunk)
                 chunk = file.read(_BUFFER)

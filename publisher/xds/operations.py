@@ -1,8 +1,8 @@
 """The meaning of event types: the kind of operation, and the element of one column.
 
-The table of event types, as the guide of the driver prints it for 1 to 5::
+These are the event types, with 1 to 5 as in the driver's guide::
 
-    type  operation  an attribute's part                          NULL
+    type  operation  element of an attribute                      NULL
     1     add        add-attr                                     no attribute
     2     modify     remove-value old, add-value new              that part is left out
     3     modify     remove-all-values, add-value new             remove-all-values alone
@@ -20,8 +20,8 @@ from typing import Literal, NamedTuple
 OperationKind = Literal["add", "modify", "delete"]
 InsertQueryBack = Literal["modify", "add"]
 Part = Callable[[str, str | None, str | None], str]
-"""From the escaped attribute name, the old and the new ``<value>`` element (``None`` for NULL or
-absent) to the attribute's element; "" if there is none."""
+"""Renders the element of an attribute from its escaped name and the old and the new ``<value>`` element
+(``None`` for NULL or absent); returns "" if there is no element."""
 
 
 def add_attr(name: str, _old: str | None, new: str | None) -> str:
@@ -54,7 +54,7 @@ def no_attr(_name: str, _old: str | None, _new: str | None) -> str:
 
 
 class AttributeText(NamedTuple):
-    """The element of an attribute, cut after its opening tag and before its closing tag."""
+    """The parts of an attribute's element: opening tag, content, closing tag."""
 
     opening: str
     inside: str
@@ -62,7 +62,7 @@ class AttributeText(NamedTuple):
 
 
 def cut_attribute(element: str) -> AttributeText:
-    """Cuts the element of a ``Part``, which must not be empty."""
+    """Splits the element of an attribute, which must not be empty."""
     start, end = element.index('">') + 2, element.rindex("</")
     return AttributeText(element[:start], element[start:end], element[end:])
 
@@ -107,4 +107,4 @@ MEANINGS: Mapping[InsertQueryBack, Mapping[int, EventMeaning]] = MappingProxyTyp
         ),
     }
 )
-"""By the setting ``insert_query_back``, then by event type."""
+"""Meanings by the setting ``insert_query_back``, then by event type."""

@@ -1,9 +1,9 @@
-"""The schema of XDS in the form that libxml2 understands, and its assertions beside it.
+"""The schema of XDS in the form that libxml2 understands, with its assertions as XPath.
 
-``schemas/xds.xsd`` is XSD 1.1; libxml2 supports 1.0.  Loading derives everything from the files, which
-stay the only source: ``xs:override`` of the lenient profile is applied as the recommendation defines it
-(a transformation of the apply_override schema), the assertions are removed and compiled as XPath 1.0
-(``matches`` as its EXSLT equivalent), and the rest is XSD 1.0.
+``schemas/xds.xsd`` is XSD 1.1, but libxml2 supports only 1.0.  Loading derives both from the file: it applies
+``xs:override`` of the lenient profile as the recommendation defines it (a transformation of the overridden
+schema), removes the assertions and compiles them as XPath 1.0 (``matches`` as its EXSLT equivalent).  The
+remaining schema is XSD 1.0.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Schema:
     """A compiled profile.
 
     ``suspects`` finds in one pass all elements of a document that break an assertion;
-    ``assertions`` has the assertions by name of the element; ``open`` are the elements whose
-    children are not XDS and are not checked.
+    ``assertions`` has the assertions by name of the element; ``open`` has the names of the elements
+    whose children are not XDS and are not checked.
     """
 
     grammar: etree.XMLSchema
@@ -51,7 +51,7 @@ class Schema:
     open: frozenset[str]
 
     def failed_assertions(self, root: Element) -> Iterator[tuple[Element, str]]:
-        """The elements that break an assertion, in document order, each with the reason."""
+        """Yields the elements that break an assertion, in document order, each with the reason."""
         suspects: Any = self.suspects(root)
         for element in suspects:
             if self._is_xds(element):
@@ -109,11 +109,11 @@ def apply_override(profile: Profile) -> Element:
 
 
 def _types(root: Element) -> dict[str, Element]:
-    return {str(found.get("name")): found for found in root.findall(f"{XS}complexType")}
+    return {str(type_.get("name")): type_ for type_ in root.findall(f"{XS}complexType")}
 
 
 def _elements(root: Element) -> Iterator[tuple[str, str]]:
-    """Name and type of every element declaration; a name has the same type everywhere."""
+    """Yields name and type of every element declaration; a name has the same type everywhere."""
     for declaration in root.iter(f"{XS}element"):
         yield str(declaration.get("name")), str(declaration.get("type"))
 
@@ -126,11 +126,11 @@ def _assertions(root: Element) -> dict[str, list[tuple[str, str]]]:
             return []
         extension = types[name].find(f".//{XS}extension")
         inherited = of_type(None if extension is None else extension.get("base"))
-        own = types[name].iter(f"{XS}assert")
-        return inherited + [(str(found.get("test")), _documentation(found)) for found in own]
+        asserts = types[name].iter(f"{XS}assert")
+        return inherited + [(str(node.get("test")), _documentation(node)) for node in asserts]
 
-    found = {name: of_type(type_name) for name, type_name in _elements(root)}
-    return {name: pairs for name, pairs in found.items() if pairs}
+    assertions = {name: of_type(type_name) for name, type_name in _elements(root)}
+    return {name: pairs for name, pairs in assertions.items() if pairs}
 
 
 def _documentation(assertion: Element) -> str:
@@ -138,12 +138,12 @@ def _documentation(assertion: Element) -> str:
 
 
 def _open_elements(root: Element) -> Iterator[str]:
-    """Elements in which a wildcard permits children without a namespace, or no such child is permitted."""
+    """Yields elements that permit any children without a namespace, or no such child at all."""
     types = _types(root)
     for name, type_name in _elements(root):
-        declared = types[type_name]
-        wildcards = declared.iter(f"{XS}any")
-        if declared.find(f"{XS}simpleContent") is not None or any(
+        type_ = types[type_name]
+        wildcards = type_.iter(f"{XS}any")
+        if type_.find(f"{XS}simpleContent") is not None or any(
             wildcard.get("namespace") != "##other" for wildcard in wildcards
         ):
             yield name

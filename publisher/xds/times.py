@@ -1,15 +1,15 @@
 """Dates and times by the driver's parameter Time Syntax.
 
 * 1, integer: whole seconds since 1970-01-01 UTC.  The fraction is lost (known issue of the driver).
-  A date counts at its midnight, a time of day on 1970-01-01.  The directory's Time has 32 bits, signed
+  A date means its midnight, a time of day is on 1970-01-01.  The directory's Time has 32 bits, signed
   or unsigned: ``TimeRange`` selects the seconds that are published, others are refused.
 * 2, canonical: ``HHMMSS``, ``CCYYMMDD``, ``CCYYMMDDHHMMSSNNNNNNNNN``.
-* 3, Java: the text of ``toString`` of java.sql: ``hh:mm:ss``, ``yyyy-mm-dd`` and
-  ``yyyy-mm-dd hh:mm:ss.f``, the fraction with 1 to 9 digits.
+* 3, Java: the text of ``toString`` in ``java.sql``: ``hh:mm:ss``, ``yyyy-mm-dd`` and
+  ``yyyy-mm-dd hh:mm:ss.f``, with a fraction of 1 to 9 digits.
 
-Input is ``yyyy-mm-dd hh:mm:ss.fffffffff``, optionally with ``T`` for the blank, without fraction or
-seconds, with ``Z`` or an offset.  Times without an offset are in the time zone of the settings, others
-are converted to that zone.
+Input is ``yyyy-mm-dd hh:mm:ss.fffffffff``.  A ``T`` may replace the blank, fraction and seconds may be
+missing, and ``Z`` or an offset may follow.  Times without an offset are in the time zone of the settings,
+others are converted to that zone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RANGES: Mapping[TimeRange, tuple[int, int] | None] = {
     "signed": (-(2**31), 2**31 - 1),
     "any": None,
 }
-"""First and last second of each range; ``32-bit`` covers signed and unsigned readings."""
+"""First and last second of each range; ``32-bit`` covers signed and unsigned numbers."""
 
 _DATE = r"(?P<date>\d{4}-\d\d-\d\d)"
 _CLOCK = r"(?P<clock>\d\d:\d\d(?::\d\d)?)(?:\.(?P<fraction>\d{1,9}))?"
@@ -53,7 +53,7 @@ class _Moment(NamedTuple):
 
 
 def time_zone(name: str) -> dt.tzinfo:
-    """The zone with this IANA name.  Raises ``ValueError`` for an unknown name."""
+    """Returns the zone with this IANA name.  Raises ``ValueError`` for an unknown name."""
     if name == "UTC":  # needs no time zone data on the machine
         return dt.UTC
     try:
@@ -80,7 +80,7 @@ class Times:
 
     @property
     def value_type(self) -> Literal["time", "string"]:
-        """Type of the value element: only seconds have the directory's syntax Time."""
+        """Type of the value element: ``time`` for seconds, else ``string``."""
         return "time" if self._syntax == 1 else "string"
 
     def timestamp(self, text: str) -> str:
@@ -118,7 +118,7 @@ class Times:
         return clock if self._syntax == 3 else clock.replace(":", "")
 
     def _seconds(self, moment: dt.datetime, text: str) -> str:
-        """Whole seconds since 1970.  Raises ``ValueProblem`` if they are out of range."""
+        """Returns whole seconds since 1970.  Raises ``ValueProblem`` if they are out of range."""
         seconds = (moment - _EPOCH) // _SECOND
         limits = _RANGES[self._range]
         if limits is not None and not limits[0] <= seconds <= limits[1]:
@@ -155,7 +155,7 @@ def _offset(text: str) -> dt.tzinfo:
 
 
 def _plain(moment: dt.datetime) -> str:
-    """``yyyy-mm-dd hh:mm:ss``; strftime does not pad years below 1000."""
+    """Formats a time as ``yyyy-mm-dd hh:mm:ss``; strftime does not pad years below 1000."""
     return moment.replace(tzinfo=None).isoformat(" ", "seconds")
 
 

@@ -1,7 +1,7 @@
 """Checks documents against the XDS schema and reports the place of each problem.
 
-libxml2 checks a document (XSD 1.0), then the assertions that XSD 1.0 cannot express.  Content
-that is not a document is a finding too, and the check continues: no content of a file raises an error.
+libxml2 checks a document against XSD 1.0, and XPath checks the assertions that XSD 1.0 cannot express.
+Content that is not a document is a finding, too: no content of a file raises an error.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from publisher.xds.schema import Element, Schema, load
 __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 
 _LAST_SHORT_LINE = 65535
-"""libxml2 stores the line of a node in 16 bits; for later lines it gives that of a text nearby."""
+"""Greatest line number that libxml2 stores for a node; for later lines it returns that of a text nearby."""
 
-_NO_MEMORY = "cannot be read: it needs more memory than there is; divide the file"
+_NO_MEMORY = "cannot be read: it needs more memory than is available; divide the file"
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
 _WRONG_ROOT = "SCHEMAV_CVC_ELT_1"
 _HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)? line 1(?!\d)")
@@ -33,8 +33,8 @@ def validate_files(
 ) -> Iterator[Finding]:
     """Yields the findings of all files in the order of files, documents and lines.
 
-    A file holds one document or one on each line, and may be compressed with gzip.  An unreadable file is
-    a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` if the schema is missing.
+    A file contains one document, or one on each line, and may be compressed with gzip.  An unreadable file
+    is a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` if the schema is missing.
     """
     schema = load(Profile(profile))
     for path in paths:
@@ -48,14 +48,14 @@ def _validate_file(path: Path, schema: Schema) -> Iterator[Finding]:
             for line, element, reason in _validate_document(last, schema):
                 yield Finding(str(path), line, last.number, element, reason)
     except BROKEN_FILE as error:
-        what = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        yield Finding(str(path), last.line, last.number, "", f"cannot be read: {what}")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        yield Finding(str(path), last.line, last.number, "", f"cannot be read: {reason}")
     except MemoryError:
         yield Finding(str(path), last.line, last.number, "", _NO_MEMORY)
 
 
 def _validate_document(framed: Framed, schema: Schema) -> Iterator[tuple[int, str, str]]:
-    """Line, element and reason of each finding in a document."""
+    """Yields line, element and reason of each finding in a document."""
     problem = framed.problem or refusal(framed.data)
     if problem is not None:
         yield framed.line, "", problem

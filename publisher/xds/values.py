@@ -1,8 +1,8 @@
 """Values of columns as ``<value>`` elements, by the kind of the column.
 
-The text form is the one of the event log (event log columns, old_value and new_value): plain text,
-Base64 for binary columns, ODBC canonical form for dates and times.  ``text_of`` converts values of
-database drivers to the same form, so that logged and looked-up values take one path.
+The text form of values is that of old_value and new_value in the event log: plain text, Base64 for binary
+columns, ODBC canonical form for dates and times.  ``text_of`` converts values of database drivers to the
+same form, so that logged and looked-up values are converted in the same way.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Converter:
     content: Callable[[str], str]
     """The element's content.  Raises ``ValueProblem``."""
     verbatim: str | None
-    """Regular expression (RE2) of texts that are their own content; ``None`` if there is none."""
+    """Regular expression (RE2) of texts that ``content`` leaves unchanged; ``None`` if there is none."""
 
     def __call__(self, text: str) -> str:
         """Converts a text to the element.  Raises ``ValueProblem``."""
@@ -84,7 +84,7 @@ class ValueOptions:
 
 
 class Values:
-    """Makes converters of columns: one instance for a run, one converter for each column."""
+    """Creates the converters of columns, by the options of a run."""
 
     def __init__(self, options: ValueOptions) -> None:
         self._options = options
@@ -100,7 +100,7 @@ class Values:
         }
 
     def converter(self, kind: ColumnKind | None, padded: bool = False) -> Converter:
-        """Makes the converter of a column; a column of unknown kind (``None``) becomes a string.
+        """Returns the converter of a column; a column of unknown kind (``None``) becomes a string.
 
         Decimals become strings, too: the directory has no syntax for fractions.
         """
@@ -136,7 +136,7 @@ _DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 def _octet(text: str) -> str:
     """Checks padded Base64 and removes blanks and line breaks, which encoders of databases insert.
 
-    Other faults, bits after the last byte included, mean a damaged value."""
+    Any other fault means a damaged value, even if only bits after the last byte are set."""
     if _BASE64(text) is None:
         text = text.translate(_DROP_BLANKS)
     if len(text) % 4 or _BASE64(text) is None:
@@ -180,8 +180,8 @@ def _state(text: str) -> str:
 def text_of(value: object) -> str | None:
     """Converts a database value to the text form of the event log; ``None`` for SQL NULL.
 
-    Binary becomes Base64, booleans ``true`` and ``false``, numbers plain digits, dates and times
-    ISO text with a blank (and the offset where there is one), lists and JSON objects JSON text.
+    Binary values become Base64, booleans ``true`` and ``false``, numbers plain digits, dates and times
+    ISO text with a blank (and an offset if they have one), lists and JSON objects JSON text.
     """
     if value is None:
         return None

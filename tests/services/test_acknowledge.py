@@ -71,7 +71,7 @@ def acknowledge_run(
 def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if not request.param:
         for name in ("ARRAYS", "LISTS", "UNINDEXED_ARRAYS", "UNINDEXED_LISTS"):
-            monkeypatch.setattr(statuses, name, statuses.Sizes(rows=4, listed=1, run=2))
+            monkeypatch.setattr(statuses, name, statuses.Sizes(rows=4, listed=1, series=2))
 
 
 @pytest.mark.usefixtures("portions")
@@ -277,7 +277,7 @@ from publisher.database import DatabaseOptions, statuses
 from publisher.journal.manifest import Journal
 from tests.services.live_journals import read_from
 
-small = statuses.Sizes(rows=4, listed=1, run=2)
+small = statuses.Sizes(rows=4, listed=1, series=2)
 statuses.UNINDEXED_ARRAYS = statuses.UNINDEXED_LISTS = small
 
 def check_lease():

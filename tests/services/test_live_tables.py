@@ -160,7 +160,7 @@ def test_split_of_a_moment_that_has_ended_says_so(postgres: Place) -> None:
     with moment(database, LOG, 2) as splits:
         pass
     with pytest.raises(
-        UnreachableError, match=r"the snapshot that all tasks share is gone: .* try again"
+        UnreachableError, match=r"the snapshot that all tasks share no longer exists, .* try again"
     ):
         rows(database, LOG, splits[0])
 
