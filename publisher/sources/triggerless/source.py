@@ -106,7 +106,7 @@ class Triggerless(ComparingSource):
         return self.options.samples
 
     def table_names(self, paths: Sequence[Path]) -> tuple[str, ...]:
-        """As ``ComparingSource.table_names``; without tables that have no file."""
+        """As ``ComparingSource.table_names``; omits tables without a file."""
         if not paths:
             return self.options.tables
         by_table = input_files.files_by_table(paths, self.options)
@@ -126,7 +126,7 @@ class Triggerless(ComparingSource):
     def pending(self, context: PendingContext) -> SourceInput:
         """As ``Source.pending``: the tables that may have changed since their last comparison.
 
-        Files that are the same as at the last comparison contain no changes."""
+        Files that are unchanged since the last comparison contain no changes."""
         folder = context.state()
         state = TriggerlessState.read(folder) if folder is not None else TriggerlessState.empty()
         options = self.options

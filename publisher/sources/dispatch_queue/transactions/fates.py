@@ -1,7 +1,7 @@
-"""The fates of transactions, and the order of published ones.
+"""The fates of transactions, and the order of published transactions.
 
-A *span* holds the operations that one COMMIT or ROLLBACK closes: those of its database and transaction
-number up to its address and above the previous mark.
+A *span* holds the operations that one COMMIT or ROLLBACK (its *mark*) closes: the operations with the
+database and transaction number of the mark, up to its address and above the address of the previous mark.
 """
 
 from __future__ import annotations

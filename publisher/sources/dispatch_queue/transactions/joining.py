@@ -50,7 +50,7 @@ def _group(rows: QueueRows, reading: PartsReading) -> Operations:
     ends = np.isin(
         rows.integers["TYP"], [OperationCode.COMMIT, OperationCode.CLOSING, OperationCode.ROLLBACK]
     )
-    # no page promises that COMMIT has an address of its own: it may be that of an operation
+    # no page guarantees that a COMMIT has its own address: an operation may have the same address
     ends &= (rows.integers["LEN1"] == 0) & (rows.integers["LEN2"] == 0) & (part == 0)
     transaction = rows.integers["TRANSACT_ID"]
     keys = (ends, rows.destination, transaction, rows.address, rows.node)
