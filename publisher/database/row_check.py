@@ -65,7 +65,7 @@ class RowReader:
             others.append(np.array([int(float(i)) if "." in i else int(i) for i in ids], np.int64))
         return RowComparison(same, np.unique(np.concatenate(others)))
 
-    def returning(
+    def with_returning(
         self, connection: Connection, statement: Any
     ) -> ReturningUpdate[Any] | ReturningDelete[Any]:
         """Adds RETURNING for the rows that the statement changes."""
@@ -74,7 +74,7 @@ class RowReader:
         )
         return returning
 
-    def selecting(
+    def build_select(
         self, connection: Connection, table: TableClause, where: ColumnElement[bool]
     ) -> Select[Any]:
         """Returns the statement that reads rows of the table for ``compare``."""

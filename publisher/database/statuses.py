@@ -199,7 +199,7 @@ class StatusWriter:
             for start in range(0, len(ids), size.listed):
                 step = ListedIds(NEW, ids[start : start + size.listed])
                 for condition in self._conditions(connection, step):
-                    statement = rows.selecting(connection, self._table, condition)
+                    statement = rows.build_select(connection, self._table, condition)
                     comparison = rows.compare(connection, statement, known)
                     same += comparison.same
                     others.append(comparison.others)
@@ -298,9 +298,9 @@ class StatusWriter:
             return connection.execute(change).rowcount
         rows = self._rows
         statement = (
-            rows.returning(connection, change)
+            rows.with_returning(connection, change)
             if rows.returns_rows
-            else rows.selecting(connection, self._table, where).with_for_update()
+            else rows.build_select(connection, self._table, where).with_for_update()
         )
         comparison = rows.compare(connection, statement, known)
         if len(comparison.others):
