@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from publisher.activity.counts import Activity, NodeCounts
     from publisher.activity.report import ActivityReport, TableActivity
     from publisher.config.settings import Settings
+    from publisher.engine.contract import EngineName
 
 Form = Literal["table", "json", "csv", "html"]
 _WIDTH = 132
@@ -45,8 +46,13 @@ _WIDTH = 132
     type=parameters.PATH,
     help="File to write to, instead of standard output.",
 )
+@parameters.engine
 def activity(
-    samples: tuple[Path, ...], config: Path | None, form: Form, target: Path | None
+    samples: tuple[Path, ...],
+    config: Path | None,
+    form: Form,
+    target: Path | None,
+    engine: EngineName | None,
 ) -> None:
     """Show how often tables appear in LINTER's table queue.
 
@@ -55,9 +61,8 @@ def activity(
     and [spark] are used.
     """
     from publisher.activity.report import ActivityReport
-    from publisher.config.job_file import defaults, load
 
-    settings = load(config) if config else defaults()
+    settings = parameters.load_settings(config, engine=engine)
     report = ActivityReport(_count(settings, samples), settings.table_queue.owners)
     if target is not None:
         with target.open("w", encoding="utf-8", newline="\n") as file:

@@ -219,6 +219,12 @@ class TestCommand:
         )
         return lambda *args: CliRunner().invoke(cli, ["activity", *args])
 
+    def test_both_engines_count_the_same(self, run: Callable[..., Result]) -> None:
+        words = ("a.jsonl", "-c", "job.toml", "--as", "json", "--engine")
+        local, spark = run(*words, "local"), run(*words, "spark")
+        assert local.exit_code == 0, local.stderr
+        assert local.stdout == spark.stdout
+
     def test_a_table_for_people(self, run: Callable[..., Result]) -> None:
         done = run("a.jsonl", "-c", "job.toml")
         assert done.exit_code == 0, done.stderr
