@@ -41,9 +41,9 @@ _REPORT = (
 )
 
 
-_OBJECTS_A_COLLECTION = 50_000
-"""New objects before garbage is collected.  Imports make many objects and no garbage: with the default of
-Python a tenth of a short command is collection."""
+_GARBAGE_THRESHOLD = 50_000
+"""Number of new objects before a garbage collection.  Imports create many objects and no garbage: with
+Python's default a tenth of the time of a short command is garbage collection."""
 
 
 class Commands(click.Group):
@@ -114,7 +114,7 @@ for command in (
 
 def main() -> None:
     """Runs the program ``xds-publisher``."""
-    gc.set_threshold(_OBJECTS_A_COLLECTION)
+    gc.set_threshold(_GARBAGE_THRESHOLD)
     redact_uncaught()
     _open_missing_streams()
     cli(prog_name="xds-publisher")

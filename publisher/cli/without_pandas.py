@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 class _PandasHider(MetaPathFinder):
-    """Finds no module pandas."""
+    """An import hook that hides the module pandas."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -23,11 +23,11 @@ class _PandasHider(MetaPathFinder):
 
 
 def start_arrow_without_pandas() -> None:
-    """Imports pyarrow and has it look for pandas in vain.
+    """Imports pyarrow while pandas cannot be imported.
 
-    pyarrow imports pandas when it first converts Python values, and remembers whether it was there.
-    Afterwards this process cannot convert between Arrow and pandas: only commands may call this, which
-    own their process, and never do.  Spark's workers are other processes.
+    pyarrow imports pandas when it first converts Python values, and remembers whether pandas exists.
+    Afterwards this process cannot convert between Arrow and pandas.  Only commands may call this function:
+    they own their process and need no such conversion.  Spark's workers are other processes.
     """
     if "pandas" in sys.modules:
         return

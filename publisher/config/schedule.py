@@ -19,7 +19,7 @@ class FollowOptions:
 
     polling_interval: Annotated[float, Ge(0), Le(604_800)] = 10.0
     """Seconds of inactivity between two polls; 0 polls again at once. New rows of a log that notifies
-    (`ddl --notify`) end the pause early."""
+    (``ddl --notify``) end the pause early."""
     publication_times: tuple[str, ...] = ()
     """Times of day at which to poll, instead of an interval, as ``HH:MM`` or ``HH:MM:SS``."""
     time_zone: str = "UTC"

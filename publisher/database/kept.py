@@ -34,10 +34,10 @@ class EngineKey:
 
 @dataclass(slots=True)
 class KeptConnections:
-    """Idle engines, and what is known of catalogues."""
+    """Idle engines, and cached catalogues."""
 
     run: int = 0
-    """Number of the current run: catalogues are checked once in each."""
+    """Number of the current run; catalogues are checked once in each run."""
     catalogues: dict[Hashable, CatalogueEntries] = field(default_factory=dict)
     _idle: dict[EngineKey, list[tuple[float, Engine]]] = field(default_factory=dict)
     _is_closed: bool = False
@@ -53,7 +53,7 @@ class KeptConnections:
         return None
 
     def give_back(self, key: EngineKey, engine: Engine) -> None:
-        """Keeps an engine whose user has ended."""
+        """Keeps an engine that its user no longer needs."""
         if self._is_closed:
             engine.dispose()
             return
@@ -79,7 +79,7 @@ _CURRENT: ContextVar[KeptConnections | None] = ContextVar("kept connections", de
 
 
 def kept_connections() -> KeptConnections | None:
-    """The connections that this thread keeps; ``None`` outside of ``keep_connections``."""
+    """Returns the connections that this thread keeps; ``None`` outside of ``keep_connections``."""
     return _CURRENT.get()
 
 

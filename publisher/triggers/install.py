@@ -66,8 +66,8 @@ def plan(database: Database, refs: Refs, style: Style, *, notifies: bool = False
     dialect = _dialect(database)
     if notifies and dialect is not postgresql:
         raise UsageError(
-            f"--notify: only PostgreSQL wakes the readers of a log, and {database.name} does not: leave "
-            "the option out, and set polling_interval in [follow]"
+            f"--notify: {database.name} cannot wake the readers of a log, only PostgreSQL can: leave the "
+            "option out, and set polling_interval in [follow]"
         )
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)

@@ -149,7 +149,7 @@ def _in_block(body: str) -> str:
 
 
 def notify_statements(log: TableRef) -> list[Statement]:
-    """Lets the log notify its readers of new rows, whoever inserts them.
+    """Creates the trigger that notifies readers of the log of new rows, whoever inserts them.
 
     The function runs with the rights of the role that inserts, and needs none.
     """
@@ -158,7 +158,7 @@ def notify_statements(log: TableRef) -> list[Statement]:
     channel = literal(object_name(f"{log.schema}.{log.name}", "new", _NAME_BYTES))
     owner = _OWNER.format(schema=literal(str(log.schema)), name=literal(name), writer=WRITER)
     return [
-        Statement(f"refusal of a foreign function for {log.name}", _in_block(owner)),
+        Statement(f"check of the older function of {log.name}", _in_block(owner)),
         Statement(
             f"function that notifies readers of {log.name}",
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"
@@ -166,11 +166,11 @@ def notify_statements(log: TableRef) -> list[Statement]:
             "BEGIN\n  PERFORM pg_notify(TG_ARGV[0], '');\n  RETURN NULL;\nEND\n$xds$",
         ),
         Statement(
-            f"execution of the function that notifies readers of {log.name} by nobody else",
+            f"revocation of PUBLIC's right to execute the function that notifies readers of {log.name}",
             f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
         ),
         Statement(
-            f"no older trigger {NOTIFY_TRIGGER} on {log.name}",
+            f"removal of the older trigger {NOTIFY_TRIGGER} on {log.name}",
             f"DROP TRIGGER IF EXISTS {NOTIFY_TRIGGER} ON {table}",
         ),
         Statement(
@@ -192,7 +192,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     name = object_name(table.name, "log", _NAME_BYTES)
     owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)
     return [
-        Statement(f"check of the older function for {table.written}", _in_block(owner)),
+        Statement(f"check of the older function of {table.written}", _in_block(owner)),
         Statement(
             f"function for {table.written}",
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"

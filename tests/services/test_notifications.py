@@ -193,5 +193,5 @@ def test_other_databases_refuse_the_option(place: Place) -> None:
         return
     place.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
     refs = Refs((TableRef(None, "usr"),), TableRef(None, "event_log"))
-    with place.database() as database, pytest.raises(UsageError, match="only PostgreSQL wakes"):
+    with place.database() as database, pytest.raises(UsageError, match="only PostgreSQL can"):
         plan(database, refs, Style.PER_ROW, notifies=True)
