@@ -97,7 +97,7 @@ class Format:
     in_commits: bool = False
     """Changes are in the order of commits, not in the order of the file."""
     knows_repetitions: bool = False
-    """The source recognizes records of earlier files of the job, so equal content is not published
+    """The source recognises records of earlier files of the job, so equal content is not published
     again."""
     compares: bool = False
     """Whole tables are compared with their last known state."""

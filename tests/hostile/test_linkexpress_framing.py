@@ -148,7 +148,9 @@ def wrongly(options: LinkexpressOptions, number: int, **change: object) -> Linke
     return replace(options, tables=tuple(tables))
 
 
-EXCHANGE = "CNT and LEN fit table %s: if all records do, set the xid of each for the other"
+EXCHANGE = (
+    "CNT and LEN fit table %s: if this holds for all records, swap the xids of the two tables"
+)
 
 
 GROUPS = {"normal": GROUP, "little": little(GROUP), "bare": replace(GROUP, nulls=False)}
@@ -178,7 +180,7 @@ def three_thousand_records(form: str) -> bytes:
         ),
         (
             lambda options: wrongly(options, 0, items=(*USR.items, "age SMALLINT")),
-            ["table usr (xid 1): CNT is 6, the settings have 7 (5 items and 2); take 1 item out"],
+            ["table usr (xid 1): CNT is 6, the settings have 7 (5 items and 2); remove 1 item"],
         ),
         (
             lambda options: wrongly(
@@ -226,9 +228,9 @@ def test_an_item_that_is_too_wide_is_told_with_its_bytes(tmp_path: Path) -> None
     (found, _) = read(wide, data, tmp_path)[0]
     assert found["detail"] == (
         "table usr (xid 1): CNT is 6 as in the settings, but LEN is 43, by the settings it is 45;"
-        ' if its records differ in length, set logtype = "LITTLE"; if all records differ so, one of fname'
-        " CHARACTER(10), pay DECIMAL(5,2), note CHARACTER VARYING(6) is too long by 2 bytes: set it as"
-        " extracted"
+        ' if its records differ in length, set logtype = "LITTLE"; if all records differ by this, one of'
+        " fname CHARACTER(10), pay DECIMAL(5,2), note CHARACTER VARYING(6) is too long by 2 bytes: fix its"
+        " length"
     )
 
 

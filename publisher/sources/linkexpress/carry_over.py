@@ -2,9 +2,9 @@
 
 The records of a transaction whose commit record is in a later file are held until that file is read, by
 the same run or a later one.  So a run stores the bytes of held records, under the name of their file and
-with their offsets there, and the next run reads them first.  Rejected records have their outcome and are
-not stored; only the reason is: it rejects the rest of their transaction.  The exception is the beginning
-of a record with which a file was cut, if the next file has the record completely.
+with their offsets there, and the next run reads them first.  Rejected records already have their outcome, so
+only the reason is stored, which rejects the rest of their transaction.  An exception is the incomplete record
+at the end of a file that was cut: if the next file has this record completely, its transaction is accepted.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class HeldTail(NamedTuple):
     ranges: Ranges
     rejected: str
     cut: bytes
-    """The beginning of a record with which its file ends, if nothing else is rejected."""
+    """The incomplete record at the end of the file, if nothing else is rejected."""
     is_refused: bool = False
-    """Whether the tail is a whole file, all records of which are rejected."""
+    """True if the tail is a whole file whose records are all rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputPart:
-    """Bytes that are read as one: a file, or the held part of one."""
+    """Bytes that are read together: a file, or the held part of a file."""
 
     path: Path
     size: int
-    known: ExtractFileForm | None = None
+    form: ExtractFileForm | None = None
     """``None`` if it must be recognised."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
     cut: bytes = b""
@@ -56,13 +56,13 @@ class InputPart:
 
 
 def accept_completed(held: Sequence[InputPart], new: Sequence[InputPart]) -> list[InputPart]:
-    """Returns the held parts, accepting rejected ones that the new parts complete.
+    """Returns the held parts, and accepts rejected parts that the new parts complete.
 
-    A new part completes them if it begins with the cut record, so that the missing bytes were sent, or if
-    the refused files are read again.
+    The new parts complete them if they begin with the cut record, now with its missing bytes, or if they
+    include all refused files again.
     """
-    read = {str(part.path.resolve()) for part in new}
-    parts = [_accept(part) if _is_read_again(part, read) else part for part in held]
+    new_paths = {str(part.path.resolve()) for part in new}
+    parts = [_accept(part) if _is_read_again(part, new_paths) else part for part in held]
     cut = next((part.cut for part in parts if part.cut), b"")
     following = next((part for part in new if part.size), None)
     if not cut or following is None:
@@ -72,9 +72,9 @@ def accept_completed(held: Sequence[InputPart], new: Sequence[InputPart]) -> lis
     return [_accept(part) for part in parts]
 
 
-def _is_read_again(part: InputPart, read: Collection[str]) -> bool:
-    """Returns whether all files for which a part is rejected are read now."""
-    return bool(part.origin.refused) and set(part.origin.refused) <= set(read)
+def _is_read_again(part: InputPart, new_paths: Collection[str]) -> bool:
+    """Returns whether all refused files that reject a part are read now."""
+    return bool(part.origin.refused) and set(part.origin.refused) <= set(new_paths)
 
 
 def _accept(part: InputPart) -> InputPart:
@@ -110,7 +110,7 @@ def write_held_parts(
     tails = [(split, tail_of(split)) for split in held]
     # all tails belong to one transaction
     rejected = next((tail.rejected for _, tail in tails if tail.rejected), "")
-    is_one = sum(1 for _, tail in tails if tail.rejected) == 1
+    is_only = sum(1 for _, tail in tails if tail.rejected) == 1
     refused = _refused_files(tails)
     for number, (split, (ranges, _, cut, _)) in enumerate(tails):
         if not ranges and not rejected:
@@ -119,7 +119,7 @@ def write_held_parts(
         (folder / name).parent.mkdir()
         _copy(split, ranges, folder / name)
         origin = _origin_of_copy(split, ranges)
-        state: State = "whole" if ranges else "held"  # no bytes would show that it is held
+        state: State = "whole" if ranges else "held"  # without bytes, only the state shows the hold
         entries.append(
             {
                 "file": name,
@@ -127,7 +127,7 @@ def write_held_parts(
                 "since": origin.since,
                 "rejected": rejected,
                 "refused": refused,
-                "cut": cut.hex() if is_one else "",
+                "cut": cut.hex() if is_only else "",
                 "gaps": origin.gaps,
                 "form": replace(split.payload.form, state=state).text,
             }
@@ -138,7 +138,7 @@ def write_held_parts(
 
 
 def _refused_files(tails: Sequence[tuple[ExtractSplit, HeldTail]]) -> list[str]:
-    """The refused files for which a transaction is rejected; none if it is rejected for others, too."""
+    """Lists the refused files that reject a transaction; none if it is rejected for another reason, too."""
     files: list[str] = []
     for split, tail in tails:
         before = split.payload.origin
@@ -161,7 +161,7 @@ def _copy(split: ExtractSplit, ranges: Ranges, target: Path) -> None:
 
 
 def _origin_of_copy(split: ExtractSplit, ranges: Ranges) -> SplitOrigin:
-    """The origin of a file into which ranges of a split were copied one after the other."""
+    """Returns the origin of a file into which ranges of a split were copied one after the other."""
     origin, at = split.payload.origin, 0
     shifts: list[tuple[int, int]] = []
     before = [gap for gap, _ in origin.gaps]

@@ -1,9 +1,9 @@
-"""Refused files of a group whose transactions ended without their records.
+"""Refused files of a group, some of whose transactions ended without the records of the file.
 
-A file of which all records are rejected stays unpublished, and is read again once it or the settings are
-fixed.  Its first transaction may have begun in an earlier file, and its last one may have ended in a later
-file: then these transactions have been rejected as a whole, and the rest of them that the file has is
-rejected, too, when the file is read again.  A replay of all their files publishes them.
+A file whose records are all rejected stays unpublished, and is read again once it or the settings are fixed.
+Its first transaction may have begun in an earlier file, and its last transaction may have ended in a later
+file.  Such transactions were rejected as a whole, so their records in this file are rejected, too, when the
+file is read again.  A replay of all files of the transactions publishes them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _INDEX = "ended.json"
 FORMAT = 1
 """Version of the index."""
 _WHY = (
-    "its other records were rejected when all of this file were; replay the files that have records of it"
-    " together, with --from and --until around them"
+    "its records in other files were rejected together with this file; replay all files of the transaction"
+    " together, with --from and --until around it"
 )
 
 
@@ -34,15 +34,15 @@ class EndedFile:
     path: str
     """The resolved path."""
     first: bool
-    """Whether its first transaction began in an earlier file, and was rejected."""
+    """True if its first transaction began in an earlier file, and was rejected."""
     last: bool
-    """Whether the transaction after its last commit record ended in a later file, and was rejected."""
+    """True if the transaction after its last commit record ended in a later file, and was rejected."""
 
-    def merge(self, other: EndedFile | None) -> EndedFile:
+    def merge(self, earlier: EndedFile | None) -> EndedFile:
         """Adds the transactions that are known from an earlier run."""
-        if other is None:
+        if earlier is None:
             return self
-        return replace(self, first=self.first or other.first, last=self.last or other.last)
+        return replace(self, first=self.first or earlier.first, last=self.last or earlier.last)
 
 
 def read_ended_files(folder: Path | None) -> Mapping[str, EndedFile]:
@@ -53,33 +53,31 @@ def read_ended_files(folder: Path | None) -> Mapping[str, EndedFile]:
     def decode(content: dict[str, Any]) -> dict[str, EndedFile]:
         return {each["path"]: EndedFile(**each) for each in content["ended"]}
 
-    remedy = (
-        "remove it, and do not publish files again of which all records were rejected: replay them"
-    )
+    remedy = "remove it; replay files whose records were all rejected, do not publish them again"
     return read_versioned(folder / _INDEX, FORMAT, decode, remedy) or {}
 
 
 def write_ended_files(folder: Path, ended: Iterable[EndedFile]) -> None:
-    """Adds files to those in a folder."""
-    known = dict(read_ended_files(folder))
+    """Adds files to the index in a folder."""
+    by_path = dict(read_ended_files(folder))
     for each in ended:
-        known[each.path] = each.merge(known.get(each.path))
-    if known:
+        by_path[each.path] = each.merge(by_path.get(each.path))
+    if by_path:
         folder.mkdir(parents=True, exist_ok=True)
-        index = {"format": FORMAT, "ended": [asdict(each) for each in known.values()]}
+        index = {"format": FORMAT, "ended": [asdict(each) for each in by_path.values()]}
         (folder / _INDEX).write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 
 
 def find_ended_files(
     splits: Sequence[ExtractSplit], refused: Sequence[bool]
 ) -> Iterator[EndedFile]:
-    """Yields the files among the refused splits of a run of which a transaction ended."""
+    """Yields the refused files of a run that have a transaction which another file ended or began."""
     by_path: dict[str, list[ExtractSplit]] = {}
     for split, is_refused in zip(splits, refused, strict=True):
         if is_refused and split.size:
             by_path.setdefault(str(Path(split.path).resolve()), []).append(split)
-    for path, own in by_path.items():
-        begin, end = own[0].payload, own[-1].payload
+    for path, of_file in by_path.items():
+        begin, end = of_file[0].payload, of_file[-1].payload
         continues = begin.origin.since is not None and not begin.is_held
         ended = EndedFile(path, continues, end.form.state == "tail")
         if ended.first or ended.last:
@@ -89,7 +87,7 @@ def find_ended_files(
 def find_ended_earlier(
     held: Iterable[InputPart], splits: Sequence[ExtractSplit]
 ) -> Iterator[EndedFile]:
-    """Yields files that an earlier run has refused if the held records after them are held no longer."""
+    """Yields files that an earlier run has refused, if the records held after them are not held any more."""
     tails = {split.path for split in splits if split.payload.is_held}
     for part in held:
         for path in part.origin.refused if str(part.path) not in tails else ():
@@ -97,16 +95,16 @@ def find_ended_earlier(
             yield EndedFile(path, first=not began_here, last=True)
 
 
-def drop_own_rejects(held: Iterable[InputPart], again: Iterable[EndedFile]) -> Iterator[InputPart]:
-    """Yields held parts, but not the rejected records of files that are read again."""
-    names = {Path(each.path).name for each in again}
+def drop_own_rejects(held: Iterable[InputPart], reread: Iterable[EndedFile]) -> Iterator[InputPart]:
+    """Yields held parts, except empty ones that only record rejects of files which are read again."""
+    names = {Path(each.path).name for each in reread}
     for part in held:
         if part.size or (part.origin.since or "").rpartition(":")[0] not in names:
             yield part
 
 
 def reject_ended(splits: Sequence[ExtractSplit], ended: EndedFile) -> list[ExtractSplit]:
-    """Rejects the transactions of a file that ended without it."""
+    """Rejects the transactions of a file that ended without its records."""
     closed = []
     for split in splits:
         part = split.payload

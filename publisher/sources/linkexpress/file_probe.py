@@ -1,7 +1,7 @@
-"""Recognition of the form of a file before its first record is read: byte order, length of records.
+"""Recognises the form of a file before its first record is read: byte order and LOGTYPE.
 
-A wrong setting would give wrong rows in silence unless the file is checked as a whole: so a file of
-records of one length must be a multiple of it, and the headers of its first records must be legal.
+A wrong setting could silently give wrong rows, so files are checked as a whole: if all records have one
+length, the size of the file must be a multiple of it, and the first records must have legal headers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAMPLE = 1000
 _SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
 _BLOCKS = 50
 _ENOUGH = 20
-"""Number of records that cannot be an accident."""
+"""Number of good records that cannot be a coincidence."""
 NO_ROWS_FILE = b"\xff\xff"
 """The whole file of a full extract of zero rows if records have no LEN (documented)."""
 
@@ -53,43 +53,43 @@ _WITHOUT_ORDER = frozenset({"NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACT
 
 @dataclass(frozen=True, slots=True)
 class ExtractFileForm:
-    """The form of a file, or of a part of it, as far as settings leave it open."""
+    """The properties of a file, or of a part of it, that the settings leave open."""
 
     order: ByteOrder
     logtype: LogType | None = None
-    """The LOGTYPE if it was recognised; else tables have their own."""
+    """The recognised LOGTYPE; ``None`` if the LOGTYPE of each table in the settings applies."""
     state: State = "whole"
-    """``held``: after the last commit record; ``tail``: after the last one of its file, and a later
-    file has one; ``no-rows``: a full extract of zero rows."""
+    """``held``: records after the last commit record of all files; ``tail``: records after the last
+    commit record of their file, if a later file has one; ``no-rows``: a full extract of zero rows."""
 
     @property
     def text(self) -> str:
-        """The text in the index of held files."""
+        """The form as the index of held files stores it."""
         return f"{self.order} {self.logtype or 'declared'} {self.state}"
 
     @classmethod
     def of(cls, text: str) -> ExtractFileForm:
-        """The inverse of ``text``."""
+        """Parses ``text``."""
         order, logtype, state = text.split()
         return cls(order, None if logtype == "declared" else logtype, state)  # type: ignore[arg-type]
 
 
 def build_framer(
-    options: LinkexpressOptions, data: Bytes, known: ExtractFileForm, stop: int
+    options: LinkexpressOptions, data: Bytes, file_form: ExtractFileForm, stop: int
 ) -> RecordFramer:
     """Builds the framer of a file of known form."""
     form = form_of(options)
     layouts = []
-    for table in options.tables:
-        used = replace(table, logtype=known.logtype) if known.logtype else table
+    for declared in options.tables:
+        table = replace(declared, logtype=file_form.logtype or declared.logtype)
         layouts.append(
-            TableLayout(used.parse_items(), item_layout(options, used, known.order), form)
+            TableLayout(table.parse_items(), item_layout(options, table, file_form.order), form)
         )
     xids = {0: 0}
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
     strict = options.null_flags == "strict"
-    headers = HeaderReader(data, form, tuple(layouts), xids, known.order, strict)
+    headers = HeaderReader(data, form, tuple(layouts), xids, file_form.order, strict)
     return RecordFramer(headers, stop, options)
 
 
@@ -103,58 +103,58 @@ def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
             return ExtractFileForm("big", state="no-rows")
         return _recognise_fixed(options, data, path)
     order = _order_of_lengths(options, data, path)
-    known = ExtractFileForm(order, _logtype(options, data, order))
-    first = build_framer(options, data, known, len(data)).heads(np.zeros(1, np.int64))
-    return replace(known, state="no-rows") if int(first.table[0]) == NO_ROWS else known
+    file_form = ExtractFileForm(order, _logtype(options, data, order))
+    first = build_framer(options, data, file_form, len(data)).heads(np.zeros(1, np.int64))
+    return replace(file_form, state="no-rows") if int(first.table[0]) == NO_ROWS else file_form
 
 
 def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
-    """The byte order in which headers and lengths are legal."""
+    """Finds the byte order in which headers and lengths are legal."""
     orders = _orders(options)
-    found = _count_in_samples(
+    counts = _count_in_samples(
         data, orders, lambda part, order: _count_good(options, part, ExtractFileForm(order))
     )
-    best = max(orders, key=lambda order: found[order])
-    if not found[best]:
+    best = max(orders, key=lambda order: counts[order])
+    if not counts[best]:
         raise FatalError(
             f"{path}: no record fits the settings ({_settings(options)});"
             f" {_advice(options, data, _explain_first(options, data))}"
         )
-    if len(orders) == 1 or min(found.values()) * 10 <= found[best]:
+    if len(orders) == 1 or min(counts.values()) * 10 <= counts[best]:
         return best
     begins = [order for order in orders if _begins_with_record(options, data, order)]
     if len(begins) == 1:
         return begins[0]
     raise FatalError(
         f"{path}: its records can be read in either byte order; set byte_order to the order of the"
-        " machine that extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+        " machine that extracted it (Windows, Linux: little; Solaris: big), or to the other with BYTESWAP"
     )
 
 
 def _explain_first(options: LinkexpressOptions, data: Bytes) -> str:
-    """Explains the problem of the first record, in the order in which its length is more likely."""
-    finders = [
+    """Explains the problem of the first record, read in the byte order in which its length is smaller."""
+    framers = [
         build_framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
     ]
-    heads = [(finder, finder.heads(np.zeros(1, np.int64))) for finder in finders]
-    finder, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
+    heads = [(framer, framer.heads(np.zeros(1, np.int64))) for framer in framers]
+    framer, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
     if head.good[0] or not head.length[0]:
         return ""
     length = int(head.length[0])
-    if len(data) < length <= finder.headers.lengths[1]:
+    if len(data) < length <= framer.headers.lengths[1]:
         return (
-            f"LEN of the first one says {length} bytes, the file has {len(data)}: it was cut, copy it"
-            " again or extract again"
+            f"LEN of the first record says {length} bytes, the file has {len(data)}: it was cut; copy it"
+            " again, or extract again"
         )
-    table = finder.tables[max(int(head.table[0]), 0)]
+    table = framer.tables[max(int(head.table[0]), 0)]
     _, detail = header_fault(head, 0, table, options)
-    return f"of the first one: {detail}"
+    return f"the first record: {detail}"
 
 
 def _begins_with_record(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
     """Returns whether the file begins with a whole record."""
-    finder = build_framer(options, data, ExtractFileForm(order), len(data))
-    return finder.count_exact(finder.one(0)) == 1
+    framer = build_framer(options, data, ExtractFileForm(order), len(data))
+    return framer.count_exact(framer.record_at(0)) == 1
 
 
 def _orders(options: LinkexpressOptions) -> tuple[ByteOrder, ...]:
@@ -164,24 +164,24 @@ def _orders(options: LinkexpressOptions) -> tuple[ByteOrder, ...]:
 def _count_in_samples(
     data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
 ) -> dict[_R, int]:
-    """Counts records by each reading at the beginning of a file, and in further samples if they are few."""
-    found = dict.fromkeys(readings, 0)
+    """Counts records at the beginning of a file by each reading, and in further samples if there are few."""
+    counts = dict.fromkeys(readings, 0)
     for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
         part = data[start : start + _SAMPLE_BYTES]
-        found = {reading: found[reading] + count(part, reading) for reading in readings}
-        if max(found.values()) >= _ENOUGH or len(data) <= _SAMPLE_BYTES:
+        counts = {reading: counts[reading] + count(part, reading) for reading in readings}
+        if max(counts.values()) >= _ENOUGH or len(data) <= _SAMPLE_BYTES:
             break
-    return found
+    return counts
 
 
-def _count_good(options: LinkexpressOptions, sample: Bytes, known: ExtractFileForm) -> int:
-    """Counts good records among the first of a sample."""
-    found = 0
-    for block in build_framer(options, sample, known, len(sample)).blocks(0):
-        found += int(block.good.sum())
-        if found >= SAMPLE:
+def _count_good(options: LinkexpressOptions, sample: Bytes, file_form: ExtractFileForm) -> int:
+    """Counts good records at the beginning of a sample, up to about ``SAMPLE``."""
+    count = 0
+    for block in build_framer(options, sample, file_form, len(sample)).blocks(0):
+        count += int(block.good.sum())
+        if count >= SAMPLE:
             break
-    return found
+    return count
 
 
 def _logtype(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> LogType | None:
@@ -189,40 +189,40 @@ def _logtype(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> LogT
     if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
         return None
     kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
-    used = _count_in_samples(
+    counts = _count_in_samples(
         data, kinds, lambda part, kind: _count_whole(options, part, ExtractFileForm(order, kind))
     )
-    return max(kinds, key=lambda kind: used[kind])
+    return max(kinds, key=lambda kind: counts[kind])
 
 
-def _count_whole(options: LinkexpressOptions, data: Bytes, known: ExtractFileForm) -> int:
-    """Counts records at the beginning of a file that their items fill, with possible lengths."""
+def _count_whole(options: LinkexpressOptions, data: Bytes, file_form: ExtractFileForm) -> int:
+    """Counts records at the beginning of a file whose items fill them and have possible lengths."""
     sample = data[:_SAMPLE_BYTES]
-    finder = build_framer(options, sample, known, len(sample))
-    table, found = finder.tables[0], 0
-    for block in islice(finder.blocks(0), _BLOCKS):
-        found += finder.count_exact(block)
+    framer = build_framer(options, sample, file_form, len(sample))
+    table, count = framer.tables[0], 0
+    for block in islice(framer.blocks(0), _BLOCKS):
+        count += framer.count_exact(block)
         if table.fixed is not None:  # else the header reader has checked the lengths
             records = block.offsets[block.good & (block.lengths == table.fixed)]
-            found -= int((_count_oversized(table, sample, records) > 0).sum())
-    return found
+            count -= int((_count_oversized(table, sample, records) > 0).sum())
+    return count
 
 
 def _recognise_fixed(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
     length = build_framer(options, data, ExtractFileForm("big"), len(data)).tables[0].greatest
-    rest = len(data) % length
-    if rest:
-        whole = data[: len(data) - rest]
+    excess = len(data) % length
+    if excess:
+        complete = data[: len(data) - excess]
         cut, orders = "", _orders(options)
-        counts = [int(_has_legal_code(options, whole, order).sum()) for order in orders]
-        if len(whole) and max(counts) == min(SAMPLE, len(whole) // length):
+        counts = [int(_has_legal_code(options, complete, order).sum()) for order in orders]
+        if len(complete) and max(counts) == min(SAMPLE, len(complete) // length):
             cut = (
-                f"all records before are possible ones, the last one has {rest} of {length} bytes: the"
-                " file was cut, copy it again or extract again"
+                f"the other records look right, but the last one has {excess} of {length} bytes: the file"
+                " was cut; copy it again, or extract again"
             )
         raise FatalError(
             f"{path}: {len(data)} bytes are not a multiple of the record length {length} by the settings"
-            f" ({_settings(options)}), {rest} are left over; {_advice(options, data, cut)}"
+            f" ({_settings(options)}), {excess} are left over; {_advice(options, data, cut)}"
         )
     order = _order_of_one_length(options, data, path)
     legal = int(_has_legal_code(options, data, order).sum())
@@ -237,15 +237,15 @@ def _recognise_fixed(options: LinkexpressOptions, data: Bytes, path: str) -> Ext
 def _sample(
     options: LinkexpressOptions, data: Bytes, order: ByteOrder
 ) -> tuple[RecordFramer, Offsets]:
-    finder = build_framer(options, data, ExtractFileForm(order), len(data))
-    length = finder.tables[0].greatest
-    return finder, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
+    framer = build_framer(options, data, ExtractFileForm(order), len(data))
+    length = framer.tables[0].greatest
+    return framer, np.arange(min(SAMPLE, len(data) // length), dtype=np.int64) * length
 
 
 def _has_legal_code(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Mask:
     """Marks the first records with a legal operation code."""
-    finder, at = _sample(options, data, order)
-    return finder.heads(at).good
+    framer, at = _sample(options, data, order)
+    return framer.heads(at).good
 
 
 def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
@@ -265,17 +265,17 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
     if codes["big"] == codes["little"] and wrong["big"] != wrong["little"]:
         return min(_ORDERS, key=wrong.__getitem__)
     if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parse_items()):
-        return "big"  # nothing in the file depends on it
+        return "big"  # no item depends on the byte order
     raise FatalError(
         f"{path}: its byte order is ambiguous; set byte_order to the order of the machine that"
-        " extracted it (Windows, Linux: little; Solaris: big), or by BYTESWAP"
+        " extracted it (Windows, Linux: little; Solaris: big), or to the other with BYTESWAP"
     )
 
 
 def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Offsets:
-    """Counts impossible lengths and years of each of the first records, read in this order."""
-    finder, records = _sample(options, data, order)
-    table = finder.tables[0]
+    """Counts impossible lengths and years in each of the first records, read in one byte order."""
+    framer, records = _sample(options, data, order)
+    table = framer.tables[0]
     cells = table.cells(data, records, records + table.greatest)
     misfits = _count_oversized(table, data, records)
     for number, item in enumerate(table.items):
@@ -287,30 +287,30 @@ def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -
 
 
 def _count_oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
-    """Counts too long items of each record, for records of one length."""
+    """Counts the items of each record that are too long; all records have the same length."""
     cells = table.cells(data, records, records + table.greatest)
-    found = np.zeros(len(records), np.int64)
+    counts = np.zeros(len(records), np.int64)
     for number, item in enumerate(table.items):
         if item.type.endswith("VARYING") or item.type == "BLOB":
             wrong = table.sizes(data, cells.starts[number], item) > table.layout.capacity(item)
-            found += wrong & (cells.flags[number] == 0 if cells.flags else True)
-    return found
+            counts += wrong & (cells.flags[number] == 0 if cells.flags else True)
+    return counts
 
 
 def _fits_most(
     options: LinkexpressOptions, sample: Bytes, order: ByteOrder, *, by_headers: bool
 ) -> bool:
-    """Returns whether most of the first records fit; with ``by_headers`` their items need not."""
-    finder = build_framer(options, sample, ExtractFileForm(order), len(sample))
-    found = fitting = 0
-    for block in islice(finder.blocks(0), _BLOCKS):
+    """Returns whether most of the first records fit; with ``by_headers`` only their headers must fit."""
+    framer = build_framer(options, sample, ExtractFileForm(order), len(sample))
+    total = fitting = 0
+    for block in islice(framer.blocks(0), _BLOCKS):
         is_mark = block.heads.table == MARK
-        found += len(is_mark)
+        total += len(is_mark)
         if by_headers:
             fitting += int((block.heads.odd | block.good).sum())
-        else:  # a commit record is whole, but belongs to no table and no full extract
-            fitting += finder.count_exact(block) - int((is_mark & block.good).sum())
-    return fitting * 2 > found
+        else:  # commit records have no items, so they do not show that the items fit
+            fitting += framer.count_exact(block) - int((is_mark & block.good).sum())
+    return fitting * 2 > total
 
 
 def _settings(options: LinkexpressOptions) -> str:
@@ -327,9 +327,9 @@ def _advice(options: LinkexpressOptions, data: Bytes, otherwise: str = "") -> st
         if data[: len(magic)].tobytes() == magic:
             return f"it is compressed: unpack it first ({tool})"
     fitting = []
-    for setting, other in _variants(options):
-        by_headers = _is_of_group(other) and not _is_of_group(options)
-        if _explains(other, data, by_headers=by_headers):
+    for setting, variant in _variants(options):
+        by_headers = _is_of_group(variant) and not _is_of_group(options)
+        if _explains(variant, data, by_headers=by_headers):
             fitting.append(setting)
     if fitting:
         return f"it fits with {' or '.join(fitting)}: check the extraction definition"
@@ -365,20 +365,20 @@ def _variants(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOpt
         changes.append((f'logtype = "{logtype}"', {"tables": tables, "blob_head": 8}))
     for setting, change in changes:
         try:
-            other = replace(options, **change)  # type: ignore[arg-type]
+            variant = replace(options, **change)  # type: ignore[arg-type]
         except ValueError:
             continue
-        if other != options:
-            yield setting, other
+        if variant != options:
+            yield setting, variant
 
 
 def _with_xids(options: LinkexpressOptions) -> tuple[ExtractedTable, ...]:
-    """Adds extraction identifiers to tables, which only differences of a group need."""
+    """Adds extraction identifiers, which only differences of a group need, to tables."""
     return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
 
 
 def _is_of_group(options: LinkexpressOptions) -> bool:
-    """Returns whether files hold the differences of a group."""
+    """Returns whether files contain the differences of a group."""
     return options.unit == "group" and options.extract == "diff"
 
 

@@ -1,13 +1,13 @@
 """Finds the records of a file.
 
 OPEN NORMAL records all have the same length, so their offsets are multiples of it.  All other records
-contain their length.  The framer follows these lengths, and trusts one only if the header is legal, the
+contain their length.  The framer follows these lengths, and trusts a length only if the header is legal, the
 items fill the record, and another record or the end of the file follows.  If a check fails, the framer
 examines the records one by one, so that a wrong length, header or item affects only its own record.
 
 * If a record has lost bytes, its length points into the next record.  So if a whole record begins inside
   a record that is not followed by another one, the framer trusts the inner record.
-* Records of tables that the settings describe wrongly are not damage: their lengths lead to each other.
+* Records of tables that the settings describe wrongly are not damage: each length leads to the next record.
 * After damage of any size, the framer continues at the next offset where a whole record can begin.
 
 The result at an offset depends only on the bytes after it.  So a record can be read again by itself, and
@@ -110,26 +110,26 @@ class RecordFramer:
         return RecordStarts(self.headers)
 
     def heads(self, at: Offsets) -> HeaderBatch:
-        """The headers at offsets."""
+        """Reads the headers at offsets."""
         return self.headers.read(at)
 
     def blocks(self, start: int) -> Iterator[RecordBlock]:
         """Yields the records after ``start``; every byte belongs to exactly one record."""
         if not self.form.has_length:
-            yield from self._by_multiplication(start)
+            yield from self._blocks_of_one_length(start)
             return
         at, size = start, RECORDS
         while at < self.stop:
-            block = self._chain(at, size)
+            block = self._find_trusted(at, size)
             if len(block.offsets):
                 size = min(size * 4, RECORDS) if len(block.offsets) == size else _FEW
             else:
-                block = self._one_by_one(at)
+                block = self._examine_one_by_one(at)
                 size = _FEW
             yield block
             at = block.end
 
-    def _by_multiplication(self, start: int) -> Iterator[RecordBlock]:
+    def _blocks_of_one_length(self, start: int) -> Iterator[RecordBlock]:
         size = self.tables[0].greatest
         step = size * max(1, min(RECORDS, BYTES // size))
         for at in range(start, self.stop, step):
@@ -137,7 +137,7 @@ class RecordFramer:
             lengths = np.full(len(offsets), size, np.int64)
             yield RecordBlock(offsets, lengths, self.heads(offsets))
 
-    def one(self, at: int) -> RecordBlock:
+    def record_at(self, at: int) -> RecordBlock:
         """Finds the record at an offset, or the bytes there that are not a record, with all checks."""
         if not self.form.has_length:
             here = np.array([at], np.int64)
@@ -151,14 +151,14 @@ class RecordFramer:
         used = self.headers.used_lengths(block.offsets, block.heads)
         return int((block.good & (used == block.lengths)).sum())
 
-    def _one_by_one(self, at: int) -> RecordBlock:
+    def _examine_one_by_one(self, at: int) -> RecordBlock:
         """Examines records and other bytes around damage, until several good records follow each other."""
         spans: list[RecordSpan] = []
-        begin, good = at, 0
-        while at < self.stop and at - begin < BYTES and len(spans) < RECORDS and good < _FEW:
+        begin, good_in_row = at, 0
+        while at < self.stop and at - begin < BYTES and len(spans) < RECORDS and good_in_row < _FEW:
             span = self._examine(at)
             spans.append(span)
-            good = good + 1 if span.why is None else 0
+            good_in_row = good_in_row + 1 if span.why is None else 0
             at += span.length
         return self._block_of(spans)
 
@@ -168,41 +168,43 @@ class RecordFramer:
         broken = {n: span.why for n, span in enumerate(spans) if span.why is not None}
         return RecordBlock(offsets, lengths, self.heads(offsets), broken)
 
-    def _chain(self, at: int, most: int) -> RecordBlock:
+    def _find_trusted(self, at: int, limit: int) -> RecordBlock:
         """Finds consecutive records that pass the quick checks; ``_examine`` finds the same records."""
-        offsets, lengths = self._evenly(at, most)
+        offsets, lengths = self._offsets_of_one_length(at, limit)
         if len(offsets):
-            block = self._trusted_start(offsets, lengths, evenly=True)
+            block = self._keep_trusted(offsets, lengths, of_one_length=True)
             if len(block.offsets):
                 return block
-        offsets, lengths = self._by_lengths(at, most)
-        return self._trusted_start(offsets, lengths, evenly=False)
+        offsets, lengths = self._offsets_by_lengths(at, limit)
+        return self._keep_trusted(offsets, lengths, of_one_length=False)
 
-    def _trusted_start(self, offsets: Offsets, lengths: Numbers, *, evenly: bool) -> RecordBlock:
+    def _keep_trusted(
+        self, offsets: Offsets, lengths: Numbers, *, of_one_length: bool
+    ) -> RecordBlock:
         """Returns the records before the first one that must be examined by itself."""
         count = len(offsets)
         if not count:
             return RecordBlock(offsets, lengths, self.heads(offsets))
         after = int(offsets[-1] + lengths[-1])
-        every = np.append(offsets, after)
-        heads = self.heads(every)
-        used = self.headers.used_lengths(every, heads)
+        with_end = np.append(offsets, after)
+        heads = self.heads(with_end)
+        used = self.headers.used_lengths(with_end, heads)
         good = np.append(heads.good[1:count], heads.good[count] or after == self.end)
         whole = heads.good & (used == heads.length)
-        # a good header of a record that is not whole counts as an end only if a good header follows it
+        # the header of a record that is not whole proves an end only if a good header follows that record
         leads = np.append(whole[1:count] | good[1:], whole[count] or after == self.end)
-        right = whole[:count] & good & leads
+        trusted = whole[:count] & good & leads
         heads, used = heads.take(slice(count)), used[:count]
         odd = (heads.odd | heads.good) & ~whole[:count]
-        if not evenly and odd[: _leading(right | odd)].any():
+        if not of_one_length and odd[: _leading(trusted | odd)].any():
             runs = self._are_in_run(heads, after)
             odd &= good | runs
             odd &= ~self._lead_elsewhere(offsets, heads, used)
-            right |= odd | (whole[:count] & np.append(runs[1:], False))
-            right &= ~self._hide_headers(
-                offsets, lengths, odd & (np.arange(count) < _leading(right))
+            trusted |= odd | (whole[:count] & np.append(runs[1:], False))
+            trusted &= ~self._hide_headers(
+                offsets, lengths, odd & (np.arange(count) < _leading(trusted))
             )
-        stop = _leading(right)
+        stop = _leading(trusted)
         return RecordBlock(offsets[:stop], lengths[:stop], heads.take(slice(stop)))
 
     def _are_in_run(self, heads: HeaderBatch, after: int) -> Mask:
@@ -213,16 +215,16 @@ class RecordFramer:
         odd, ends = self._look_ahead(after)
         odd = np.concatenate([heads.odd, odd])
         ends = np.concatenate([heads.good, ends, [False]])
-        others = np.append(np.flatnonzero(~odd), len(odd))
-        behind = np.arange(1, len(heads.odd) + 1)
-        other = others[np.searchsorted(others, behind)]
-        return np.asarray(heads.odd & ((other - behind >= _RUN) | ends[other]))
+        not_odd = np.append(np.flatnonzero(~odd), len(odd))
+        following = np.arange(1, len(heads.odd) + 1)
+        run_end = not_odd[np.searchsorted(not_odd, following)]
+        return np.asarray(heads.odd & ((run_end - following >= _RUN) | ends[run_end]))
 
     def _look_ahead(self, at: int) -> tuple[Mask, Mask]:
-        """Follows the lengths of a few records.
+        """Follows the lengths of a few records from an offset.
 
-        Marks headers of tables outside the settings, and headers after which a good header or the end of
-        the file comes.
+        Marks offsets with a header of a table outside the settings, and offsets with a good header or at
+        the end of the file.
         """
         odd: list[bool] = []
         ends: list[bool] = []
@@ -236,7 +238,7 @@ class RecordFramer:
         return np.array(odd, bool), np.array(ends, bool)
 
     def _lead_elsewhere(self, offsets: Offsets, heads: HeaderBatch, used: Numbers) -> Mask:
-        """Marks records whose items, unlike their length word, end at a good header."""
+        """Marks records whose items end at a good header, but elsewhere than their length word says."""
         ends = offsets + used
         good = self.heads(ends).good | (ends == self.end)
         return np.asarray((used > 0) & (used != heads.length) & good)
@@ -253,22 +255,22 @@ class RecordFramer:
             hiding[holders[offsets[holders] != inner]] = True
         return hiding
 
-    def _evenly(self, at: int, most: int) -> tuple[Offsets, Numbers]:
+    def _offsets_of_one_length(self, at: int, limit: int) -> tuple[Offsets, Numbers]:
         """Returns offsets and lengths if all records have one length, else nothing."""
         size = self.tables[0].fixed if len(self.tables) == 1 and self.form.extra < 2 else None
-        many = 0 if size is None else min(most, (self.stop - at) // size, max(1, BYTES // size))
-        lengths = np.full(many, size or 0, np.int64)
-        return at + np.arange(many, dtype=np.int64) * (size or 0), lengths
+        count = 0 if size is None else min(limit, (self.stop - at) // size, max(1, BYTES // size))
+        lengths = np.full(count, size or 0, np.int64)
+        return at + np.arange(count, dtype=np.int64) * (size or 0), lengths
 
-    def _by_lengths(self, at: int, most: int) -> tuple[Offsets, Numbers]:
+    def _offsets_by_lengths(self, at: int, limit: int) -> tuple[Offsets, Numbers]:
         """Returns offsets and lengths by the length words, up to the first impossible one."""
-        read = struct.Struct(f"{self.headers.word('length').byteorder}i").unpack_from
+        unpack = struct.Struct(f"{self.headers.word('length').byteorder}i").unpack_from
         least, stop = self.form.mark_size, min(self.stop, at + BYTES)
         data, last = memoryview(self.data.data), self.end - least
         sizes: list[int] = []
         after = at
-        while after <= last and after < stop and len(sizes) < most:
-            (length,) = read(data, after)
+        while after <= last and after < stop and len(sizes) < limit:
+            (length,) = unpack(data, after)
             if length < least or after + length > self.end:
                 break
             sizes.append(length)
@@ -284,8 +286,8 @@ class RecordFramer:
         if used and used != length and self._is_good(at + used):
             why = f"LEN says {length} bytes, the record has {used}; the file is damaged, extract again"
             return RecordSpan(at, used, why)
-        fits = self.form.mark_size <= length <= self.end - at
-        if fits and used == length:
+        in_range = self.form.mark_size <= length <= self.end - at
+        if in_range and used == length:
             if not self._starts.is_crossed(at, end) or self._leads_on(end):
                 check = NeighbourCheck(self.headers, self._starts, self.readers)
                 damage = check.find_damage(at, end)
@@ -293,14 +295,14 @@ class RecordFramer:
             size = self._starts.next(at + 1, end) - at
             why = f"LEN says {length} bytes, but the next record begins after {size} and is whole:"
             return RecordSpan(at, size, f"{why} bytes are missing here; extract again")
-        runs = head is not None and bool(head.odd[0]) and self._runs(head, end)
+        runs = head is not None and bool(head.odd[0]) and self._is_in_run(head, end)
         size = self._starts.next(at + 1, end if runs else self.end) - at
-        if fits and (runs or self._is_good(end)) and not self._starts.is_touched(at, end):
+        if in_range and (runs or self._is_good(end)) and not self._starts.is_touched(at, end):
             greatest = self._greatest(at, head)
             if runs or length <= size or length <= greatest:
                 return RecordSpan(at, length)
-        seen = f" (LEN would be {length})" if size >= self.form.mark_size else ""
-        why = f"no record begins here nor in the {size} bytes from here{seen}"
+        hint = f" (LEN would be {length})" if size >= self.form.mark_size else ""
+        why = f"no record begins here or in the {size} bytes that follow{hint}"
         if at + size == self.end and length > size:
             why = f"LEN says {length} bytes, {size} are left; the file was cut or damaged"
         return RecordSpan(at, size, f"{why}, extract again")
@@ -314,7 +316,7 @@ class RecordFramer:
         head = self.heads(here)
         return head, int(head.length[0]), int(self.headers.used_lengths(here, head)[0])
 
-    def _runs(self, head: HeaderBatch, end: int) -> bool:
+    def _is_in_run(self, head: HeaderBatch, end: int) -> bool:
         return bool(self._are_in_run(head, end)[0])
 
     def _greatest(self, at: int, head: HeaderBatch | None) -> int:
@@ -337,9 +339,9 @@ class RecordFramer:
         if at == self.end or start is not None:
             return start is None or start.followed or start.whole
         head = self.heads(np.array([at], np.int64))
-        return bool(head.odd[0]) and self._runs(head, at + int(head.length[0]))
+        return bool(head.odd[0]) and self._is_in_run(head, at + int(head.length[0]))
 
 
-def _leading(right: Mask) -> int:
+def _leading(marks: Mask) -> int:
     """Counts true values before the first false one."""
-    return len(right) if right.all() else int(np.argmin(right))
+    return len(marks) if marks.all() else int(np.argmin(marks))

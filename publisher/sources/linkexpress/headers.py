@@ -49,7 +49,7 @@ class HeaderBatch:
     number of items or another length."""
 
     def take(self, chosen: Any) -> HeaderBatch:
-        """The headers at some of the offsets."""
+        """Returns the headers at some of the offsets."""
         return HeaderBatch(
             self.length[chosen],
             self.count[chosen],
@@ -74,7 +74,7 @@ class HeaderReader:
     """Number of a table by its extraction identifier."""
     order: ByteOrder
     strict: bool = True
-    """Whether NULL areas may only hold 0000 and FFFF."""
+    """NULL areas may only hold 0000 and FFFF."""
     _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
     _limits: npt.NDArray[np.int64] = field(init=False, repr=False)
     """Minimum and maximum length, number of items; by table."""
@@ -101,33 +101,32 @@ class HeaderReader:
         return min(least), max(each.greatest for each in self.tables)
 
     def word(self, name: str) -> np.dtype[Any]:
-        """The type of a word of the header."""
+        """Returns the NumPy type of a word of the header."""
         return self._words[name]
 
     def read(self, at: Offsets) -> HeaderBatch:
-        """Reads the headers at offsets; one that crosses the end of the file is not good."""
+        """Reads the headers at offsets; a header that crosses the end of the file is not good."""
         places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
         mark_size = self.form.mark_size
         inside = at + mark_size <= self.end
         safe = np.where(inside, at, 0)
-        if self.end < mark_size:  # too short for any header
-            nothing = np.zeros(len(at), np.int64)
-            none = np.full(len(at), UNKNOWN, np.int64)
-            no = inside & False
-            return HeaderBatch(nothing, nothing, nothing, nothing, nothing, none, no, no, no)
         zeros = np.zeros(len(at), np.int64)
+        if self.end < mark_size:  # too short for any header
+            unknown = np.full(len(at), UNKNOWN, np.int64)
+            false = inside & False
+            return HeaderBatch(zeros, zeros, zeros, zeros, zeros, unknown, false, false, false)
         words = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
             if word in places:
                 words[word] = self._read(word, safe + places[word])
         is_mark = (words["count"] == 1) if ExtractCode.COMMIT in self.form.codes else inside & False
-        whole = inside & (is_mark | (at + self.form.size <= self.end))
-        safe = np.where(whole, at, 0)
+        complete = inside & (is_mark | (at + self.form.size <= self.end))
+        safe = np.where(complete, at, 0)
         for word in ("xid", "flag", "operation"):
             if word in places:
-                place = np.where(is_mark & whole, marks.get(word, 0), places[word])
+                place = np.where(is_mark & complete, marks.get(word, 0), places[word])
                 words[word] = self._read(word, safe + place)
-        return self._judge(at, words, is_mark & whole, whole)
+        return self._judge(at, words, is_mark & complete, complete)
 
     def _read(self, word: str, at: Offsets) -> Numbers:
         kind = self._words[word]
@@ -136,7 +135,7 @@ class HeaderReader:
         return numbers_at(self.data, at, kind).astype(np.int64)
 
     def _judge(
-        self, at: Offsets, words: dict[str, Numbers], is_mark: Mask, whole: Mask
+        self, at: Offsets, words: dict[str, Numbers], is_mark: Mask, complete: Mask
     ) -> HeaderBatch:
         """Finds the table of each header, and marks headers that may begin a record."""
         length, count, code = words["length"], words["count"], words["operation"]
@@ -151,16 +150,16 @@ class HeaderReader:
             right_length = (length >= least) & (length <= greatest)
         else:
             length = np.full(len(at), self.tables[0].greatest, np.int64)
-            right_length = whole
+            right_length = complete
         data = right_count & right_length & (table != UNKNOWN) & (code != ExtractCode.COMMIT)
         mark = (length == self.form.mark_size) & (code == ExtractCode.COMMIT)
         empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
         if not self.form.has_length:
-            empty = whole & False  # a file of its own, never a record among others
+            empty = complete & False  # without LEN, FFFF is a file of its own
         legal = np.logical_or.reduce([code == each for each in self.form.codes])
-        legal &= (words["flag"] == 0) & whole
+        legal &= (words["flag"] == 0) & complete
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
-        inside = (at + length <= self.end) if self.form.has_length else whole
+        inside = (at + length <= self.end) if self.form.has_length else complete
         cut = good & ~inside
         good &= inside
         odd = legal & ~good & ~is_mark & ~no_rows & (code != ExtractCode.COMMIT)
@@ -183,9 +182,9 @@ class HeaderReader:
         return np.asarray(possible & inside & (items > 0))
 
     def used_lengths(self, at: Offsets, heads: HeaderBatch) -> Numbers:
-        """Lengths of records by their items, whatever LEN says.
+        """Computes the lengths of records from their items, whatever LEN says.
 
-        0 if the table is unknown or an item does not fit.
+        A length is 0 if the table is unknown or an item does not fit.
         """
         used = np.where(heads.table == MARK, self.form.mark_size, 0)
         used[heads.table == NO_ROWS] = self.form.size
@@ -202,7 +201,8 @@ class HeaderReader:
         return used
 
     def have_valid_nulls(self, at: Offsets, heads: HeaderBatch) -> Mask:
-        """Marks records with valid NULL areas; records that do not fit count as valid."""
+        """Marks records with valid NULL areas; all records count as valid that are too close to the end of
+        the file or of an unknown table."""
         valid = np.ones(len(at), bool)
         if not (self.strict and self.form.nulls):
             return valid

@@ -31,7 +31,7 @@ class ItemCells:
     """Number of the first item that does not fit into the record, or ``FITS``."""
 
     def take(self, chosen: Offsets) -> ItemCells:
-        """The items of some of the records."""
+        """Returns the items of some of the records."""
         return ItemCells(
             tuple(starts[chosen] for starts in self.starts),
             tuple(flags[chosen] for flags in self.flags),
@@ -102,7 +102,7 @@ class TableLayout:
         null: Mask | None,
         which: tuple[int, Item, npt.NDArray[np.int64]],
     ) -> Offsets:
-        """Offsets after an item of variable length."""
+        """Returns the offsets after an item of variable length."""
         number, item, fault = which
         head = self.layout.head(item)
         present = np.ones(len(at), bool) if null is None else ~null
@@ -118,7 +118,7 @@ class TableLayout:
         return np.where(fault == FITS, at + needed + size, 0)
 
     def sizes(self, data: Bytes, at: Offsets, item: Item) -> Offsets:
-        """Bytes of the values of a variable item, by their length words."""
+        """Returns the bytes of the values of a variable item, by their length words."""
         kind = numpy_type(self.layout.word("uint32" if item.type == "BLOB" else "uint16"))
         word = at + self.layout.head(item) - kind.itemsize
         return numbers_at(data, word, kind).astype(np.int64) * self.layout.unit(item)
@@ -127,9 +127,9 @@ class TableLayout:
 def _check_inside(
     at: Offsets, limits: Offsets, width: int, fault: npt.NDArray[np.int64], number: int
 ) -> Offsets:
-    """Notes records whose item does not fit.
+    """Records the item as the fault of records in which it does not fit.
 
-    Their further items are read at the very beginning of the file, and the values mean nothing.
+    Their further items are read at the beginning of the file, and these values mean nothing.
     """
     fault[(at + width > limits) & (fault == FITS)] = number
     return np.where(fault == FITS, at, 0)

@@ -1,7 +1,4 @@
-"""Items as text, by the column, in the form from which documents are made.
-
-Types, lengths and contents follow the reference, section 1; character codes its section 1.4.
-"""
+"""Converts items to text, by the column, in the form that documents use."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _ZERO, _MINUS, _PLUS, _POINT, _BLANK = b"0-+. "
 _NEGATIVE = (0xB, 0xD)
 _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _RANGES = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}
-"""Upper bounds of the fields of an interval after its first."""
+"""Exclusive upper bounds of the fields of an interval after its first."""
 _NUMBERS = {
     "SMALLINT": "int16",
     "INTEGER": "int32",
@@ -52,7 +49,7 @@ class ItemReader:
     options: LinkexpressOptions
 
     def column(self, data: Bytes, cells: ItemCells, number: int, item: Item) -> TextColumn:
-        """Reads one item of the records of ``cells``, in all of which it fits."""
+        """Reads one item of the records of ``cells``; it must fit into all of them."""
         at = cells.starts[number]
         null = np.zeros(len(at), bool)
         wrong = np.zeros(len(at), bool)
@@ -134,7 +131,7 @@ class ItemReader:
     def _short_texts(
         self, data: Bytes, at: Offsets, sizes: Offsets, item: Item
     ) -> TextColumn | None:
-        """The values of a variable text item if its areas are short, else ``None``."""
+        """Reads the values of a variable text item if its areas are short, else returns ``None``."""
         width = self.layout.capacity(item)
         if (
             item.type == "BLOB"
@@ -147,7 +144,7 @@ class ItemReader:
         return decode_areas(areas_at(data, at, width), codec, sizes)
 
     def _moment(self, areas: Bytes, item: Item) -> TextColumn:
-        """DATE, TIME, TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
+        """Formats DATE, TIME and TIMESTAMP as ``yyyy-mm-dd hh:mm:ss``."""
         parts: list[Bytes] = []
         wrong = np.zeros(len(areas), bool)
         if item.type != "TIME":
@@ -174,7 +171,7 @@ class ItemReader:
         return _join_numbers(fields, (4, 2, 2), "-"), wrong
 
     def _interval(self, areas: Bytes, item: Item) -> TextColumn:
-        """INTERVAL as SQL writes it between quotes: ``12-03``, ``-1 02:03:04``."""
+        """Formats INTERVAL as SQL writes it between quotes: ``12-03``, ``-1 02:03:04``."""
         sizes = self.layout.interval_sizes(item)
         number = self.layout.number
         ends = np.cumsum([1, *sizes]).tolist()
@@ -191,13 +188,13 @@ class ItemReader:
 
 
 def _are_possible(item: Item, fields: list[int]) -> bool:
-    """Returns whether the leading field fits its precision, and the others are in range."""
-    others = zip(item.fields[1:], fields[1:], strict=True)
-    return fields[0] < 10**item.length and all(value < _RANGES[name] for name, value in others)
+    """Returns whether the leading field fits its precision, and the later fields are in range."""
+    later = zip(item.fields[1:], fields[1:], strict=True)
+    return fields[0] < 10**item.length and all(value < _RANGES[name] for name, value in later)
 
 
 def interval_text(item: Item, fields: list[int]) -> str:
-    """The fields of an interval, without sign."""
+    """Formats the fields of an interval, without sign."""
     text = str(fields[0])
     for name, value in zip(item.fields[1:], fields[1:], strict=True):
         between = {"MONTH": "-", "HOUR": " "}.get(name, ":")
@@ -206,7 +203,7 @@ def interval_text(item: Item, fields: list[int]) -> str:
 
 
 def read_packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
-    """Reads DECIMAL: digits in half bytes, the last half is the sign; a zero in front if p is even."""
+    """Reads DECIMAL: digits in half bytes, after a zero if p is even; the last half byte is the sign."""
     nibbles = np.empty((len(areas), areas.shape[1] * 2), np.uint8)
     nibbles[:, 0::2] = areas >> 4
     nibbles[:, 1::2] = areas & 15
@@ -224,50 +221,50 @@ def read_zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
     if sign == "overpunched":
         last = areas[:, -1]
         values = _OVERPUNCHED[0][last]
-        negative, right = _OVERPUNCHED[1][last], _OVERPUNCHED[2][last]
+        negative, has_sign = _OVERPUNCHED[1][last], _OVERPUNCHED[2][last]
         numbers = np.concatenate([areas[:, :-1] - _ZERO, values[:, None]], axis=1)
     else:
         place = 0 if sign == "leading" else -1
         signs = areas[:, place]
-        negative, right = signs == _MINUS, (signs == _MINUS) | (signs == _PLUS)
+        negative, has_sign = signs == _MINUS, (signs == _MINUS) | (signs == _PLUS)
         numbers = (areas[:, 1:] if sign == "leading" else areas[:, :-1]) - _ZERO
-    wrong: Mask = ~right | (numbers > 9).any(axis=1)
+    wrong: Mask = ~has_sign | (numbers > 9).any(axis=1)
     return TextColumn(_decimals(np.where(wrong[:, None], 0, numbers), negative, scale), wrong)
 
 
 def _overpunch_table() -> tuple[npt.NDArray[np.uint8], Mask, Mask]:
-    """Digit, sign and validity of each last character: ``{A-I``, ``}J-R``, or a digit."""
+    """Returns digit, sign and validity of each last character: ``{A-I``, ``}J-R``, or a digit."""
     values = np.zeros(256, np.uint8)
-    negative, right = np.zeros(256, bool), np.zeros(256, bool)
+    negative, valid = np.zeros(256, bool), np.zeros(256, bool)
     for text, minus in ((b"{ABCDEFGHI", False), (b"}JKLMNOPQR", True), (b"0123456789", False)):
         for digit, char in enumerate(text):
-            values[char], negative[char], right[char] = digit, minus, True
-    return values, negative, right
+            values[char], negative[char], valid[char] = digit, minus, True
+    return values, negative, valid
 
 
 _OVERPUNCHED = _overpunch_table()
 
 
 def _decimals(digits: Bytes, negative: Mask, scale: int) -> pa.Array:
-    """Digits as decimal text: at least one before the point, ``scale`` after it, no sign of zero."""
+    """Formats decimal digits: at least one before the point, ``scale`` after it, no sign before zero."""
     count, width = digits.shape
-    whole = width - scale
-    first = max(whole, 1)
+    integral = width - scale
+    first = max(integral, 1)
     chars = np.empty((count, 1 + first + (scale > 0) + scale), np.uint8)
     keep = np.ones(chars.shape, bool)
     chars[:, 0] = _MINUS
     chars[:, first] = _ZERO
-    chars[:, 1 + first - whole : 1 + first] = digits[:, :whole] + _ZERO
+    chars[:, 1 + first - integral : 1 + first] = digits[:, :integral] + _ZERO
     if scale:
         chars[:, 1 + first] = _POINT
-        chars[:, 2 + first :] = digits[:, whole:] + _ZERO
+        chars[:, 2 + first :] = digits[:, integral:] + _ZERO
     keep[:, 0] = negative & digits.any(axis=1)
-    if whole > 1:
-        seen = digits[:, 0] != 0
-        for place in range(whole - 1):
+    if integral > 1:
+        significant = digits[:, 0] != 0
+        for place in range(integral - 1):
             if place:
-                seen = seen | (digits[:, place] != 0)
-            keep[:, 1 + place] = seen
+                significant = significant | (digits[:, place] != 0)
+            keep[:, 1 + place] = significant
     return strings(chars, keep)
 
 
@@ -296,7 +293,7 @@ def _integers(values: npt.NDArray[Any]) -> TextColumn:
 
 
 def _floats(values: npt.NDArray[Any]) -> TextColumn:
-    """IEEE numbers as their shortest text; SQL has no infinity and no NaN."""
+    """Formats IEEE numbers as their shortest texts; infinities and NaN are invalid in SQL."""
     finite = np.isfinite(values)
     native = np.where(finite, values, 0).astype(values.dtype.newbyteorder("="))
     texts = [repr(float(str(value))) for value in native]

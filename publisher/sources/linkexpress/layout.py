@@ -12,6 +12,9 @@
 An item is ``[N] D``: with NULL areas each has its own, immediately before it.  ``LEN`` is the length of
 the whole record, itself included.  The declarations read and build single records; bulk reading takes
 sizes, offsets and byte orders from them.
+
+Comments name the source of a fact: *documented* in the manuals of Linkexpress, *related*, that is documented
+for another interface of the same product family, or *inferred* from such facts.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from publisher.sources.linkexpress.types import VARIABLE, Item
 
 
 class ExtractCode(IntEnum):
-    """Operation codes of records [D]."""
+    """Operation codes of records (documented)."""
 
     FULL_EXTRACT = 0x0000
     INSERT = 0x0001
@@ -104,7 +107,7 @@ def _size(words: tuple[str, ...]) -> int:
 
 
 def form_of(options: LinkexpressOptions) -> RecordForm:
-    """The form of the records of a file."""
+    """Determines the form of the records of a file from the settings."""
     codes = {ExtractCode.INSERT, ExtractCode.UPDATE, ExtractCode.DELETE}
     if options.extract == "all":
         codes = {ExtractCode.FULL_EXTRACT, ExtractCode.NO_ROWS}
@@ -122,26 +125,26 @@ def form_of(options: LinkexpressOptions) -> RecordForm:
 
 @cache
 def header(words: tuple[str, ...], order: ByteOrder) -> Any:
-    """The declaration of a header."""
+    """Declares a header."""
     return c.Struct(*(word / _WORDS[word][order] for word in words))
 
 
 def numpy_type(declared: Any) -> np.dtype[Any]:
-    """The NumPy type of a declared number."""
-    # the letters of struct and NumPy differ (l), so by order, kind and size
+    """Returns the NumPy type of a declared number."""
+    # struct and NumPy use the letter l differently, so derive the type from order, kind and size
     order, letter = declared.fmtstr
     kind = "f" if letter in "efd" else "i" if letter.islower() else "u"
     return np.dtype(f"{order}{kind}{declared.sizeof()}")
 
 
 def word_type(word: str, order: ByteOrder) -> np.dtype[Any]:
-    """The NumPy type of a header word."""
+    """Returns the NumPy type of a header word."""
     return numpy_type(_WORDS[word][order])
 
 
 @cache
 def word_offsets(words: tuple[str, ...]) -> Mapping[str, int]:
-    """The offset of each word of a header."""
+    """Returns the offset of each word of a header."""
     offsets, at = {}, 0
     for word in words:
         offsets[word] = at
@@ -164,23 +167,23 @@ class ItemLayout:
     little_null: str
 
     def number(self, size: int, *, signed: bool = False) -> Any:
-        """A whole number of the file's byte order."""
+        """Declares an integer of ``size`` bytes in the file's byte order."""
         return c.BytesInteger(size, signed=signed, swapped=self.order == "little")
 
     def word(self, name: str) -> Any:
-        """A number with a NumPy type, of the file's byte order."""
+        """Declares a number that has a NumPy type, in the file's byte order."""
         return _NUMBERS[name][self.order]
 
     def area(self, item: Item) -> Any:
-        """The declaration of an item's data, without its NULL area."""
+        """Declares an item's data, without its NULL area."""
         declare = _AREAS.get(item.type)
         return self._variable(item) if declare is None else declare(self, item)
 
     def _variable(self, item: Item) -> Any:
-        """CHARACTER VARYING, NATIONAL CHARACTER VARYING, BLOB: head, then data.
+        """Declares CHARACTER VARYING, NATIONAL CHARACTER VARYING and BLOB: head, then data.
 
-        NORMAL: the area has the defined length, bytes behind the data mean nothing [D, I]; LITTLE: the area
-        ends with the data (documented).
+        In a NORMAL log the area has the defined length (documented), and bytes after the data mean nothing
+        (inferred).  In a LITTLE log the area ends with the data (documented).
         """
         unit = self.unit(item)
         length = "length" / self.word("uint32" if item.type == "BLOB" else "uint16")
@@ -191,25 +194,26 @@ class ItemLayout:
         return c.FixedSized(self.head(item) + self.capacity(item), area)
 
     def head(self, item: Item) -> int:
-        """Bytes before the data of an item of variable length: 2, of a BLOB 8 [D*]; 4 or 8 in a LITTLE log
-        [?]."""
+        """Returns the bytes before the data of an item of variable length: 2, of a BLOB 8 (related); of a
+        BLOB in a LITTLE log, the setting ``blob_head`` (undocumented)."""
         if item.type != "BLOB":
             return 2
         return self.blob_head if self.logtype == "LITTLE" else 8
 
     def unit(self, item: Item) -> int:
-        """Bytes per unit of the length word of a variable item: it counts bytes, for national items
-        characters unless ``national_length`` says otherwise."""
+        """Returns the bytes per unit of the length word of a variable item, which counts bytes, or for
+        national items characters unless ``national_length`` is ``bytes``."""
         national = item.type == "NATIONAL CHARACTER VARYING" and not self.national_in_bytes
         return self.national_width if national else 1
 
     def capacity(self, item: Item) -> int:
-        """Bytes of the defined length of a variable item."""
+        """Returns the bytes of the defined length of a variable item."""
         national = item.type == "NATIONAL CHARACTER VARYING"
         return item.length * (self.national_width if national else 1)
 
     def interval_sizes(self, item: Item) -> tuple[int, ...]:
-        """Bytes of each field: 1, the leading one by its precision (1-2: 1, 3-4: 2, 5-9: 4; inferred)."""
+        """Returns the bytes of each field: 1; of the leading field by its precision, unless a setting says
+        otherwise (1-2: 1, 3-4: 2, 5-9: 4; inferred)."""
         by_precision = 1 if item.length <= 2 else 2 if item.length <= 4 else 4
         return (self.interval_leading or by_precision, *(1 for _ in item.fields[1:]))
 
@@ -218,20 +222,20 @@ class ItemLayout:
         return self.logtype == "LITTLE" and item.type in VARIABLE
 
     def width(self, item: Item) -> int:
-        """Bytes of the area of an item; of a variable item, bytes of its head."""
+        """Returns the bytes of the area of an item; of a variable item, the bytes of its head."""
         return _width(self, item)
 
     def greatest(self, item: Item) -> int:
-        """Maximum bytes of the area of an item."""
+        """Returns the maximum bytes of the area of an item."""
         return self.width(item) + (self.capacity(item) if self.is_variable(item) else 0)
 
     def least(self, item: Item) -> int:
-        """Minimum bytes of the area of an item."""
+        """Returns the minimum bytes of the area of an item."""
         absent = self.nulls and self.is_variable(item) and self.little_null == "absent"
         return 0 if absent else self.width(item)
 
     def item(self, item: Item) -> Any:
-        """The declaration of an item: NULL area, if the file has them, and data."""
+        """Declares an item: its NULL area, if the file has NULL areas, and its data."""
         area = self.area(item)
         if not self.nulls:
             return c.Struct("value" / area)
@@ -245,7 +249,7 @@ class ItemLayout:
         )
 
     def items(self, items: Sequence[Item]) -> Any:
-        """The declaration of all items of a record."""
+        """Declares all items of a record."""
         return c.Struct(*(f"item{number}" / self.item(item) for number, item in enumerate(items)))
 
 
@@ -268,29 +272,29 @@ def _interval(layout: ItemLayout, item: Item) -> Any:
 
 
 _AREAS: dict[str, Callable[[ItemLayout, Item], Any]] = {
-    # 2 and 4 bytes, two's complement [sizes D*, form D/I]
+    # 2 and 4 bytes (related), two's complement (inferred)
     "SMALLINT": lambda layout, _: layout.word("int16"),
     "INTEGER": lambda layout, _: layout.word("int32"),
-    # 4 and 8 bytes, IEEE [sizes D*, form I]
+    # 4 and 8 bytes (related), IEEE (inferred)
     "REAL": lambda layout, _: layout.word("single"),
     "DOUBLE PRECISION": lambda layout, _: layout.word("double"),
-    # a sign character and p digits [D*; that the sign is first I]
+    # a sign character and p digits (related), the sign first (inferred)
     "NUMERIC": lambda layout, item: c.Bytes(item.length + (layout.numeric_sign != "overpunched")),
-    # packed, floor(p/2)+1 bytes [D*]
+    # packed, floor(p/2)+1 bytes (related)
     "DECIMAL": lambda _, item: c.Bytes(item.length // 2 + 1),
-    # n bytes, blanks on the right [n D*, padding I]
+    # n bytes (related), padded with blanks (inferred)
     "CHARACTER": lambda _, item: c.Bytes(item.length),
-    # 2 bytes for each character [D*]
+    # 2 bytes for each character (related)
     "NATIONAL CHARACTER": lambda layout, item: c.Bytes(item.length * layout.national_width),
-    # year in 2 bytes, month, day [D*]
+    # year in 2 bytes, month, day (related)
     "DATE": _date,
-    # hour, minute, second [D*]
+    # one byte for each of hour, minute and second (related)
     "TIME": _time,
-    # DATE and TIME, no fraction [D*]
+    # DATE and TIME, no fraction (related)
     "TIMESTAMP": lambda layout, item: c.Struct(
         "date" / _date(layout, item), "time" / _time(layout, item)
     ),
-    # a sign character, then each field in binary [D*; widths other than of YEAR(4) TO MONTH I]
+    # a sign character, then each field in binary (related; widths except YEAR(4) TO MONTH inferred)
     "INTERVAL": _interval,
 }
 """The areas of items of fixed width."""
@@ -306,7 +310,7 @@ _NUMBERS: dict[str, dict[str, Any]] = {
 
 
 def item_layout(options: LinkexpressOptions, table: ExtractedTable, order: ByteOrder) -> ItemLayout:
-    """The layout of the items of a table, by the settings."""
+    """Determines the layout of the items of a table from the settings."""
     return ItemLayout(
         order=order,
         logtype=table.logtype,
@@ -321,10 +325,10 @@ def item_layout(options: LinkexpressOptions, table: ExtractedTable, order: ByteO
 
 
 def record(form: RecordForm, layout: ItemLayout, items: Sequence[Item]) -> Any:
-    """The declaration of a data record: header and items."""
+    """Declares a data record: header and items."""
     return c.Struct("header" / header(form.words, layout.order), "items" / layout.items(items))
 
 
 def mark(form: RecordForm, order: ByteOrder) -> Any:
-    """The declaration of a commit record of a group."""
+    """Declares a commit record of a group."""
     return header(form.mark_words, order)

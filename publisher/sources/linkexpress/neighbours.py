@@ -1,4 +1,4 @@
-"""Checks whole records after which no record begins: have they lost bytes, or were bytes added?
+"""Checks whole records after which no record begins, for bytes that were lost or added.
 
 LEN and the items of a damaged record may agree by chance: if the record has lost as many bytes as its
 items take from the next record, or if bytes were added after a variable item.  Then no record begins at
@@ -63,7 +63,7 @@ class NeighbourCheck:
 
     @property
     def _few(self) -> int:
-        """Number of bytes that is too small for a record, even for one that has lost bytes."""
+        """Fewer bytes than this are no record, not even a record that has lost bytes."""
         return min(table.least for table in self.headers.tables) // 2
 
     def _find_crossing(self, at: int, end: int) -> int | None:
@@ -91,16 +91,15 @@ class NeighbourCheck:
         return extra if 1 < extra < limit and not self._may_begin_record(end, extra) else 0
 
     def _has_double(self, at: int, end: int, size: int) -> bool:
-        """Checks whether another record is valid: without ``size`` bytes that appear twice, one after the
-        other.
+        """Checks whether the record is valid without ``size`` bytes that appear twice, one after the other.
 
-        Sequences of one byte value or of wide blanks do not count: padding repeats itself.
+        Sequences of one byte value or of wide blanks do not count, because padding repeats itself.
         """
         data = self.headers.data[at:end]
         twice = _runs(data[:-size] == data[size:], size)
         equal = _runs(data[:-1] == data[1:], size - 1)[: len(twice)]
         places = np.flatnonzero(twice & ~equal)
-        # the copies are the same for consecutive places
+        # consecutive places give equal copies
         places = places[np.diff(places, prepend=-2) > 1][: max(1, _REPAIRED_BYTES // len(data))]
         copies = [
             np.delete(data, slice(place, place + size))
@@ -122,10 +121,10 @@ class NeighbourCheck:
         headers = replace(self.headers, data=copies.ravel())
         at = np.arange(count, dtype=np.int64) * length
         heads = headers.read(at)
-        fits = heads.good & (heads.length == length)
-        fits &= headers.used_lengths(at, heads) == length
+        matches = heads.good & (heads.length == length)
+        matches &= headers.used_lengths(at, heads) == length
         for number, (table, reader) in enumerate(zip(headers.tables, self.readers, strict=True)):
-            chosen = at[fits & (heads.table == number)]
+            chosen = at[matches & (heads.table == number)]
             cells = table.cells(headers.data, chosen, chosen + length)
             valid = np.ones(len(chosen), bool)
             for place, item in enumerate(table.items if len(chosen) else ()):
@@ -134,7 +133,7 @@ class NeighbourCheck:
                 valid &= np.array(clean) & ~column.wrong
             if valid.any():
                 return True
-        return bool((fits & (heads.table < 0)).any())
+        return bool((matches & (heads.table < 0)).any())
 
     def _repeats_next(self, at: int, size: int) -> bool:
         """Checks whether bytes repeat the beginning of the next record; zeros do not count."""
@@ -145,7 +144,7 @@ class NeighbourCheck:
         """Checks whether bytes are a commit record that has lost consecutive bytes."""
         if ExtractCode.COMMIT not in self.headers.form.codes:
             return False
-        whole = mark(self.headers.form, self.headers.order).build(
+        commit = mark(self.headers.form, self.headers.order).build(
             {
                 "length": self.headers.form.mark_size,
                 "count": 1,
@@ -155,21 +154,21 @@ class NeighbourCheck:
         )
         data = self.headers.data[at : at + size].tobytes()
         return any(
-            whole[:cut] == data[:cut] and whole[len(whole) - size + cut :] == data[cut:]
+            commit[:cut] == data[:cut] and commit[len(commit) - size + cut :] == data[cut:]
             for cut in range(size + 1)
-        ) and 2 * size >= len(whole)
+        ) and 2 * size >= len(commit)
 
     def _may_begin_record(self, at: int, size: int) -> bool:
         """Checks whether bytes at the end of the file may begin a record that was cut."""
         low, high = self.headers.lengths
         kind = self.headers.word("length")
         data = self.headers.data[at : at + min(size, kind.itemsize)].tobytes()
-        rest = kind.itemsize - len(data)
+        missing = kind.itemsize - len(data)
         if kind.str.startswith("<"):
             unit = 1 << 8 * len(data)
             return low + (int.from_bytes(data, "little") - low) % unit <= high
-        first = int.from_bytes(data, "big") << 8 * rest
-        return first <= high and first + (1 << 8 * rest) > low
+        first = int.from_bytes(data, "big") << 8 * missing
+        return first <= high and first + (1 << 8 * missing) > low
 
 
 def _runs(same: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:

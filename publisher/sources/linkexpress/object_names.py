@@ -37,7 +37,7 @@ class ExtractedTableNames(DeclaredNames):
         return names
 
     @property
-    def others(self) -> tuple[int, ...]:
+    def published(self) -> tuple[int, ...]:
         """Numbers of the items outside the key."""
         return tuple(n for n in range(len(self.columns)) if n not in self.key)
 
@@ -47,7 +47,7 @@ class ExtractedTableNames(DeclaredNames):
         return self.join_keys(texts, plain)
 
     def _plain(self, place: int, texts: pa.Array) -> pa.Array | None:
-        """The values as in a key; ``None`` if they must be checked one by one."""
+        """Returns the values as they appear in keys; ``None`` if they must be converted one by one."""
         item, kind = self.items[place], self.kinds[place]
         numeric = kind in (ColumnKind.INT, ColumnKind.DECIMAL)
         if item.type in _INTEGERS or (numeric and item.type in _DECIMALS and not item.scale):

@@ -1,7 +1,7 @@
 """Options of extraction data files.
 
-The program follows the manuals; points that they leave open are settings: with the likely value as
-default, or without default if a wrong guess would give wrong rows in silence.
+The program follows the manuals.  Points that they leave open are settings: with the likely value as default,
+or without default if a wrong guess could silently give wrong rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ExtractedTable:
         )
 
     def definition(self, schema: str | None = None) -> Table:
-        """The table by its extraction definition; ``schema`` applies if it names none."""
+        """Describes the table; ``schema`` applies if the table's settings name none."""
         kinds = {item.name: item.kind for item in self.parse_items()}
         return Table(self.schema or schema, self.name, self.key, kinds)
 
@@ -139,12 +139,15 @@ class LinkexpressOptions:
                 "no manual describes JNL without NULL areas; write true, or extract as OPEN",
             )
         if not diff_of_group and len(self.tables) > 1:
-            yield OptionProblem("tables", "such a file holds one table; make a source for each")
+            yield OptionProblem(
+                "tables", "files of this extract have one table; write a source for each table"
+            )
         if diff_of_group:
             xids = [table.xid for table in self.tables]
             if None in xids or len(set(xids)) < len(xids):
                 yield OptionProblem(
-                    "tables", "each table of a group needs an xid of its own; it is not in the file"
+                    "tables",
+                    "each table of a group needs an xid of its own; set its extraction identifier",
                 )
 
     def _item_problems(self) -> Iterator[OptionProblem]:
@@ -152,17 +155,19 @@ class LinkexpressOptions:
         kinds = {item.type for _, item in items}
         if kinds & TEXT and self.charset is None:
             yield OptionProblem(
-                "charset", 'is required, the code of CHARACTER items, as "EUC-JP" or "CP932"'
+                "charset",
+                'is required for CHARACTER items; write "EUC-JP", "CP932" or another code',
             )
         if kinds & NATIONAL and self.national_charset is None:
             yield OptionProblem(
-                "national_charset", 'is required, the code of NATIONAL CHARACTER items, as "UCS-2"'
+                "national_charset",
+                'is required for NATIONAL CHARACTER items; write "UCS-2", "EUC-JP" or another code',
             )
         yield from self._charset_problems(kinds)
         for table, item in items:
             if item.type == "BLOB" and table.logtype == "LITTLE" and not self.blob_head:
                 yield OptionProblem(
-                    "blob_head", f"is required for {item.name} in a LITTLE log, write 8 or 4"
+                    "blob_head", f"is required for {item.name} in a LITTLE log; write 8 or 4"
                 )
 
     def _charset_problems(self, kinds: set[str]) -> Iterator[OptionProblem]:
@@ -176,14 +181,14 @@ class LinkexpressOptions:
         named = self.national_charset and "national_charset" not in unknown
         if named and self.national_codec == "utf-8" and not self.national_width:
             yield OptionProblem(
-                "national_width", "is required with UTF-8, the bytes of one character"
+                "national_width", "is required with UTF-8; write the bytes of one character"
             )
         coded = [] if "charset" in unknown else sorted(kinds & _FORMED_BY_CODE)
         if coded and bytes(range(0x20, 0x7F)).decode(self.codec, "replace") != _ASCII:
             yield OptionProblem(
                 "charset",
-                f"{self.charset} does not hold ASCII, and with it the form of"
-                f" {', '.join(coded)} changes in ways no manual shows; extract with another OUTCODE",
+                f"{self.charset} does not contain ASCII, and no manual documents the form of"
+                f" {', '.join(coded)} in it; extract with another OUTCODE",
             )
 
     @property
@@ -203,13 +208,13 @@ class LinkexpressOptions:
 
 
 _FORMED_BY_CODE = frozenset({"NUMERIC", "INTERVAL", "REAL", "DOUBLE PRECISION"})
-"""Types whose form depends on OUTCODE: it encodes signs and digits, and mainframes
-have other floats."""
+"""Types whose form depends on OUTCODE, which encodes signs and digits and may be that of a mainframe, whose
+floats differ."""
 _ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
 
 
 def codec_of(charset: str) -> str:
-    """Python's name of a character code.  Raises ``ValueError`` if Python has no codec for it."""
+    """Returns Python's name of a character code.  Raises ``ValueError`` if Python has no codec for it."""
     name = _UCS2.get(charset.lower().replace("_", "-").replace("ucs2", "ucs-2"), charset)
     try:
         codec = find_codec(name)

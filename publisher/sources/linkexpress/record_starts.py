@@ -1,8 +1,8 @@
 """The offsets of a file where records may begin, found by examining every byte.
 
-Damage makes the reader search.  It repeatedly asks for the next offset, and whether a record begins inside
-another.  So each stretch of the file is examined once and remembered, and the time of a search grows with
-the bytes and not with their square.
+After damage, the framer searches for the next record, and repeatedly asks whether a record begins inside
+another.  Each stretch of the file is examined once and remembered, so the time of a search grows linearly
+with the number of bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRETCH = 1 << 14
 _REMEMBERED = 512
 """Number of remembered stretches."""
 REACH = _STRETCH * (_REMEMBERED - 2)
-"""Number of last bytes of a record within which another record may begin."""
+"""Number of bytes at the end of a record that are searched for the beginning of another record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Stretch:
     followed: Mask
     """Marks records that end at another good header, or at the end of the file."""
     sound: Mask
-    """Marks records with valid NULL areas: values may look like a header, seldom like a record."""
+    """Marks records with valid NULL areas: values may look like a header, but seldom like NULL areas, too."""
     last: int
     """Largest end of a linked record."""
 
@@ -74,7 +74,7 @@ class RecordStarts:
         """Range of offsets in which no record begins."""
 
     def at(self, offset: int) -> RecordStart | None:
-        """The record of the good header at an offset, if there is one."""
+        """Returns the record of the good header at an offset, or ``None``."""
         if not 0 <= offset < self._headers.end:
             return None
         stretch = self._stretch(offset // _STRETCH)
@@ -86,9 +86,9 @@ class RecordStarts:
         )
 
     def next(self, start: int, stop: int) -> int:
-        """Offset of the next record from ``start`` on, ``stop`` if none begins before it.
+        """Finds the offset of the next record from ``start`` on; ``stop`` if none begins before it.
 
-        A record is followed by another, or whole; then no better one may begin inside it.
+        A record counts if another one follows it, or if it is whole and no linked record crosses its end.
         """
         first, last = self._empty
         at = last if first <= start < last else start
@@ -114,7 +114,7 @@ class RecordStarts:
         return None
 
     def between(self, start: int, stop: int) -> Offsets:
-        """Offsets of all good headers from ``start`` up to ``stop``."""
+        """Returns the offsets of all good headers from ``start`` up to ``stop``."""
         if stop <= start:
             return np.zeros(0, np.int64)
         numbers = range(start // _STRETCH, -(-stop // _STRETCH))
@@ -124,7 +124,7 @@ class RecordStarts:
     def is_crossed(self, start: int, end: int) -> bool:
         """Returns whether a linked record begins between two offsets and ends beyond the second.
 
-        Then no record goes from the one to the other.
+        Then no record begins at the first offset and ends at the second.
         """
         for stretch, chosen in self._inside(start, end):
             ends = (stretch.offsets + stretch.lengths)[chosen]
@@ -133,9 +133,9 @@ class RecordStarts:
         return False
 
     def find_crossing(self, start: int, end: int) -> int | None:
-        """Offset of the first good header between two offsets whose record ends beyond the second.
+        """Finds the first good header between two offsets whose record ends beyond the second.
 
-        A header of zeros, as full extracts have it, counts only with valid NULL areas behind it.
+        In full extracts headers are zeros, so a header counts only if valid NULL areas follow it.
         """
         form = self._headers.form
         is_distinct = form.extra > 0 or 0 not in form.codes

@@ -20,7 +20,7 @@ _RAW_BYTES = 1 << 20
 def header_fault(
     heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
 ) -> tuple[Reason, str]:
-    """The reason and message for a header that is illegal although its length is right."""
+    """Returns reason and message for a header that is illegal although its length is possible."""
     code, count = int(heads.code[place]), int(heads.count[place])
     form = table.form
     if code not in form.codes:
@@ -41,9 +41,9 @@ def header_fault(
         )
     if int(heads.table[place]) == UNKNOWN:
         xid = int(heads.xid[place])
-        wanted = "0, as in every full extract" if options.extract == "all" else "one of the tables'"
+        legal = "0, as in every full extract" if options.extract == "all" else "one of the tables'"
         return Reason.TABLE_NAME, (
-            f"extraction identifier {xid} is not {wanted}; add a table with xid = {xid}"
+            f"extraction identifier {xid} is not {legal}; add a table with xid = {xid}"
         )
     return Reason.BROKEN_RECORD, _description_fault(heads, place, table, options)
 
@@ -51,7 +51,7 @@ def header_fault(
 def _description_fault(
     heads: HeaderBatch, place: int, table: TableLayout, options: LinkexpressOptions
 ) -> str:
-    """The difference between a record and the description of its table, and a setting that fits."""
+    """Describes how a record differs from the description of its table, and names a setting that fits."""
     form, count = table.form, int(heads.count[place])
     expected = len(table.items) + form.extra
     length, named = int(heads.length[place]), name_table(options, int(heads.table[place]))
@@ -69,7 +69,7 @@ def _description_fault(
 
 
 def name_table(options: LinkexpressOptions, number: int) -> str:
-    """The table of a record, if the file has several."""
+    """Names the table of a record, if the file has several."""
     table = options.tables[max(number, 0)]
     return "" if table.xid is None else f"table {table.name} (xid {table.xid}): "
 
@@ -83,7 +83,7 @@ def _count_advice(
     missing = int(heads.count[place]) - len(table.items) - table.form.extra
     noun = "item" if abs(missing) == 1 else "items"
     if missing < 0:
-        return f"take {-missing} {noun} out of its items, as in the extraction definition"
+        return f"remove {-missing} {noun} from its items, as in the extraction definition"
     size = ""
     if table.fixed is not None and missing == 1:
         bytes_ = int(heads.length[place]) - table.fixed - (FLAG if options.nulls else 0)
@@ -115,17 +115,17 @@ def _length_advice(
 def _other_table(
     heads: HeaderBatch, place: int, form: RecordForm, options: LinkexpressOptions
 ) -> str:
-    """Another table of the settings that the header fits."""
-    count, length, own = (int(of[place]) for of in (heads.count, heads.length, heads.table))
+    """Names another table of the settings that the header fits, and says what to do."""
+    count, length, described = (int(of[place]) for of in (heads.count, heads.length, heads.table))
     for number, table in enumerate(options.tables):
         items = table.parse_items()
-        if number == own or len(items) + form.extra != count:
+        if number == described or len(items) + form.extra != count:
             continue
         layout = TableLayout(items, item_layout(options, table, "big"), form)
         if layout.least <= length <= layout.greatest:
             return (
-                f"CNT and LEN fit table {table.name} (xid {table.xid}): if all records do,"
-                " set the xid of each for the other"
+                f"CNT and LEN fit table {table.name} (xid {table.xid}): if this holds for all records,"
+                " swap the xids of the two tables"
             )
     return ""
 
@@ -134,30 +134,34 @@ def explain_length(length: int, table: TableLayout, options: LinkexpressOptions)
     """Names the setting that would explain a length that every record has."""
     if table.fixed is None:
         return _variable_hint(options)
-    off = length - table.fixed
+    difference = length - table.fixed
     settings = []
     flags = FLAG * len(table.items)
     numerics = sum(item.type == "NUMERIC" for item in table.items)
     blobs = sum(item.type == "BLOB" for item in table.items)
-    if off == (-flags if options.nulls else flags):
+    if difference == (-flags if options.nulls else flags):
         settings.append(f"nulls = {str(not options.nulls).lower()}")
-    if numerics and off == -numerics:
+    if numerics and difference == -numerics:
         settings.append('numeric_sign = "overpunched"')
-    if blobs and abs(off) == 4 * blobs:
-        settings.append(f"blob_head = {8 if off > 0 else 4}")
-    if off == -2 and table.form.extra == 2 and not options.nulls:  # else its flag would be its XID
+    if blobs and abs(difference) == 4 * blobs:
+        settings.append(f"blob_head = {8 if difference > 0 else 4}")
+    if (
+        difference == -2 and table.form.extra == 2 and not options.nulls
+    ):  # else its flag would be its XID
         settings.append("a group whose records have no XID, which is not read")
     if settings:
-        return f"if all records differ by {off:+d} bytes, {' or '.join(settings)} explains it"
+        return (
+            f"if all records differ by {difference:+d} bytes, {' or '.join(settings)} explains it"
+        )
     sized = [item.text for item in table.items if item.length]
-    long = f"too {'short' if off > 0 else 'long'} by {abs(off)} bytes"
+    long = f"too {'short' if difference > 0 else 'long'} by {abs(difference)} bytes"
     if sized:
-        return f"if all records differ so, one of {', '.join(sized)} is {long}: set it as extracted"
-    return f"if all records differ so, the items are {long}: compare them with the extraction definition"
+        return f"if all records differ by this, one of {', '.join(sized)} is {long}: fix its length"
+    return f"if all records differ by this, the items are {long}: compare them with the extraction definition"
 
 
 def crossing_item(table: TableLayout, number: int, length: int, options: LinkexpressOptions) -> str:
-    """The message for an item that does not end inside its record."""
+    """Describes an item that does not end inside its record."""
     item = table.items[number]
     return (
         f"item {number + 1}, {item.text}, does not end inside the record of {length} bytes;"
@@ -168,7 +172,7 @@ def crossing_item(table: TableLayout, number: int, length: int, options: Linkexp
 def length_difference(
     table: TableLayout, used: int, length: int, options: LinkexpressOptions
 ) -> str:
-    """The message for items that end before or after the end of their record."""
+    """Describes items that end before or after the end of their record."""
     last = table.items[-1]
     return (
         f"the last item, {last.text}, ends at byte {used} of the record, LEN is {length}"
@@ -179,21 +183,21 @@ def length_difference(
 def _variable_hint(options: LinkexpressOptions) -> str:
     other = "absent" if options.little_null == "length word" else "length word"
     return (
-        "if many records do so, check logtype, blob_head, national_length and"
-        f' little_null (try "{other}") of the settings'
+        "if this affects many records, check logtype, blob_head, national_length and"
+        f' little_null (try "{other}")'
     )
 
 
 def wrong_item(item: Item, number: int, area: Bytes, at: int, flag: int | None) -> str:
-    """The message for bytes that are not a value of an item; ``at`` is their offset in the record."""
+    """Describes bytes that are not a value of an item; ``at`` is their offset in the record."""
     name = f"item {number + 1}, {item.text}, at byte {at} of the record"
     if flag is not None and flag not in (0, 0xFFFF):
         return (
             f"{name}: its NULL area is {flag:04X}, neither 0000 nor FFFF; fix nulls or the items,"
             ' or set null_flags = "lenient"'
         )
-    shown = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
-    return f"{name}: {shown} is not a value of this type; {_ADVICE.get(item.type, _CHARSET)}"
+    octets = area[:_SHOWN].tobytes().hex(" ").upper() + (" ..." if len(area) > _SHOWN else "")
+    return f"{name}: {octets} is not a value of this type; {_ADVICE.get(item.type, _CHARSET)}"
 
 
 _CHARSET = (
@@ -223,6 +227,6 @@ _ADVICE = {
 
 
 def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
-    """A record, or other bytes, as JSON text with up to 1 MiB in hex; ``place`` is the named offset."""
-    shown = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
-    return as_json({"offset": place, "length": size, "hex": shown})
+    """Formats bytes of a file as JSON text with up to 1 MiB in hex; ``place`` is their named offset."""
+    octets = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    return as_json({"offset": place, "length": size, "hex": octets})

@@ -54,7 +54,7 @@ class _FilePart(NamedTuple):
 
     start: int
     stop: int
-    known: ExtractFileForm
+    form: ExtractFileForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Linkexpress(Source):
     """Files of one extraction: a table, a full extract of a group's table, differences of a group.
 
     Positions are ``FILE:OFFSET``, the byte at which a record begins.  Several files are read in the
-    order of their names; in differences of a group a transaction may continue in the next.
+    order of their names; in differences of a group a transaction may continue in the next file.
     """
 
     options: LinkexpressOptions
@@ -72,26 +72,26 @@ class Linkexpress(Source):
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """The position of its first record; only the differences of a group have transactions."""
+        """Only the differences of a group have transactions, named after the position of the first record."""
         return ("transaction",) if self._in_transactions else ()
 
     def tables(self) -> tuple[Table, ...]:
-        """The tables by their extraction definitions."""
+        """Describes the tables of the settings."""
         return tuple(table.definition(self.options.schema) for table in self.options.tables)
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """The files in paths, with any suffix; no two with the same name."""
+        """Finds the files that paths name, whatever their suffix; refuses two files of one name."""
         return file_splits.every_file(paths, may_be_none=may_be_none)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[ExtractSplit]:
-        """The parts that tasks read.  Raises ``FatalError`` if a file as a whole does not fit."""
+        """Divides files into splits.  Raises ``FatalError`` if a file as a whole does not fit."""
         return self._split(self._new_parts(paths), wanted)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: reads the records that the last run has held, too, and holds
-        records for the next run."""
+        """As ``SourceBase.prepare``: also reads the records that the last run has held, and holds records
+        for the next run."""
         carry_over = context.carry_over
         if carry_over is None:
             return Source.prepare(self, context)
@@ -99,28 +99,30 @@ class Linkexpress(Source):
         if before and not self._in_transactions:
             raise FatalError(
                 f"{carry_over.before} has records of a group's differences that wait for their commit, "
-                "but the source is of another kind now: restore unit and extract, or give it a new name"
+                "but the source reads no differences of a group any more: restore unit and extract, or give"
+                " it a new name"
             )
         new = self._new_parts(context.paths)
-        again = {path: part for part in new if (path := str(part.path.resolve())) in ended}
+        reread = {path: part for part in new if (path := str(part.path.resolve())) in ended}
         accepted = accept_completed(before, new)
-        accepted = list(drop_own_rejects(accepted, [ended[path] for path in again]))
+        accepted = list(drop_own_rejects(accepted, [ended[path] for path in reread]))
         splits = self._split([*accepted, *new], context.wanted, ended)
         held = [split for split in splits if split.payload.is_held]
         if before or held or ended:
             write_held_parts(carry_over.after, held, self._read_tail)
-            more = find_ended_earlier(accepted, splits)
-            write_ended_files(carry_over.after, [*ended.values(), *more])
+            ended_earlier = find_ended_earlier(accepted, splits)
+            write_ended_files(carry_over.after, [*ended.values(), *ended_earlier])
         return PreparedSource(self, tuple(splits))
 
     def forget(self, splits: Sequence[ExtractSplit], refused: Sequence[bool], folder: Path) -> None:
-        """Remembers the refused files of which a transaction ended, instead."""
+        """As ``SourceBase.forget``; held records stay, but refused files are recorded whose transactions
+        ended without them."""
         if self._in_transactions:
             write_ended_files(folder, find_ended_files(splits, refused))
 
     def _read_tail(self, split: ExtractSplit) -> HeldTail:
         """Reads a tail, as a task does later, to find the records that are held."""
-        # with kinds of key columns that only the job knows, the task may still reject one of them
+        # the task also knows the types of key columns from the job, so it may still reject one of these
         ctx = Context(0, 1, JobCatalogue(()))
         part = split.payload
         ranks = [np.zeros(0, np.int64)]
@@ -148,16 +150,16 @@ class Linkexpress(Source):
         return HeldTail(ranges, rejected, cut, is_whole and bool(rejects) and not ranges)
 
     def _cut_record(self, split: ExtractSplit, rank: int) -> bytes:
-        """The beginning of a record with which the file ends; empty if it is little more than a header."""
+        """Returns the incomplete record at the end of the file; empty if it is little more than a header."""
         framer = self._framer(split)
         at = rank - split.payload.first + split.payload.start
-        size = int(framer.one(at).lengths[0])
+        size = int(framer.record_at(at).lengths[0])
         if at + size < split.length or size < 2 * framer.form.size:
             return b""
         return framer.data[at : at + size].tobytes()
 
     def _framer(self, split: ExtractSplit) -> RecordFramer:
-        """The framer of a split.  Raises ``FatalError`` if its file has changed."""
+        """Builds the framer of a split.  Raises ``FatalError`` if its file has changed."""
         data = map_file(split.path, split.length)
         return build_framer(self.options, data, split.payload.form, split.payload.stop)
 
@@ -177,81 +179,81 @@ class Linkexpress(Source):
     ) -> list[ExtractSplit]:
         target = max(1, sum(part.size for part in parts) // max(1, wanted))
         splits: list[ExtractSplit] = []
-        apart: list[ExtractSplit] = []
+        ended_splits: list[ExtractSplit] = []
         before = 0
         for part in parts:
             path, size = str(part.path), part.size
             data = map_file(path, size)
-            known = part.known or recognise_file(self.options, data, path)
-            own: list[ExtractSplit] = []
-            for start, stop, form in self._cut(data, known, target):
+            file_form = part.form or recognise_file(self.options, data, path)
+            of_file: list[ExtractSplit] = []
+            for start, stop, form in self._cut(data, file_form, target):
                 payload = ExtractPart(start, stop, before + start + 1, form, part.origin)
-                own.append(Split(path, stop - start, size, payload))
+                of_file.append(Split(path, stop - start, size, payload))
             before += size + 1
             rejects = ended.get(str(part.path.resolve()))
             if rejects is None:
-                splits += own
+                splits += of_file
             else:
-                (apart if rejects.last else splits).extend(reject_ended(own, rejects))
-        return [*apart, *join_transactions(splits)] if self._in_transactions else splits
+                (ended_splits if rejects.last else splits).extend(reject_ended(of_file, rejects))
+        return [*ended_splits, *join_transactions(splits)] if self._in_transactions else splits
 
-    def _cut(self, data: Bytes, known: ExtractFileForm, target: int) -> Iterator[_FilePart]:
-        size, form = len(data), form_of(self.options)
-        if not size or (not form.has_length and known.state == "no-rows"):
-            yield _FilePart(0, size, known)
-        elif not form.has_length:
-            length = build_framer(self.options, data, known, size).tables[0].greatest
+    def _cut(self, data: Bytes, form: ExtractFileForm, target: int) -> Iterator[_FilePart]:
+        size, has_length = len(data), form_of(self.options).has_length
+        if not size or (not has_length and form.state == "no-rows"):
+            yield _FilePart(0, size, form)
+        elif not has_length:
+            length = build_framer(self.options, data, form, size).tables[0].greatest
             step = max(1, -(-target // length)) * length
             for start in range(0, size, step):
-                yield _FilePart(start, min(start + step, size), known)
+                yield _FilePart(start, min(start + step, size), form)
         else:
-            yield from self._cut_at_records(data, known, target)
+            yield from self._cut_at_records(data, form, target)
 
     def _cut_at_records(
-        self, data: Bytes, known: ExtractFileForm, target: int
+        self, data: Bytes, form: ExtractFileForm, target: int
     ) -> Iterator[_FilePart]:
-        """Parts that begin at records, in differences of a group at transactions.
+        """Yields parts that begin at records, or in differences of a group at transactions.
 
-        The tail behind the last commit is a part of its own.
+        The tail after the last commit record is a separate part.
         """
         in_transactions = self._in_transactions
         size, start, committed = len(data), 0, 0
         if not in_transactions and target >= size:
-            yield _FilePart(0, size, known)
+            yield _FilePart(0, size, form)
             return
-        finder = build_framer(self.options, data, known, size)
-        for block in finder.blocks(0):
+        framer = build_framer(self.options, data, form, size)
+        for block in framer.blocks(0):
             good = block.good
             places = block.offsets[good]
             if in_transactions:
                 is_mark = good & (block.heads.table == MARK)
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
-                places = places[finder.heads(places).good]  # bytes after a commit may be damaged
+                places = places[framer.heads(places).good]  # bytes after a commit may be damaged
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break
-                yield _FilePart(start, int(at[0]), known)
+                yield _FilePart(start, int(at[0]), form)
                 start = int(at[0])
         if not in_transactions:
-            yield _FilePart(start, size, known)
+            yield _FilePart(start, size, form)
             return
         if committed > start:
-            yield _FilePart(start, committed, known)
+            yield _FilePart(start, committed, form)
         if committed < size:
-            yield _FilePart(committed, size, ExtractFileForm(known.order, known.logtype, "held"))
+            yield _FilePart(committed, size, ExtractFileForm(form.order, form.logtype, "held"))
 
     def read(self, split: ExtractSplit, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
-        """Batches of ``RECORD_SCHEMA``, the tally last."""
-        part, finder = split.payload, self._framer(split)
+        """Reads batches of ``RECORD_SCHEMA``, the tally last."""
+        part, framer = split.payload, self._framer(split)
         place = Place(ctx.source, number, split.path, ctx.lanes)
         case, schema = self.options.identifier_case, self.options.schema
         names = tuple(
             ExtractedTableNames.of_table(table, schema, ctx.catalogue, case)
             for table in self.options.tables
         )
-        if part.start and finder.form.has_length:
-            head = finder.heads(np.array([part.start], np.int64))
+        if part.start and framer.form.has_length:
+            head = framer.heads(np.array([part.start], np.int64))
             if part.form.state == "whole" and not head.good[0]:
                 raise FatalError(
                     f"{split.path} has no record at byte {part.start} any more; it has changed since the run"
@@ -260,20 +262,20 @@ class Linkexpress(Source):
         builder = LinkexpressChangeBuilder(
             place,
             self.options,
-            finder,
+            framer,
             names,
             base=part.first - part.start - 1,
             held=part.is_held,
             no_rows=part.form.state == "no-rows",
             origin=part.origin,
         )
-        if builder.no_rows and not finder.form.has_length:
+        if builder.no_rows and not framer.form.has_length:
             yield from builder.empty_extract()
             return
-        yield from builder.batches(finder.blocks(part.start), part.start)
+        yield from builder.batches(framer.blocks(part.start), part.start)
 
     def position_text(self, position: Position) -> str:
-        """``FILE:OFFSET``."""
+        """Formats a position as ``FILE:OFFSET``."""
         return position.text()
 
     def parse_position(self, text: str) -> Position:
@@ -289,8 +291,8 @@ class Linkexpress(Source):
         offset = part.origin.own_offset(row)
         if offset is None or not part.start <= offset < part.stop:
             return None
-        finder = self._framer(split)
-        if part.form.state == "no-rows" and not finder.form.has_length:
-            return raw_text(finder.data, 0, len(finder.data), row)
-        block = finder.one(offset)
-        return raw_text(finder.data, offset, int(block.lengths[0]), row)
+        framer = self._framer(split)
+        if part.form.state == "no-rows" and not framer.form.has_length:
+            return raw_text(framer.data, 0, len(framer.data), row)
+        block = framer.record_at(offset)
+        return raw_text(framer.data, offset, int(block.lengths[0]), row)

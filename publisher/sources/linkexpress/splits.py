@@ -16,32 +16,33 @@ from publisher.sources.linkexpress.file_probe import ExtractFileForm
 
 @dataclass(frozen=True, slots=True)
 class SplitOrigin:
-    """The file after which records of a split are named, and the transaction that the split continues."""
+    """The named file, in which records of a split have their positions, and the transaction that the split
+    continues."""
 
     shift: int = 0
-    """Added to an offset to give that in the named file."""
+    """Offset of a byte in the named file, less its offset in the file that is read."""
     since: str | None = None
-    """The transaction that continues at its beginning, as the position of its first record."""
+    """Position of the first record of the transaction that the split continues, if it continues one."""
     rejected: str = ""
-    """The reason why that transaction is rejected: an earlier run has rejected a record of it."""
+    """The reason why an earlier run rejected a record of that transaction, and so the transaction."""
     refused: tuple[str, ...] = ()
-    """Files all of whose records were rejected: once they are read again, the transaction is not rejected."""
+    """Files whose records were all rejected: once all are read again, the transaction is accepted."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets after which bytes were left out, and the shift from there on."""
 
     def named_offset(self, offset: int) -> int:
-        """The offset of a byte in the named file."""
+        """Converts an offset to the offset in the named file."""
         return int(self.named_offsets(np.array([offset], np.int64))[0])
 
     def named_offsets(self, offsets: Offsets) -> Offsets:
-        """The offsets of bytes in the named file."""
+        """Converts offsets to the offsets in the named file."""
         if not self.gaps:
             return offsets + self.shift
         begins, shifts = self._shifts
         return offsets + shifts[np.searchsorted(begins, offsets, side="right")]
 
     def own_offset(self, named: int) -> int | None:
-        """The inverse of ``named_offset``; ``None`` for bytes that were left out."""
+        """Converts an offset in the named file back; ``None`` for bytes that were left out."""
         begins, shifts = self._shifts
         number = int(np.searchsorted(begins + shifts[1:], named, side="right"))
         offset = named - int(shifts[number])
@@ -67,9 +68,9 @@ class ExtractPart:
 
     start: int
     stop: int
-    """The byte after the last one."""
+    """Offset after the last byte."""
     first: int
-    """Rank of the first byte among those of all files."""
+    """Rank of the first byte among the bytes of all files."""
     form: ExtractFileForm
     origin: SplitOrigin = field(default_factory=SplitOrigin)
 
@@ -83,7 +84,7 @@ ExtractSplit = Split[ExtractPart]
 
 
 def first_position(split: ExtractSplit) -> str:
-    """The position of the first byte of a split."""
+    """Returns the position of the first byte of a split."""
     part = split.payload
     return f"{Path(split.path).name}:{part.origin.named_offset(part.start)}"
 
@@ -91,13 +92,12 @@ def first_position(split: ExtractSplit) -> str:
 def join_transactions(splits: Sequence[ExtractSplit]) -> list[ExtractSplit]:
     """Joins transactions of a group's differences that continue in the next file.
 
-    Each file comes with a held tail; afterwards only the records after the last commit record of all are
-    held.
+    Before, the tail of each file is held; afterwards, only records after the last commit record of all files.
     """
     ends = [split for split in splits if split.size and not split.payload.is_held]
     last = splits.index(ends[-1]) if ends else -1
     joined: list[ExtractSplit] = []
-    since: str | None = None  # splits that an earlier run has held know it themselves
+    since: str | None = None  # splits that an earlier run has held have their own
     rejected = ""
     refused: tuple[str, ...] = ()
     for number, split in enumerate(splits):

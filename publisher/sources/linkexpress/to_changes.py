@@ -81,11 +81,11 @@ class LinkexpressChangeBuilder:
     base: int
     """Rank of the byte before offset 0."""
     held: bool = False
-    """Whether the records follow the last commit record of a group."""
+    """True if the records follow the last commit record of a group."""
     no_rows: bool = False
-    """Whether the file begins with the record of a full extract without rows."""
+    """True if the file begins with the record of a full extract without rows."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
-    """The file in the positions of records, and the transaction that continues."""
+    """The file in which records have their positions, and the transaction that continues."""
     _since: str = ""
     """Position of the first record of the transaction."""
 
@@ -121,12 +121,12 @@ class LinkexpressChangeBuilder:
         wrong = np.flatnonzero(~good)
         if len(wrong):
             faults = [self._fault(block, row, bool(alone[row])) for row in wrong.tolist()]
-            known = transactions.take(pa.array(wrong))
+            transaction = transactions.take(pa.array(wrong))
             offsets, lengths = block.offsets[wrong], block.lengths[wrong]
-            yield self._reject(offsets, lengths, faults, transaction=known)
+            yield self._reject(offsets, lengths, faults, transaction=transaction)
 
     def _alone(self, block: RecordBlock) -> Mask:
-        """Marks legal records next to FFFF, which must be the only one of its file."""
+        """Marks records that are legal beside the record FFFF, which must be the only one of its file."""
         alone: Mask = np.equal(block.offsets, 0)
         alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
         return alone
@@ -175,7 +175,7 @@ class LinkexpressChangeBuilder:
         )
 
     def _reject(
-        self, offsets: Offsets, lengths: Offsets, faults: list[RecordFault], **known: object
+        self, offsets: Offsets, lengths: Offsets, faults: list[RecordFault], **columns: object
     ) -> pa.RecordBatch:
         places = self.origin.named_offsets(offsets)
         raws = [
@@ -184,7 +184,7 @@ class LinkexpressChangeBuilder:
         ]
         return self._records(
             offsets,
-            **({"lane": record_lanes(self.place, offsets)} | known),
+            **({"lane": record_lanes(self.place, offsets)} | columns),
             outcome=Outcome.REJECTED.value,
             reason=pa.array([str(fault.reason) for fault in faults]),
             detail=pa.array([fault.detail for fault in faults]),
@@ -220,9 +220,9 @@ class LinkexpressChangeBuilder:
         bad = np.array(sorted(rows.faults), np.int64)
         if len(bad):
             faults = [rows.faults[row] for row in bad.tolist()]
-            known = self._readable_keys(rows, columns, bad)
-            known["transaction"] = rows.transactions.take(pa.array(bad))
-            yield self._reject(rows.offsets[bad], rows.lengths[bad], faults, **known)
+            keyed = self._readable_keys(rows, columns, bad)
+            keyed["transaction"] = rows.transactions.take(pa.array(bad))
+            yield self._reject(rows.offsets[bad], rows.lengths[bad], faults, **keyed)
 
     def _hold_back(self, rows: DataRecords) -> None:
         """Rejects the rest of a transaction if an earlier run rejected one of its records."""
@@ -236,15 +236,15 @@ class LinkexpressChangeBuilder:
     def _readable_keys(
         self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
     ) -> dict[str, object]:
-        """Returns objects and lanes of rejected rows; null if the key is unreadable."""
+        """Returns the columns of objects and lanes of rejected rows; objects are null without a key."""
         names = self.names[rows.number]
         texts = [columns[number].texts.take(pa.array(bad)) for number in names.key]
         valid = [text.is_valid().to_numpy(zero_copy_only=False) for text in texts]
-        whole = np.flatnonzero(np.all(valid, axis=0))
+        readable = np.flatnonzero(np.all(valid, axis=0))
         keys: list[str | None] = [None] * len(bad)
         lanes = record_lanes(self.place, rows.offsets[bad]).tolist()
-        read, _ = names.keys([text.take(pa.array(whole)) for text in texts])
-        for place, key in zip(whole.tolist(), read.to_pylist(), strict=True):
+        key_texts, _ = names.keys([text.take(pa.array(readable)) for text in texts])
+        for place, key in zip(readable.tolist(), key_texts.to_pylist(), strict=True):
             if key is not None:
                 keys[place] = key
                 lanes[place] = key_lane(names.hash, key, self.place.lanes)
@@ -295,18 +295,18 @@ class LinkexpressChangeBuilder:
         return rows
 
     def _columns(self, rows: DataRecords) -> list[TextColumn]:
-        """Decodes the items of all rows; those of rejected rows are null."""
+        """Decodes the items of all rows; items of rejected rows are null."""
         table = self.framer.tables[rows.number]
         reader = self.framer.readers[rows.number]
         names = self.names[rows.number]
         deletes = rows.codes == ExtractCode.DELETE
-        whole = bool(rows.live.all())
+        all_live = bool(rows.live.all())
         columns: list[TextColumn] = []
-        cells = rows.cells if whole else rows.cells.take(np.flatnonzero(rows.live))
+        cells = rows.cells if all_live else rows.cells.take(np.flatnonzero(rows.live))
         live = np.flatnonzero(rows.live)
         for number, item in enumerate(table.items):
             column = reader.column(self.framer.data, cells, number, item)
-            if not whole:
+            if not all_live:
                 column = column.spread(live, len(rows.live))
             wrong = column.wrong if number in names.key else column.wrong & ~deletes
             if wrong.any():
@@ -362,17 +362,17 @@ class LinkexpressChangeBuilder:
         types = np.full(len(codes), EventType.INSERT_FIELD, np.int32)
         types[codes == ExtractCode.UPDATE] = EventType.REPLACE_FIELD
         types[codes == ExtractCode.DELETE] = EventType.DELETE_ROW
-        named = [names.columns[number] for number in names.others]
-        texts = [columns[number].texts for number in names.others]
+        named = [names.columns[number] for number in names.published]
+        texts = [columns[number].texts for number in names.published]
         present = codes != ExtractCode.DELETE
         marked = np.repeat(present[:, None], len(named), axis=1)
         if not named:  # as in event logs, an insert needs at least one column
             named = [names.columns[names.key[0]]]
             texts = [pa.nulls(len(rows.live), pa.string())]
             marked = (present & (codes != ExtractCode.UPDATE))[:, None]
-        held: dict[str, object] = {}
+        outcome: dict[str, object] = {}
         if self.held:
-            held = {
+            outcome = {
                 "outcome": Outcome.HELD.value,
                 "reason": str(Reason.OPEN_TRANSACTION),
                 "detail": "no commit record follows; a later file completes it, or the file was cut",
@@ -387,5 +387,5 @@ class LinkexpressChangeBuilder:
             columns=marked_names(named, marked),
             new=marked_values(texts, marked, live, present),
             transaction=rows.transactions.take(pa.array(live)),
-            **held,
+            **outcome,
         )

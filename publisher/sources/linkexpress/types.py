@@ -1,7 +1,4 @@
-"""Types of items with their lengths, as a definition writes them: ``DECIMAL(9,2)``.
-
-Lengths follow the reference, section 1 (item encodings).
-"""
+"""Types of items with their lengths, as a definition writes them: ``DECIMAL(9,2)``."""
 
 from __future__ import annotations
 
@@ -90,7 +87,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """The item in messages."""
+        """The item as messages show it."""
         if self.type == "INTERVAL":
             return f"{self.name} INTERVAL {' TO '.join(dict.fromkeys((self.fields[0], self.fields[-1])))}"
         if self.type in ("NUMERIC", "DECIMAL"):
@@ -105,19 +102,21 @@ def parse_item(text: str) -> Item:
     """Parses ``NAME TYPE`` of a setting.  Raises ``ValueError`` with advice."""
     match = _ITEM.fullmatch(text)
     if match is None:
-        raise ValueError(f'{text!r} is not an item, write "NAME TYPE" as "pay DECIMAL(9,2)"')
+        raise ValueError(f'{text!r} is not an item; write "NAME TYPE", such as "pay DECIMAL(9,2)"')
     name = match[1].replace('""', '"') if match[1] else match[2]
-    written = " ".join(match[3].upper().split())
-    if written.startswith("INTERVAL"):
-        return _interval(name, written)
-    parts = _TYPE.fullmatch(written)
+    type_text = " ".join(match[3].upper().split())
+    if type_text.startswith("INTERVAL"):
+        return _interval(name, type_text)
+    parts = _TYPE.fullmatch(type_text)
     kind = _SHORT.get(parts[1], parts[1]) if parts else ""
     if parts is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
         hint = " (its form is not documented)" if kind == "BYTEA" else ""
-        raise ValueError(f"{name}: {match[3]!r} is not a type{hint}, use one of {', '.join(KINDS)}")
+        raise ValueError(
+            f"{name}: {match[3]!r} is not a type{hint}; write one of {', '.join(KINDS)}"
+        )
     length = int(parts[2] or 0) * _UNITS[parts[3] or ""]
     if parts[2] and not length:
-        raise ValueError(f"{name}: {kind}(0) holds nothing, write 1 or more")
+        raise ValueError(f"{name}: {kind}(0) holds nothing; write 1 or more")
     return _build_item(name, kind, length, None if parts[4] is None else int(parts[4]))
 
 
@@ -131,21 +130,21 @@ def _build_item(name: str, kind: str, length: int, scale: int | None) -> Item:
             raise ValueError(f"{name}: write {kind}(p,q) with p from 1 to 38, q at most p")
         return Item(name, kind, length, scale or 0)
     if scale is not None or (length and kind not in _WITH_LENGTH):
-        raise ValueError(f"{name}: {kind} has no such length, leave it out")
+        raise ValueError(f"{name}: {kind} cannot have this length or scale; remove it")
     if kind in _WITH_LENGTH and not length:
         if kind not in {"CHARACTER", "NATIONAL CHARACTER"}:
-            raise ValueError(f"{name}: {kind} needs its defined length, write {kind}(n)")
+            raise ValueError(f"{name}: {kind} needs its defined length; write {kind}(n)")
         length = 1
     return Item(name, kind, length)
 
 
-def _interval(name: str, written: str) -> Item:
-    match = _INTERVAL.fullmatch(written)
+def _interval(name: str, type_text: str) -> Item:
+    match = _INTERVAL.fullmatch(type_text)
     if match is None or match[1] not in _FIELDS or (match[3] or match[1]) not in _FIELDS:
         raise ValueError(f"{name}: write INTERVAL YEAR(4) TO MONTH, INTERVAL DAY(2) TO SECOND ...")
     first, last = _FIELDS.index(match[1]), _FIELDS.index(match[3] or match[1])
     if last < first or (first < 2) != (last < 2):
         raise ValueError(f"{name}: no interval goes from {match[1]} to {match[3]}")
     if match[2] == "0":
-        raise ValueError(f"{name}: {match[1]}(0) holds nothing, write 1 to 9 digits")
+        raise ValueError(f"{name}: {match[1]}(0) holds nothing; write 1 to 9 digits")
     return Item(name, "INTERVAL", int(match[2] or 2), 0, _FIELDS[first : last + 1])

@@ -85,7 +85,7 @@ class BulkHeader:
         symbol = call.completion if call.completion in COMPLETIONS else None
         if symbol is None and call.code is None:
             raise ValueError(f"completion {call.completion} has no number; record its number")
-        known = CODE * (call.code is not None) | RECORD * (call.record is not None)
+        present = CODE * (call.code is not None) | RECORD * (call.record is not None)
         envelope: bytes = BULK_CALL.build(
             {
                 "sweep": call.sweep,
@@ -95,7 +95,7 @@ class BulkHeader:
                 "system_error": call.system_error or 0,
                 "length": len(record),
                 "completion": COMPLETIONS.index(symbol),
-                "known": known | SYSTEM_ERROR * (call.system_error is not None),
+                "known": present | SYSTEM_ERROR * (call.system_error is not None),
             }
         )
         return envelope + record.ljust(self.record_bytes, b"\0")
@@ -138,14 +138,14 @@ def read_bulk_blocks(
 
 def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> SampleBlock:
     envelope = calls["envelope"]
-    good, problems = _find_problems(envelope, header)
+    usable, problems = _find_problems(envelope, header)
     rows = at + np.arange(len(calls)) * header.stride
     unusable = tuple(
         UnusablePiece(int(rows[i]), *problems[i], raw=calls[i].tobytes().hex())
-        for i in np.flatnonzero(~good).tolist()
+        for i in np.flatnonzero(~usable).tolist()
     )
-    envelope, rows = envelope[good], rows[good]
-    known = envelope["known"]
+    envelope, rows = envelope[usable], rows[usable]
+    present = envelope["known"]
     count = len(rows)
     envelopes = map(
         CallEnvelope,
@@ -155,18 +155,20 @@ def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> SampleB
         [header.node] * count,
         envelope["ordinal"].tolist(),
         [COMPLETIONS[index] for index in envelope["completion"].tolist()],
-        _values_or_none(known & CODE, envelope["code"]),
-        _values_or_none(known & SYSTEM_ERROR, envelope["system_error"]),
+        _values_or_none(present & CODE, envelope["code"]),
+        _values_or_none(present & SYSTEM_ERROR, envelope["system_error"]),
         [header.code_page] * count,
     )
-    lengths = np.where(known & RECORD, envelope["length"].astype(np.int64), NO_RECORD)
-    return SampleBlock(list(envelopes), lengths.tolist(), calls["record"][good], unusable=unusable)
+    lengths = np.where(present & RECORD, envelope["length"].astype(np.int64), NO_RECORD)
+    return SampleBlock(
+        list(envelopes), lengths.tolist(), calls["record"][usable], unusable=unusable
+    )
 
 
 def _find_problems(
     envelope: npt.NDArray[Any], header: BulkHeader
 ) -> tuple[npt.NDArray[np.bool_], dict[int, tuple[str, str]]]:
-    """Returns a mask of usable envelopes, and by row the problem and advice of each other one."""
+    """Returns a mask of usable envelopes, and the problem and advice of each unusable one, by row."""
     ordinals, times = envelope["ordinal"], envelope["time"]
     checks = {
         "ordinal": (ordinals >= 1) & (ordinals <= LAST_ORDINAL),
@@ -174,18 +176,18 @@ def _find_problems(
         "completion": envelope["completion"] < len(COMPLETIONS),
         "length": envelope["length"] <= header.record_bytes,
     }
-    good = np.ones(len(envelope), np.bool_)
+    usable = np.ones(len(envelope), np.bool_)
     problems: dict[int, tuple[str, str]] = {}
-    for name, fits in checks.items():
+    for name, valid in checks.items():
         detail = f"{name}: not a possible value; the file is damaged here, record it again"
-        problems |= dict.fromkeys(np.flatnonzero(good & ~fits).tolist(), (name, detail))
-        good &= fits
-    return good, problems
+        problems |= dict.fromkeys(np.flatnonzero(usable & ~valid).tolist(), (name, detail))
+        usable &= valid
+    return usable, problems
 
 
-def _values_or_none(known: npt.NDArray[Any], values: npt.NDArray[Any]) -> list[int | None]:
-    pairs = zip(known.tolist(), values.tolist(), strict=True)
-    return [value if is_known else None for is_known, value in pairs]
+def _values_or_none(present: npt.NDArray[Any], values: npt.NDArray[Any]) -> list[int | None]:
+    pairs = zip(present.tolist(), values.tolist(), strict=True)
+    return [value if is_present else None for is_present, value in pairs]
 
 
 def read_raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Iterator[SampleBlock]:
@@ -208,21 +210,21 @@ def read_raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Ite
 def _pieces(
     path: Path, start: int, stop: int, layout: np.dtype[Any]
 ) -> Iterator[tuple[int, npt.NDArray[Any] | bytes]]:
-    """Yields whole pieces of a file with their offset, many at once, and an incomplete last one as bytes."""
+    """Yields arrays of whole pieces of a file with their offset, and an incomplete last piece as bytes."""
     width = layout.itemsize
     with path.open("rb") as file:
         file.seek(start)
         while start < stop:
             data = file.read(min(stop - start, _CALLS_AT_ONCE * width))
-            whole = len(data) - len(data) % width
-            if whole:
-                yield start, np.frombuffer(data[:whole], layout)
-            if len(data) > whole or not data:
-                yield start + whole, data[whole:]
+            complete = len(data) - len(data) % width
+            if complete:
+                yield start, np.frombuffer(data[:complete], layout)
+            if len(data) > complete or not data:
+                yield start + complete, data[complete:]
                 return
-            start += whole
+            start += complete
 
 
-def _tail(at: int, rest: bytes, width: int, sweep: str | None = None) -> SampleBlock:
-    detail = f"the file ends after {len(rest)} of {width} bytes; it is truncated, record it again"
-    return SampleBlock(unusable=(UnusablePiece(at, "cut", detail, rest.hex(), sweep),))
+def _tail(at: int, data: bytes, width: int, sweep: str | None = None) -> SampleBlock:
+    detail = f"the file ends after {len(data)} of {width} bytes; it is truncated, record it again"
+    return SampleBlock(unusable=(UnusablePiece(at, "cut", detail, data.hex(), sweep),))

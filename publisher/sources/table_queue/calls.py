@@ -82,7 +82,7 @@ SAMPLE_SCHEMA = pa.schema(
 """One row per recorded call.
 
 ``row``: line, or offset in bytes, of the call in its file.  ``sweep``: its number as text, or the path of
-a file that is one sweep by itself.  ``time``: microseconds since 1970 UTC, NULL if not recorded.
+a file that is a sweep by itself.  ``time``: microseconds since 1970 UTC, NULL if not recorded.
 ``completion``: name of the completion code.  ``owner``, ``table``, ``updated`` (UpdFlag): NULL if the call
 returned no element.  ``warning``: a peculiarity of a usable call: ``flag`` (UpdFlag is neither 0 nor 1),
 ``cut`` (the name ends inside a character).  ``problem``: the reason why a call is unusable, NULL if it is
@@ -139,7 +139,7 @@ NO_RECORD = -1
 
 
 class CallProblem(ValueError):  # noqa: N818 -- becomes a row of the result, not an error
-    """A problem that makes a call unusable."""
+    """A problem that makes a call unusable; ``problem`` is its name in ``SAMPLE_SCHEMA``."""
 
     def __init__(self, problem: str, detail: str) -> None:
         super().__init__(detail)

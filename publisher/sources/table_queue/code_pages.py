@@ -58,10 +58,10 @@ class CodePage:
         return TableName(text + CUT if cut else text, cut)
 
     def _content(self, field: bytes) -> bytes:
-        whole = len(field) - len(field) % self.unit
-        nul = self._nul(field[:whole])
+        even = len(field) - len(field) % self.unit
+        nul = self._nul(field[:even])
         content = field[:nul]
-        if nul == whole and field[whole:].strip(b"\0 "):
+        if nul == even and field[even:].strip(b"\0 "):
             return field  # an odd byte at the end of a full field is half a character
         while content.endswith(self.blank) and len(content) >= self.unit:
             content = content[: -self.unit]
@@ -94,8 +94,8 @@ def code_page_of(name: str, order: ByteOrder) -> CodePage:
         if not is_page or _ASCII.decode(name_in_python).encode("ascii") != _ASCII:
             raise LookupError
     except (LookupError, ValueError):
-        shown = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
+        excerpt = name if len(name) <= _LONGEST else name[:_LONGEST] + "…"
         raise ValueError(
-            f"{shown!r} is not a known code page; write UTF-8, UCS2, CP866, CP1251, KOI8-R ..."
+            f"{excerpt!r} is not a known code page; write UTF-8, UCS2, CP866, CP1251, KOI8-R ..."
         ) from None
     return CodePage(name_in_python, 1, b" ")

@@ -52,7 +52,7 @@ class SampleDecoder:
         self._name = lru_cache(maxsize=_CACHED_NAMES)(self._decode_name)
 
     def batch(self, file: str, block: SampleBlock) -> pa.RecordBatch:
-        """A batch of ``SAMPLE_SCHEMA``: every call of the block once, then the unusable pieces."""
+        """Builds a batch of ``SAMPLE_SCHEMA``: every call of the block once, then the unusable pieces."""
         elements, unusable = self._elements(block), block.unusable
         of_calls = {
             **_columns(_OF_ENVELOPES, block.envelopes),
@@ -105,22 +105,24 @@ class SampleDecoder:
         return _Element(symbol, owner, table.text, flag, "flag" if flag > 1 else warning)
 
     def _decode_completion(self, name: str | None, code: int | None) -> str:
-        known = self._numbers.get(code) if code is not None else None
+        numbered = self._numbers.get(code) if code is not None else None
         symbol = name.strip().upper() if name and name.strip() else None
-        if symbol is None and known is None:
+        if symbol is None and numbered is None:
             number = "missing" if code is None else f"{code}, which has no name here"
             raise CallProblem(
                 "completion",
                 f"the completion code is {number}; record its name, or set normal, smallbufkor, eorr",
             )
-        contradicts = symbol != known and (known is not None or symbol in self._numbers.values())
+        contradicts = symbol != numbered and (
+            numbered is not None or symbol in self._numbers.values()
+        )
         if symbol is not None and code is not None and contradicts:
             raise CallProblem(
                 "completion",
                 f"the completion code {code} is recorded as {symbol}, which contradicts the"
                 " settings; fix normal, smallbufkor, eorr",
             )
-        completion = symbol or known
+        completion = symbol or numbered
         assert completion is not None
         return completion
 

@@ -24,23 +24,23 @@ _SYSTEM = "$$$"
 
 
 class TouchedTable(NamedTuple):
-    """A table that was seen with UpdFlag."""
+    """A table that a sample shows with UpdFlag set."""
 
     owner: int
     """Number of the owner."""
     schema: str | None
-    """The owner's name from the setting ``owners``; ``None`` if it is not there."""
+    """The owner's name from the setting ``owners``; ``None`` if the setting does not have the owner."""
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """Touched tables in the samples after a moment."""
+    """Touched tables in the samples after the time ``since``."""
 
     tables: frozenset[TouchedTable]
     """Touched tables, without system tables."""
     until: int | None
-    """Time of the last call in microseconds since 1970 UTC: ``since`` of the next reading.
+    """Time of the last call in microseconds since 1970 UTC; the next reading passes it as ``since``.
     ``None`` if no call has a time."""
     calls: int
     """Calls after ``since``."""
@@ -111,8 +111,8 @@ def read_hints(
     Directories may still be empty.
 
     Raises:
-        UsageError: A path does not exist, or the name of a file does not tell its form.
-        FatalError: A file has not the form that its name says.
+        UsageError: A path does not exist, or the name of a file does not show its form.
+        FatalError: A file does not have the form that its name says.
     """
     files = sample_files(paths, may_be_none=True)
     splits = sample_splits(files, options, 1)

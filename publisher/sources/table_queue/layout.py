@@ -1,4 +1,4 @@
-"""Declarations of the structures: DIRR_OUT as the page of DIRR prints it, and our own bulk envelope.
+"""Declarations of the structures: DIRR_OUT as the page of DIRR prints it, and calls of bulk files.
 
 ::
 
@@ -103,6 +103,6 @@ def _format(declared: Any) -> Any:
     letters = getattr(declared, "fmtstr", None)
     if letters is None:
         return (np.uint8, (declared.sizeof(),))
-    # struct and NumPy mean different sizes by the letter l, so derive it from order, sign and size
+    # struct and NumPy use the letter l differently, so derive the type from order, sign and size
     order, letter = letters
     return f"{order}{'i' if letter.islower() else 'u'}{declared.sizeof()}"

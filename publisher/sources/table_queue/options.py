@@ -1,7 +1,7 @@
 """Settings for reading samples of the table queue.
 
-Everything that the page of DIRR leaves open is a setting.  The default is the likely value; settings whose
-wrong value would silently give wrong tables have no default.
+Everything that the page of DIRR leaves open is a setting.  Its default is the likely value, but settings
+whose wrong value would silently give wrong tables have no default.
 """
 
 from __future__ import annotations
@@ -60,6 +60,6 @@ class TableQueueOptions:
         refuse_options(problems)
 
     def numbers(self) -> dict[int, str]:
-        """Completion codes with known numbers, by number."""
-        known = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
-        return {number: name for name, number in known.items() if number is not None}
+        """Returns the completion codes with known numbers, by number."""
+        codes = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
+        return {number: name for name, number in codes.items() if number is not None}

@@ -49,14 +49,14 @@ class CallRange:
     form: BinaryForm
     start: int
     stop: int
-    """The byte after the last one."""
+    """Offset after the last byte."""
 
 
 SampleSplit = Split[TextRange | CallRange]
 
 
 def form_of(path: Path) -> Form | None:
-    """The form of a file according to its name; ``None`` if the name does not tell it."""
+    """Returns the form of a file by its name; ``None`` if the name does not show it."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes[-1:] == [".gz"]:
         return "jsonl" if SUFFIXES.get("".join(suffixes[-2:-1])) == "jsonl" else None
@@ -66,15 +66,15 @@ def form_of(path: Path) -> Form | None:
 def sample_files(
     paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
 ) -> list[Path]:
-    """Finds the files that paths name: as given, directories in name order, each file once.
+    """Finds the files that paths name, each once, in the order of the paths; files of a directory by name.
 
-    Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file does not tell
+    Raises ``UsageError`` if there are none (unless ``may_be_none``), or if the name of a file does not show
     its form.
     """
     files = list_files(
         paths,
         lambda path: form_of(path) is not None,
-        f"the name does not tell the form of the samples; use {', '.join(SUFFIXES)}"
+        f"the name does not show the form of the samples; use {', '.join(SUFFIXES)}"
         " (JSON lines also with .gz)",
     )
     if not files and not may_be_none:
@@ -88,9 +88,9 @@ def sample_splits(
     wanted: int,
     reading: SnapshotOptions = _TEXT,
 ) -> list[SampleSplit]:
-    """Divides files into about ``wanted`` splits or more, in the order of the files.
+    """Divides files into at least about ``wanted`` splits, in the order of the files.
 
-    Raises ``FatalError`` if a file has not the form that its name says.
+    Raises ``FatalError`` if a file does not have the form that its name says.
     """
     target = max(1, sum(path.stat().st_size for path in files) // max(1, wanted))
     return [split for path in files for split in _cut(path, options, target, reading)]

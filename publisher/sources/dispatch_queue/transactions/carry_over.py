@@ -2,7 +2,7 @@
 
 The rows of open transactions are stored unchanged, in an Arrow file of their columns and a file of their
 DATA, one pair for each meaning of LEN1 and LEN2.  A mark is the COMMIT or ROLLBACK of a transaction:
-database, transaction number and address.  By the latest marks of each database a later run recognizes
+database, transaction number and address.  By the latest marks of each database a later run recognises
 transactions that overlapping exports repeat.  The tables of operations are stored, too, because a later run
 must not publish another database's table under the same name.
 """

@@ -468,7 +468,7 @@ def test_a_refused_file_whose_transactions_ended_publishes_no_part_of_them(
     for at in (0, 2 * SIZE + 2 * len(MARK)):
         (story,) = explain(Path(fixed.journal), f"2:{at}")
         assert story.reason == "held-back"
-        assert "replay the files that have records of it together" in story.meaning
+        assert "replay all files of the transaction together" in story.meaning
     (job / "in" / "4").write_bytes(MARK)
     assert publish(job).outcomes["rejected"] == 0
     assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=6", "idu=7"]

@@ -35,7 +35,7 @@ def test_items_are_shown_with_their_types() -> None:
         ({"charset": "JEF-EBCDIC-KANA"}, "no codec is known for 'JEF-EBCDIC-KANA'"),
         (
             {"charset": "cp500", "items": ["idu INTEGER", "n NUMERIC(3)"]},
-            "the form of NUMERIC changes",
+            "the form of NUMERIC in it",
         ),
         ({"national_charset": "utf-16"}, "names no byte order"),
         ({"national_charset": "UTF-8"}, "national_width: is required"),
@@ -44,7 +44,7 @@ def test_items_are_shown_with_their_types() -> None:
         ({"difftype": "JNL", "nulls": False}, "no manual describes JNL without NULL areas"),
         ({"items": ["idu INTEGER", "x BYTEA"]}, "its form is not documented"),
         ({"items": ["idu INTEGER", "idu INTEGER"]}, "idu appears twice"),
-        ({"items": ["idu"]}, "is not an item, write"),
+        ({"items": ["idu"]}, "is not an item; write"),
         ({"items": ["idu INTEGER", "n DAT"]}, "(usr) items: n: 'DAT' is not a type"),
         ({"items": ["idu INTEGER"], "key": ["n"]}, "(usr) key: n is not among the items"),
         (
