@@ -53,7 +53,7 @@ class CarryOver:
     source: str = ""
     """Name of the source, for messages."""
     by_rows: bool = False
-    """If another database than at the last run answers, equal rows may prove that its table is a copy."""
+    """If the source reads another database than in the last run, equal rows may prove that it is a copy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
-    """Yields lost rows whose transaction is open; without an address, if all with its number are open."""
+    """Yields lost rows of open transactions; without an address, only if none with its number has ended."""
     for row in rows:
         node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
         at = np.array([row.address or 0], np.uint64)

@@ -71,7 +71,7 @@ def write_ended_files(folder: Path, ended: Iterable[EndedFile]) -> None:
 def find_ended_files(
     splits: Sequence[ExtractSplit], refused: Sequence[bool]
 ) -> Iterator[EndedFile]:
-    """Yields the refused files of a run that have a transaction which another file ended or began."""
+    """Yields the refused files of a run that share a transaction with another file."""
     by_path: dict[str, list[ExtractSplit]] = {}
     for split, is_refused in zip(splits, refused, strict=True):
         if is_refused and split.size:

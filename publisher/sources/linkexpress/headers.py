@@ -201,8 +201,8 @@ class HeaderReader:
         return used
 
     def have_valid_nulls(self, at: Offsets, heads: HeaderBatch) -> Mask:
-        """Marks records with valid NULL areas; all records count as valid that are too close to the end of
-        the file or of an unknown table."""
+        """Marks records with valid NULL areas; records of unknown tables, or too close to the end of the
+        file, count as valid."""
         valid = np.ones(len(at), bool)
         if not (self.strict and self.form.nulls):
             return valid

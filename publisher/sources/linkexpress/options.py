@@ -77,7 +77,7 @@ class LinkexpressOptions:
     extract: Literal["all", "diff"]
     """Kind of extract: everything (``lxextdb -m all``) or the differences (``lxextdb -m diff``)."""
     nulls: bool
-    """Whether records have NULL areas: NULLIND of the definition, or of the group's definition."""
+    """Records have NULL areas (NULLIND of the definition, or of the group's definition)."""
     tables: Annotated[tuple[ExtractedTable, ...], Len(1)]
     """Tables of the file: one, or those of a group whose differences are read."""
     difftype: Literal["OPEN", "JNL"] | None = None

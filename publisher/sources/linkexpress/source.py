@@ -115,8 +115,8 @@ class Linkexpress(Source):
         return PreparedSource(self, tuple(splits))
 
     def forget(self, splits: Sequence[ExtractSplit], refused: Sequence[bool], folder: Path) -> None:
-        """As ``SourceBase.forget``; held records stay, but refused files are recorded whose transactions
-        ended without them."""
+        """As ``SourceBase.forget``: removes nothing, but records which transactions of refused files have
+        ended."""
         if self._in_transactions:
             write_ended_files(folder, find_ended_files(splits, refused))
 

@@ -30,9 +30,9 @@ def exclude_operations(operations: Operations, options: DispatchQueueOptions) ->
 
 
 def collapse_copies(operations: Operations, options: DispatchQueueOptions) -> None:
-    """Marks operations as copies that differ from another one only in their destination.
+    """Marks operations that repeat another one for a further destination as copies.
 
-    If the used bytes of such operations differ, all of them get a fault."""
+    If their used bytes differ, all of them get a fault."""
     chosen = np.flatnonzero(
         (operations.use == OperationUse.COUNTED) & (operations.kind == RowKind.OPERATION)
     )
