@@ -118,7 +118,7 @@ class LaneNames:
 
 
 class LaneFiles:
-    """Writes the plan of one lane.  Files are private (0600): they hold personal data."""
+    """Writes the plan of one lane.  Files are private (0600), because they contain personal data."""
 
     def __init__(
         self,

@@ -204,7 +204,7 @@ class Journal:
         for folder in (self.staging, documents / DOCUMENT_STAGING):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for path in folder.iterdir():
-                if path.is_dir():  # the sink's mark of a begun run is a file
+                if path.is_dir():  # a file is the sink's mark of a run that has begun
                     shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, results: Iterable[LaneResult], documents: Path) -> None:

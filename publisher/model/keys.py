@@ -1,12 +1,12 @@
 r"""The grammar of ``table_key``: reading, writing and the canonical form.
 
-From the reference, event log columns, table_key::
+The reference defines it as::
 
     table-key             ::= unique-row-identifier { "+" unique-row-identifier }
     unique-row-identifier ::= primary-key-column-name "=" value
 
 A value with any of ``, ; ' + " = \ < >`` is written in double quotes, where ``"`` becomes ``\"`` and ``\``
-becomes ``\\``.  Rules where the reference is silent:
+becomes ``\\``.  The reference does not define these rules:
 
 * Blanks (space, tab, CR, LF) around an unquoted value are not part of it; inside quotes they are.
   Any other character, line breaks in the middle included, is text.

@@ -179,7 +179,9 @@ class PublisherInstance:
         self._lease.check()
         idle = self._journals.idle_runs()
         if self.sink.is_files:
-            for run in idle:  # before the journals: after a crash only they lead to this folder
+            for (
+                run
+            ) in idle:  # before the journals, without which a later start cannot find the folder
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
         self._journals.expire(days=retention.retention_days, runs=retention.retention_runs)
@@ -224,7 +226,7 @@ class PublisherInstance:
         try:
             report = plan_and_send(request, dispatcher, self._engine, self._progress)
         except (OSError, PublisherError):
-            check_inputs(request.settings.sources)  # an input may come back: it is unreachable
+            check_inputs(request.settings.sources)  # raises if an input is absent: it may return
             raise
         if not report.has_journal:
             dispatcher.discard()  # first: the sink must never have a run that the journal does not know

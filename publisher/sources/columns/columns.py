@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
-"""Values, and marks of the valid ones; the others are 0."""
+"""Values, and marks of the valid values; invalid values are 0."""
 
 LARGEST = (1 << 63) - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -87,13 +87,13 @@ def integers(array: pa.Array) -> Integers:
     """Converts a column to integers of 64 bits; fractions and other text are invalid."""
     array = _text_of_bytes(array)
     if not any(is_kind(array.type) for is_kind in _NUMERIC):
-        return _none_right(array)
+        return _all_invalid(array)
     try:
         if pa.types.is_string(array.type) and _any_matches(array, "[^0-9]"):
             raise pa.ArrowInvalid
         return _numbers(array.cast(pa.int64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _partly(
+        return _convert_mixed(
             array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64())), _integer
         )
 
@@ -113,7 +113,7 @@ def times(array: pa.Array, zone: str) -> Integers:
         return moments if array.type.tz else _to_utc(moments, zone)
     if pa.types.is_string(array.type):
         return _times_of_text(array, zone)
-    return _none_right(array)
+    return _all_invalid(array)
 
 
 def _times_of_text(array: pa.Array, zone: str) -> Integers:
@@ -126,7 +126,7 @@ def _times_of_text(array: pa.Array, zone: str) -> Integers:
     except pa.ArrowInvalid:
         pass
     local = ZoneInfo(zone)
-    return _partly(
+    return _convert_mixed(
         array,
         _PLAIN_TIME,
         lambda part: _to_utc(_microseconds(_parse_zoneless(part)), zone),
@@ -149,10 +149,10 @@ def _to_utc(local: Integers, zone: str) -> Integers:
     values, valid = local
     if zone == "UTC":
         return local
-    place = ZoneInfo(zone)
-    distinct, which = np.unique(values // 1_000_000, return_inverse=True)
-    offsets = [_offset(second, place) for second in distinct.tolist()]
-    return np.where(valid, values - np.array(offsets, np.int64)[which], 0), valid
+    rules = ZoneInfo(zone)
+    seconds, indices = np.unique(values // 1_000_000, return_inverse=True)
+    offsets = [_offset(second, rules) for second in seconds.tolist()]
+    return np.where(valid, values - np.array(offsets, np.int64)[indices], 0), valid
 
 
 def _offset(second: int, zone: ZoneInfo) -> int:
@@ -166,7 +166,7 @@ def _text_of_bytes(array: pa.Array) -> pa.Array:
     return texts(array)[0] if pa.types.is_binary(array.type) else array
 
 
-def _none_right(array: pa.Array) -> Integers:
+def _all_invalid(array: pa.Array) -> Integers:
     return np.zeros(len(array), np.int64), np.zeros(len(array), bool)
 
 
@@ -194,7 +194,7 @@ def _any_matches(array: pa.Array, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(array, pattern)).as_py())
 
 
-def _partly(
+def _convert_mixed(
     array: pa.Array,
     pattern: str,
     bulk: Callable[[pa.Array], Integers],

@@ -27,9 +27,10 @@ class RowKind(IntEnum):
 
 
 class OperationUse(IntEnum):
-    """Use of an operation: counted, a copy, or excluded."""
+    """Use of an operation."""
 
     COUNTED = 0
+    """Read as a change or the end of a transaction."""
     COPY = 1
     """Repeats a counted operation for another destination."""
     EXCLUDED = 2
@@ -81,9 +82,9 @@ class Operations:
     group: Codes
     """Place in ``members``; -1 for an operation of one row."""
     kind: Codes
-    """A ``RowKind``."""
+    """The ``RowKind`` of each operation."""
     use: Codes
-    """An ``OperationUse``."""
+    """The ``OperationUse`` of each operation."""
     len1: Codes
     """Bytes of the first image in all parts together."""
     len2: Codes

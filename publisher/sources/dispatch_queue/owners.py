@@ -47,10 +47,10 @@ def source_tables(operations: Operations, names: QueueNames) -> set[SourceTable]
     counted &= ~operations.ignored
     tables = set()
     for _, node, number, where in tables_of(operations, np.flatnonzero(counted), names):
-        depends = names.depends_on_destination(node, number)
-        table = names.of(node, number, where) if where.table or not depends else None
+        has_destination_name = names.depends_on_destination(node, number)
+        table = names.of(node, number, where) if where.table or not has_destination_name else None
         if table is not None:
-            destination = (where.owner, where.table) if depends else ("", "")
+            destination = (where.owner, where.table) if has_destination_name else ("", "")
             tables.add(SourceTable(node, number, *destination, table.schema or "", table.table))
     return tables
 
@@ -79,7 +79,7 @@ def remembered_nodes(facts: pa.RecordBatch) -> list[str]:
 
 
 def refuse_shared_names(tables: Iterable[SourceTable], nodes: Collection[str]) -> None:
-    """Raises ``FatalError`` if two of the databases ``nodes`` (empty: all) have a table of one name."""
+    """Raises ``FatalError`` if two of the databases ``nodes`` (all if empty) have tables of the same name."""
     owners: dict[tuple[str, str], SourceTable] = {}
     for table in sorted(tables):
         if nodes and table.node not in nodes:

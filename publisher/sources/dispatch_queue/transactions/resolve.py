@@ -67,14 +67,14 @@ def resolve_fates(facts: Iterable[pa.RecordBatch]) -> Fates:
         for place in np.flatnonzero(kinds == FactKind.FLOOR).tolist()
     }
     where = np.flatnonzero(_relevant(kinds, node, table.column("transaction").to_numpy()))
-    chosen = _SortedFacts(
+    relevant = _SortedFacts(
         nodes, node[where], part[where], table.take(pa.array(where)).combine_chunks()
     )
-    return _Resolver(chosen, floors).resolve()
+    return _Resolver(relevant, floors).resolve()
 
 
 def _relevant(kinds: npt.NDArray[np.int8], node: Codes, number: Codes) -> Mask:
-    """Marks the facts of this input, and the marks of earlier runs with the same transaction numbers."""
+    """Selects the facts of this input, and ends of transactions with the same numbers in earlier runs."""
     earlier = kinds == FactKind.ENDED
     if not earlier.any():
         return np.not_equal(kinds, FactKind.FLOOR)
@@ -195,20 +195,20 @@ class _Resolver:
         """Rejects transactions with a rejected operation as a whole."""
         table = self._facts.table
         texts = table.column("fault").combine_chunks()
-        bad = chunks[texts.is_valid().to_numpy(zero_copy_only=False)[chunks]]
-        if not len(bad):
+        faulty = chunks[texts.is_valid().to_numpy(zero_copy_only=False)[chunks]]
+        if not len(faulty):
             return
         first, last = (
-            np.array(table.column(name).take(pa.array(bad)).to_pylist(), np.uint64)
+            np.array(table.column(name).take(pa.array(faulty)).to_pylist(), np.uint64)
             for name in ("fault_first", "fault_last")
         )
-        codes, numbers = self._facts.node[bad], self._transaction[bad]
+        codes, numbers = self._facts.node[faulty], self._transaction[faulty]
         low = fates.span(fates.nodes, codes, numbers, first)
         high = fates.span(fates.nodes, codes, numbers, last)
-        end = self._last_spans(fates, bad)
-        details: list[str] = texts.take(pa.array(bad)).to_pylist()
+        end = self._last_spans(fates, faulty)
+        details: list[str] = texts.take(pa.array(faulty)).to_pylist()
         order = sorted(
-            range(len(bad)), key=lambda at: (codes[at], numbers[at], first[at], details[at])
+            range(len(faulty)), key=lambda at: (codes[at], numbers[at], first[at], details[at])
         )
         for place in order:
             if low[place] < 0:
@@ -256,12 +256,12 @@ class _Resolver:
 
     def _pieces(self, fate: Codes, count: Codes, chunks: Codes, low: Codes) -> Pieces:
         """Divides the operations of large published spans into disjoint ranges, ascending."""
-        chosen = np.flatnonzero(low >= 0)
-        spans = low[chosen]
-        chosen = chosen[(count[spans] > CHUNK) & (fate[spans] == Fate.PUBLISH)]
-        chosen = chosen[np.lexsort((self._first[chunks[chosen]], low[chosen]))]
+        places = np.flatnonzero(low >= 0)
+        spans = low[places]
+        places = places[(count[spans] > CHUNK) & (fate[spans] == Fate.PUBLISH)]
+        places = places[np.lexsort((self._first[chunks[places]], low[places]))]
         by_span: Pieces = {}
-        for place in chosen.tolist():
+        for place in places.tolist():
             span, chunk = int(low[place]), int(chunks[place])
             first, last, number = (
                 int(self._first[chunk]),
