@@ -104,18 +104,18 @@ class ExtentFinder:
         self._options = options
 
     def find_extent(
-        self, mark: Mark, seen: TableExtent, clock: int, *, one_moment: bool
+        self, mark: Mark, extent: TableExtent, clock: int, *, one_moment: bool
     ) -> RunExtent:
         """Finds the extent of a run.
 
-        ``seen.before`` counts the rows up to the floor of ``mark``.  Without ``one_moment``, rows may be
+        ``extent.before`` counts the rows up to the floor of ``mark``.  Without ``one_moment``, rows may be
         added between this call and the reading.
         """
-        greatest = _latest(mark.change_seq, seen.greatest)
+        greatest = _latest(mark.change_seq, extent.greatest)
         if greatest is None:
-            return RunExtent(None, "", None, Mark(others=seen.others), ())
+            return RunExtent(None, "", None, Mark(others=extent.others), ())
         blocked = self.find_blocked(mark, greatest, clock)
-        rows, upto = seen.rows, greatest
+        rows, upto = extent.rows, greatest
         if blocked is not None:
             ((rows, _, before),) = self._ask(self._statements.rows_before(blocked))
             upto = _latest(mark.change_seq, _text(before)) or ""
@@ -129,7 +129,7 @@ class ExtentFinder:
             floor,
             max(0, rows - waiting - sum(entry.rows for entry in window)),
             window,
-            seen.others,
+            extent.others,
             wait,
         )
         return RunExtent(
@@ -137,7 +137,7 @@ class ExtentFinder:
             upto,
             self._select(mark, late, new, floor, upto, one_moment=one_moment),
             next_mark,
-            tuple(self._notes(mark, seen, late, wait, blocked)),
+            tuple(self._notes(mark, extent, late, wait, blocked)),
         )
 
     def find_blocked(self, mark: Mark, greatest: str, clock: int) -> str | None:
@@ -275,7 +275,7 @@ class ExtentFinder:
     def _notes(
         self,
         mark: Mark,
-        seen: TableExtent,
+        extent: TableExtent,
         late: list[WindowEntry],
         wait: PairWait | None,
         blocked: str | None,
@@ -286,7 +286,7 @@ class ExtentFinder:
                 f"late: {read:,} row(s) of table {self._table} have a change_seq that an earlier run"
                 " had passed; they are published now, after later changes"
             )
-        older = mark.count_late(seen.before)
+        older = mark.count_late(extent.before)
         if older:
             yield (
                 f"late: {older:,} row(s) of table {self._table} have a change_seq up to {mark.floor},"

@@ -82,5 +82,5 @@ def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> RecordFault:
 
 
 def _list_names(names: tuple[str, ...], which: Flags) -> str:
-    hits = [names[place] for place in np.flatnonzero(which)]
-    return ", ".join(hits[:_SHOWN]) + (" ..." if len(hits) > _SHOWN else "")
+    listed_names = [names[place] for place in np.flatnonzero(which)]
+    return ", ".join(listed_names[:_SHOWN]) + (" ..." if len(listed_names) > _SHOWN else "")

@@ -37,25 +37,25 @@ def catalogue_key(
 
 def key_of(
     layout: ChangeTableLayout,
-    shown: Sequence[str],
-    known: tuple[str, ...],
+    mask_key: Sequence[str],
+    database_key: tuple[str, ...],
     options: ChangeTableOptions,
     where: str,
 ) -> tuple[str, ...]:
     """The primary key by ``.dfm``, database, masks of DELETE records, or settings, in this order.
 
-    ``shown`` are the key columns by the masks, ``known`` the key columns by the database.
+    ``mask_key`` are the key columns by the masks, ``database_key`` the key columns by the database.
 
     Raises:
         FatalError: Two of these keys differ, or there is none.
     """
-    named = {
+    candidates = {
         "the .dfm": layout.key,
-        "the database or [tables]": known,
-        "masks of DELETE records": tuple(shown) if options.key_from_deletes else (),
+        "the database or [tables]": database_key,
+        "masks of DELETE records": tuple(mask_key) if options.key_from_deletes else (),
         "the setting key": options.key,
     }
-    keys = {who: _spell(key, who, layout, where) for who, key in named.items() if key}
+    keys = {who: _spell(key, who, layout, where) for who, key in candidates.items() if key}
     if not keys:
         raise FatalError(
             f"{where}: the primary key of its table is not known: no .dfm, no database and no DELETE with"

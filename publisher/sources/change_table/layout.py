@@ -114,10 +114,10 @@ def build_layout(
             f"{where}: there are header columns between data columns, so bits of the mask cannot be counted;"
             " export the columns in the order of the change table"
         )
-    wrong = [name for name in key if name not in data]
-    if wrong:
+    foreign = [name for name in key if name not in data]
+    if foreign:
         raise FatalError(
-            f"{where}: the .dfm has the key column {wrong[0]}, which is not a data column; export it again"
+            f"{where}: the .dfm has the key column {foreign[0]}, which is not a data column; export it again"
         )
     return ChangeTableLayout(tuple(names), headers, data, table, key, reading or SnapshotOptions())
 
@@ -177,9 +177,9 @@ def _has_header(
     if reading.header != "auto":
         return reading.header == "yes"
     known = {name.casefold() for name in described}
-    hits = [name for name in first if name.casefold() in known]
+    named_values = [name for name in first if name.casefold() in known]
     seq = f"{options.prefix}change_seq".casefold()
-    return seq in (name.casefold() for name in first) or len(hits) * 2 > len(first)
+    return seq in (name.casefold() for name in first) or len(named_values) * 2 > len(first)
 
 
 def _check_dfm(path: Path, dfm: DfmDescription, reading: SnapshotOptions) -> SnapshotOptions:

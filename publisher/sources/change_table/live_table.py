@@ -78,8 +78,8 @@ class LiveChangeTable(LiveSource):
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: one split that sees the table as it is now."""
-        opened = self._open_split(context.carry_over, context.catalogue)
-        return PreparedSource(self, (context.stack.enter_context(opened),))
+        opened_split = self._open_split(context.carry_over, context.catalogue)
+        return PreparedSource(self, (context.stack.enter_context(opened_split),))
 
     @contextmanager
     def _open_split(
@@ -170,9 +170,9 @@ class LiveChangeTable(LiveSource):
     ) -> RunExtent:
         """The rows to read; all of the table if the run leaves no mark."""
         live = self._live(layout)
-        seen = table_reader.measure_extent(database, live, whole, FORM, mark.floor)
+        extent = table_reader.measure_extent(database, live, whole, FORM, mark.floor)
         if carry_over is None:
-            return RunExtent(None, seen.greatest or "", None, Mark(others=seen.others), ())
+            return RunExtent(None, extent.greatest or "", None, Mark(others=extent.others), ())
         statements = statements_of(database, live, self.options)
         finder = ExtentFinder(
             self.table,
@@ -181,7 +181,7 @@ class LiveChangeTable(LiveSource):
             self.options,
         )
         return finder.find_extent(
-            mark, seen, carry_over.clock, one_moment=whole.snapshot is not None
+            mark, extent, carry_over.clock, one_moment=whole.snapshot is not None
         )
 
     def fits(self, database: Database) -> None:

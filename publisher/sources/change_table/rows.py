@@ -175,9 +175,9 @@ def operations_of(batch: pa.RecordBatch, headers: Mapping[str, str]) -> Integers
         return np.where(codes[0] == 0, UNKNOWN, codes[0])
     letter, word = codes
     truncate = (word == ChangeOperation.TRUNCATE) & (letter <= 0)
-    same = (letter == word) | (letter == 0) | (word == 0)
-    agreed = np.where(same, np.maximum(letter, word), UNKNOWN)
-    operations = np.where(truncate, ChangeOperation.TRUNCATE, agreed)
+    agree = (letter == word) | (letter == 0) | (word == 0)
+    operation = np.where(agree, np.maximum(letter, word), UNKNOWN)
+    operations = np.where(truncate, ChangeOperation.TRUNCATE, operation)
     return np.where(operations == 0, UNKNOWN, operations)
 
 

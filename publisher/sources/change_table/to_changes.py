@@ -163,14 +163,14 @@ class ChangeTableChangeBuilder:
         bits = draft.masked[:, self._key_places]
         if self._reading is not None:
             rows.reject(updates & has_before & (differs & ~bits).any(axis=1), KEY_DIFFERS)
-            lost = updates & ~has_before & bits.any(axis=1)
+            without_old_key = updates & ~has_before & bits.any(axis=1)
             if self._options.key_change == "reject":
-                rows.reject(lost, NO_OLD_KEY)
+                rows.reject(without_old_key, NO_OLD_KEY)
             if self._beyond.any() and draft.pairs.before_is_record:
-                self._choose_beyond_masks(draft, updates & ~lost)
+                self._choose_beyond_masks(draft, updates & ~without_old_key)
             self._reject_unmarked(draft, updates & has_before)
-            draft.kinds[lost] = 6
-            draft.chosen[lost] = False
+            draft.kinds[without_old_key] = 6
+            draft.chosen[without_old_key] = False
         draft.is_key_update = updates & has_before & differs.any(axis=1)
         if draft.is_key_update.any():
             self._complete_rows(draft)

@@ -213,17 +213,17 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
                 end = len(data) if dialect.line_breaks else data.find(b"\n", at)
                 return _record_to(data, end, count, why or OPEN_QUOTE, start, is_open=True)
             at = match.end()
-            rest = _span(dialect, data, at)
-            if rest not in (b"", b"\r"):
+            text = _span(dialect, data, at)
+            if text not in (b"", b"\r"):
                 why = why or AFTER_QUOTE
         else:
-            rest = _span(dialect, data, at)
-            follows = data.startswith(dialect.delimiter, at + len(rest))
-            why = why or _text_problem(rest if follows else rest.removesuffix(b"\r"), dialect)
-        at += len(rest)
+            text = _span(dialect, data, at)
+            follows = data.startswith(dialect.delimiter, at + len(text))
+            why = why or _text_problem(text if follows else text.removesuffix(b"\r"), dialect)
+        at += len(text)
         if not data.startswith(dialect.delimiter, at):
             return _record_to(data, at, count, why, start)
-        if rest == b"\r":
+        if text == b"\r":
             why = why or LONE_CR
         elif dialect.overlaps_itself(data, at):
             why = why or SHIFTED_DELIMITER

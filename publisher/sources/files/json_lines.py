@@ -147,10 +147,10 @@ class _JsonLineReader:
         """
         if len(set(keys)) < len(keys):
             raise LineProblem("a key appears twice in the object; keep one of them")
-        named: dict[str, int] = {}
+        places: dict[str, int] = {}
         for at, key in enumerate(keys):
             ours = self._ours.get(key) or self._folded.get(key.casefold())
-            if ours is not None and named.setdefault(ours, at) != at:
+            if ours is not None and places.setdefault(ours, at) != at:
                 raise LineProblem(f"the key {key} appears twice; keep one of them")
             if ours is None and self._closed:
                 if len(key) > LONGEST_NAME:
@@ -158,13 +158,13 @@ class _JsonLineReader:
                 if not key.strip():
                     raise LineProblem(_EMPTY_KEY)
                 raise LineProblem(f"the key {key} is not known from the first objects; set columns")
-        missing = [n for n in self._names if n not in named and n not in self._optional]
+        missing = [n for n in self._names if n not in places and n not in self._optional]
         if missing:
             raise LineProblem(
                 f"no {', '.join(missing)} in the object;"
                 " add it, or map its name in the settings (columns)"
             )
-        return [named.get(name, -1) for name in self._names]
+        return [places.get(name, -1) for name in self._names]
 
 
 def first_keys(start: bytes) -> list[tuple[str, ...]]:

@@ -146,9 +146,9 @@ def _order(rows: TableRows) -> Places:
     """Sorts by hash, and rows with the same hash by key and values."""
     order = np.argsort(rows.hashes, kind="stable")
     hashes = rows.hashes[order]
-    same = np.flatnonzero(hashes[1:] == hashes[:-1])
-    if len(same):
-        members = np.unique(np.concatenate([same, same + 1]))
+    twins = np.flatnonzero(hashes[1:] == hashes[:-1])
+    if len(twins):
+        members = np.unique(np.concatenate([twins, twins + 1]))
         hash_twins = order[members]
         which = pa.array(hash_twins)
         columns = {"hash": pa.array(rows.hashes[hash_twins]), "key": rows.keys.take(which)}

@@ -119,9 +119,9 @@ class Triggerless(ComparingSource):
             by_table = input_files.files_by_table(paths, self.options, may_be_none=True)
             by_table = {name: files for name, files in by_table.items() if name in tables}
             chosen_paths = tuple(path for files in by_table.values() for path in files)
-        named = tuple(tables) if self.options.tables else ()
-        source = replace(self, options=replace(self.options, tables=named))
-        return SourceInput(source, chosen_paths, bool(chosen_paths or named))
+        table_names = tuple(tables) if self.options.tables else ()
+        source = replace(self, options=replace(self.options, tables=table_names))
+        return SourceInput(source, chosen_paths, bool(chosen_paths or table_names))
 
     def pending(self, context: PendingContext) -> SourceInput:
         """As ``Source.pending``: the tables that may have changed since their last comparison.

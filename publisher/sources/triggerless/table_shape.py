@@ -105,11 +105,11 @@ class ComparableRows(NamedTuple):
 
     def with_keys(self, keys: Sequence[str]) -> ComparableRows:
         """Selects the rows with these keys; keeps all faults."""
-        chosen = pc.is_in(self.keys, pa.array(keys, pa.string()))
+        is_selected = pc.is_in(self.keys, pa.array(keys, pa.string()))
         return ComparableRows(
-            self.hashes[chosen.to_numpy(zero_copy_only=False)],
-            self.keys.filter(chosen),
-            [column.filter(chosen) for column in self.values],
+            self.hashes[is_selected.to_numpy(zero_copy_only=False)],
+            self.keys.filter(is_selected),
+            [column.filter(is_selected) for column in self.values],
             self.faults,
         )
 
@@ -213,9 +213,9 @@ def read_rows(
     parts = [_key_texts(part, text(part.read), faults) for part in shape.key]
     keys = join_key([part.name for part in shape.key], parts)
     if faults:
-        good = np.ones(batch.num_rows, bool)
-        good[list(faults)] = False
-        mask = pa.array(good)
+        is_readable = np.ones(batch.num_rows, bool)
+        is_readable[list(faults)] = False
+        mask = pa.array(is_readable)
         keys, values = keys.filter(mask), [column.filter(mask) for column in values]
     return ComparableRows(text_hashes(keys), keys, values, faults)
 
