@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from publisher.database.kept import keep_connections
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
 from tests.services.kafka import RESTARTED, KafkaCluster, brokers
@@ -85,6 +86,13 @@ def relations(place: Place) -> set[tuple[str, str]]:
     views = set(inspector.get_view_names())
     tables = set(inspector.get_table_names()) - views
     return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}
+
+
+@pytest.fixture
+def reuse_connections() -> Iterator[None]:
+    """Databases that a test opens one after the other use the same connections."""
+    with keep_connections():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,8 @@ from tests.services.live_journals import LANES, plan_live_log, read_from
 from tests.services.live_tables import make_tables
 from tests.support import whole_log as log
 
+pytestmark = pytest.mark.usefixtures("reuse_connections")
+
 SAME = {"published": "S", "ignored": "W", "rejected": "E", "superseded": "S"}
 """Letters by outcome: what supersedes is published in this log."""
 GRAVEST = "ESW"

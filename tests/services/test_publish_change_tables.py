@@ -236,7 +236,9 @@ def test_a_restored_dump_goes_on_by_its_rows(
         make(restored)
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"), (6, "D", "08", 1, "Ann"))
         write_job(tmp_path, restored)
-        publish_refused(job, "run xds-publisher publish --by-rows once, which continues after them")
+        publish_refused(
+            job, "run xds-publisher publish --by-rows once, which continues after these rows"
+        )
         result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
         assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
         for more, state in (["--dry-run"], "planned"), ([], "published"):
@@ -262,7 +264,10 @@ def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
             job, "it lacks a row that was read with that change_seq", by_rows=True
         )
         assert "--by-rows" not in message
-        assert "publishes all rows of this table, those that were published before once" in message
+        assert (
+            "publishes all rows of this table, including those that were published before"
+            in message
+        )
         job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
         publish(job)
     assert sorted(operation_texts(tmp_path)) == ["add idu=1", "add idu=1", "add idu=2", "add idu=3"]

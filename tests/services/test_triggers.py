@@ -17,6 +17,7 @@ import sqlalchemy as sa
 
 from publisher.config.job_file import load
 from publisher.database import catalogue_of
+from publisher.database.kept import keep_connections
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote
 from publisher.reports.check import check
@@ -42,10 +43,11 @@ def test_a_model_that_follows_the_log_is_the_table(place: Place, style: Style, s
     rng = random.Random(f"{style} {seed}")
     logged = Logged(place, "usr", style, tuple(TYPES))
     model = Model(place.database())
-    for _ in range(25):  # often: what is looked up late heals a loss
-        logged.work(rng, steps=rng.randrange(1, 6))
-        model.follow()
-        model.check(logged)
+    with keep_connections():
+        for _ in range(25):  # often: what is looked up late heals a loss
+            logged.work(rng, steps=rng.randrange(1, 6))
+            model.follow()
+            model.check(logged)
     assert set(model.types) == LOGGED_TYPES[style]
 
 
