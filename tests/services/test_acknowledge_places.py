@@ -38,6 +38,9 @@ columns = {{ idu = "int", fname = "string" }}
 
 [dispatch]
 path = "out"
+
+[run]
+lanes = 2
 """
 
 
@@ -180,7 +183,7 @@ def test_abandoned_the_job_goes_on_with_the_other_database(
     moved = replace(job, place=other)
     output = moved.acknowledge("--abandon")
     assert "run job-000001 is done; statuses written: none" in output
-    assert "rows of log that are still N are published again" in output
+    assert "rows of log that are still N will be published again" in output
     assert (statuses(place), statuses(other)) == ("NNN", "NNN")
     moved.publish()
     assert statuses(other) == "SSS"

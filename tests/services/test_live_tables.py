@@ -22,6 +22,8 @@ from publisher.sources.live.table_reader import (
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 
+pytestmark = pytest.mark.usefixtures("reuse_connections")
+
 LOG = LiveTable("log", order="record_id", where=("status", "N"))
 
 

@@ -19,6 +19,8 @@ from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
 
+pytestmark = pytest.mark.usefixtures("reuse_connections")
+
 
 def usr(place: Place) -> None:
     place.execute(

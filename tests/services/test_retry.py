@@ -16,6 +16,8 @@ from tests.services.databases import Place
 from tests.services.live_journals import plan_live_log, read_from
 from tests.services.live_tables import make_tables
 
+pytestmark = pytest.mark.usefixtures("reuse_connections")
+
 JOB = """
 [[sources]]
 name = "hr"
