@@ -16,10 +16,10 @@ _HOUR = 3_600_000_000
 
 UPDATE_RATE_BIASES = (
     (
-        "too low where sweeps are further apart than the database flushes: a change that was flushed in"
-        " between leaves no mark"
+        "too low if the database flushes more often than the sweeps follow each other: a change that was"
+        " flushed between two sweeps leaves no mark"
     ),
-    "too high where they are closer together: one change is seen in several sweeps",
+    "too high if it flushes less often: one change is then seen in several sweeps",
 )
 """Known biases, shown beside every update rate."""
 

@@ -91,7 +91,7 @@ class SweepSum:
 
     @property
     def interval(self) -> int:
-        """Microseconds since the sweep before."""
+        """Microseconds since the previous sweep."""
         assert self.time is not None
         assert self.previous is not None
         return self.time - self.previous

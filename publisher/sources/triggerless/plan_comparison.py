@@ -39,8 +39,8 @@ from publisher.sources.triggerless.table_shape import TableShape, shape_of
 from publisher.sources.triggerless.tasks import check_results
 
 BUCKET_BYTES = 16 << 20
-"""Approximate bytes of text per bucket; a task holds a multiple of it."""
-_MOST_BUCKETS = 4096
+"""Approximate bytes of text per bucket; a task needs a multiple of this memory."""
+_MAX_BUCKETS = 4096
 _FEW_DELETES = 100
 """Up to this number, missing rows are always accepted as deleted."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
@@ -49,7 +49,7 @@ _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 
 @dataclass(frozen=True, slots=True)
 class ComparisonContext:
-    """The circumstances of a comparison."""
+    """The facts about a run that a comparison needs."""
 
     catalogue: Catalogue
     target: Path
@@ -243,7 +243,7 @@ def _known_files(
 
 def _buckets(size: int) -> int:
     wanted = max(1, -(-size // BUCKET_BYTES))
-    return min(_MOST_BUCKETS, 1 << (wanted - 1).bit_length())
+    return min(_MAX_BUCKETS, 1 << (wanted - 1).bit_length())
 
 
 def _text_bytes(files: Sequence[Path]) -> int:

@@ -81,7 +81,7 @@ class TransactionRows(NamedTuple):
     address: Addresses
     lists: Codes
     faults: dict[int, str]
-    """By place."""
+    """Details of the faults, by the place of the row."""
 
 
 def facts_of(rows: TransactionRows) -> pa.RecordBatch:
