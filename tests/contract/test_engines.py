@@ -33,6 +33,8 @@ from tests.support.task_runs import work_of
 
 ENGINES = ("local", "local that spills", "spark")
 LANES = 3
+BY_TIME = ("log.csv", "lines.csv")
+"""Samples that are ordered by event time, too."""
 USR = Table("indirect", "usr", ("idu",), {"idu": ColumnKind.INT})
 
 
@@ -48,13 +50,14 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
 
 
 def every_sample(engine: Engine, folder: Path) -> Work:
-    """Samples of all formats as the sources of one run; each event log once more by event time."""
+    """Samples of all formats as the sources of one run; two event logs once more by event time."""
     folder.mkdir()
     work = work_of([write(folder / "log.csv", [])], lanes=LANES, tables=[USR])
     sources: list[SourceWork] = []
     for sample in SAMPLES:
         is_log = isinstance(sample.source, EventLog)
-        polls = (PollOptions(), PollOptions(future_events=True)) if is_log else (None,)
+        polls: list[PollOptions | None] = [PollOptions() if is_log else None]
+        polls += [PollOptions(future_events=True)] * (sample.name in BY_TIME)
         for poll in polls:
             place = folder / f"{len(sources):02d}"
             sources.append(prepare(engine, work.rules, sample, place, poll))

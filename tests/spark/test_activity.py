@@ -1,4 +1,4 @@
-"""Counts over sweeps of the table queue in Spark, compared with plain loops."""
+"""Counts over sweeps of the table queue, compared with plain loops; in Spark, with the local engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
@@ -36,7 +35,7 @@ FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late 
 
 
 @pytest.fixture(params=["local", "spark"])
-def engine(request: pytest.FixtureRequest) -> Engine:
+def any_engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "local":
         return LocalEngine()
     request.getfixturevalue("spark")
@@ -107,27 +106,27 @@ def count_sweeps(
     return engine.count_activity(Samples(tuple(splits), options, counting))
 
 
-@settings(
-    max_examples=2,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would take hours of Spark
-    suppress_health_check=list(HealthCheck),
-)
-@given(st.lists(recordings(), min_size=20, max_size=30), st.sampled_from([None, 30]))
-def test_counts_are_those_of_plain_loops(
-    engine: Engine,
-    tmp_path_factory: pytest.TempPathFactory,
-    recorded: list[list[Recorded]],
-    gap: int | None,
-) -> None:
-    directory = tmp_path_factory.mktemp("samples")
-    for number in range(3):  # a node's calls lie in several files
+def write_nodes(directory: Path, recorded: Sequence[Sequence[Recorded]]) -> None:
+    """Writes the calls of nodes; those of a node are in several files."""
+    for number in range(3):
         lines = [
             json_line(replace(call, node=f"n{node:02}"))
             for node, calls in enumerate(recorded)
             for call, _, _ in calls[number::3]
         ]
         text_file(directory / f"{number}.jsonl", lines)
-    found = count_sweeps(engine, [directory], counting=replace(MINUTES, gap_seconds=gap))
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@given(st.lists(recordings(), min_size=20, max_size=30), st.sampled_from([None, 30]))
+def test_counts_are_those_of_plain_loops(
+    tmp_path_factory: pytest.TempPathFactory,
+    recorded: list[list[Recorded]],
+    gap: int | None,
+) -> None:
+    directory = tmp_path_factory.mktemp("samples")
+    write_nodes(directory, recorded)
+    found = count_sweeps(LocalEngine(), [directory], counting=replace(MINUTES, gap_seconds=gap))
     nodes = {
         f"n{node:02}": NodeSamples(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
@@ -160,12 +159,37 @@ def test_counts_are_those_of_plain_loops(
     assert len(found.gaps) == min(50, sum(node.gaps for node in found.nodes))
 
 
-def test_bare_records_have_no_neighbours(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark")
+def test_spark_counts_as_the_local_engine(tmp_path: Path) -> None:
+    recorded: list[list[Recorded]] = []
+
+    @settings(max_examples=40, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(recordings())
+    def add_node(calls: list[Recorded]) -> None:
+        recorded.append(calls)
+
+    add_node()
+    write_nodes(tmp_path, recorded)
+    write_bare_records(tmp_path)
+    text_file(tmp_path / "bad.jsonl", unusable_calls())
+    expected = count_sweeps(LocalEngine(), [tmp_path])
+    assert count_sweeps(SparkEngine(SparkOptions()), [tmp_path]) == expected
+    assert len(expected.nodes) > 20
+    assert expected.cells
+    assert expected.problems
+    assert expected.warnings
+
+
+def write_bare_records(directory: Path) -> None:
     for number, names in enumerate(["ABCXY", "ABCXZ"]):
-        path = tmp_path / f"{number}.raw"
+        path = directory / f"{number}.raw"
         path.write_bytes(b"".join(element(name, 5, name == "Y") for name in names))
-    (tmp_path / "cut.raw").write_bytes(element("A") + element("X")[:50])
-    found = count_sweeps(engine, [tmp_path])
+    (directory / "cut.raw").write_bytes(element("A") + element("X")[:50])
+
+
+def test_bare_records_have_no_neighbours(tmp_path: Path) -> None:
+    write_bare_records(tmp_path)
+    found = count_sweeps(LocalEngine(), [tmp_path])
     (node,) = found.nodes
     assert (node.sweeps, node.untimed, node.failed, node.first, node.observed_us) == (
         2,
@@ -183,12 +207,17 @@ def test_bare_records_have_no_neighbours(engine: Engine, tmp_path: Path) -> None
     assert not found.cells
 
 
-def test_unusable_calls_are_counted_with_their_place(engine: Engine, tmp_path: Path) -> None:
+def unusable_calls() -> list[str]:
+    """Lines of six good calls and three bad ones."""
     good = [json_line(call) for call, _, _ in whole(1, START, "AB", [1, 7])]
     bad = json_line(Call(2, START, 1, "NORMAL", 0, b"short"))
-    path = text_file(tmp_path / "a.jsonl", [*good, "nothing", bad, bad])
-    found = count_sweeps(engine, [path])
-    assert found.calls == len(good) + 3
+    return [*good, "nothing", bad, bad]
+
+
+def test_unusable_calls_are_counted_with_their_place(tmp_path: Path) -> None:
+    path = text_file(tmp_path / "a.jsonl", unusable_calls())
+    found = count_sweeps(LocalEngine(), [path])
+    assert found.calls == 9
     assert [(p.problem, p.calls, p.file, p.row) for p in found.problems] == [
         ("json", 1, str(path), 7),
         ("length", 2, str(path), 8),
@@ -197,16 +226,13 @@ def test_unusable_calls_are_counted_with_their_place(engine: Engine, tmp_path: P
     assert (found.nodes[0].sweeps, found.nodes[0].failed) == (1, 1)
 
 
-def test_no_samples_give_no_counts(engine: Engine, tmp_path: Path) -> None:
-    assert count_sweeps(engine, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
+def test_no_samples_give_no_counts(any_engine: Engine, tmp_path: Path) -> None:
+    assert count_sweeps(any_engine, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
 
 
 class TestCommand:
     @pytest.fixture
-    def run(
-        self, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> Callable[..., Result]:
-        assert spark.version  # the command works in the session that is there
+    def run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
         monkeypatch.chdir(tmp_path)
         lines = [
             json_line(call)
@@ -215,16 +241,19 @@ class TestCommand:
         ]
         text_file(tmp_path / "a.jsonl", [*lines, "nothing"])
         (tmp_path / "job.toml").write_text(
-            '[table_queue]\ncode_page = "CP866"\nowners = { 5 = "HR" }\n', "utf-8"
+            '[table_queue]\ncode_page = "CP866"\nowners = { 5 = "HR" }\n[activity]\ngap_seconds = 30\n',
+            "utf-8",
         )
         return lambda *args: CliRunner().invoke(cli, ["activity", *args])
 
+    @pytest.mark.usefixtures("spark")  # the command works in the session that exists
     def test_both_engines_count_the_same(self, run: Callable[..., Result]) -> None:
         words = ("a.jsonl", "-c", "job.toml", "--as", "json", "--engine")
         local, spark = run(*words, "local"), run(*words, "spark")
         assert local.exit_code == 0, local.stderr
         assert local.stdout == spark.stdout
 
+    @pytest.mark.usefixtures("local_engine")
     def test_a_table_for_people(self, run: Callable[..., Result]) -> None:
         done = run("a.jsonl", "-c", "job.toml")
         assert done.exit_code == 0, done.stderr
@@ -244,6 +273,7 @@ class TestCommand:
         assert "note: unusable calls (json): 1" in done.stderr
         assert "a.jsonl:18: not JSON" in done.stderr
 
+    @pytest.mark.usefixtures("local_engine")
     def test_json_to_a_file(self, run: Callable[..., Result], tmp_path: Path) -> None:
         done = run("a.jsonl", "-c", "job.toml", "--as", "json", "--to", "out.json")
         assert (done.exit_code, done.stdout) == (0, "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -58,21 +58,33 @@ def plan_in_lanes(
 
 def _pieces(spark: SparkSession, work: Work) -> DataFrame:
     """Reads and packs the records of all splits, one task for each split."""
-    splits = len(work.splits())
-    numbers = spark.range(0, splits, 1, splits)
     by_time = work.sources_by_time()
+    ranked, others = [], []
+    for number, (source, _) in enumerate(work.splits()):
+        (ranked if source in by_time else others).append(number)
     packed = from_arrow_schema(PIECE_SCHEMA)
-    if not by_time:
-        return numbers.mapInArrow(_reader(work), packed)
+    pieces = _numbers(spark, len(others)).mapInArrow(_reader(work, others), packed)
+    if not ranked:
+        return pieces
     # Spark ranks the events, so they must not be packed yet
-    records = numbers.mapInArrow(
-        each_number(partial(read_split, work)), from_arrow_schema(RECORD_SCHEMA)
+    records = _numbers(spark, len(ranked)).mapInArrow(
+        each_number(partial(_read, work, ranked)), from_arrow_schema(RECORD_SCHEMA)
     )
-    return rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)
+    events = rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)
+    return pieces.union(events) if others else events
 
 
-def _reader(work: Work) -> Tasks:
-    read_records = each_number(partial(read_split, work))
+def _numbers(spark: SparkSession, count: int) -> DataFrame:
+    """Numbers from 0, one in each partition."""
+    return spark.range(0, count, 1, count or 1)
+
+
+def _read(work: Work, splits: Sequence[int], number: int) -> Iterator[pa.RecordBatch]:
+    return read_split(work, splits[number])
+
+
+def _reader(work: Work, splits: Sequence[int]) -> Tasks:
+    read_records = each_number(partial(_read, work, splits))
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():
