@@ -68,7 +68,7 @@ def _pieces(spark: SparkSession, work: Work) -> DataFrame:
         return pieces
     # Spark ranks the events, so they must not be packed yet
     records = _numbers(spark, len(ranked)).mapInArrow(
-        each_number(partial(_read, work, ranked)), from_arrow_schema(RECORD_SCHEMA)
+        _record_reader(work, ranked), from_arrow_schema(RECORD_SCHEMA)
     )
     events = rank_by_time(records, by_time, work.lanes).mapInArrow(pack, packed)
     return pieces.union(events) if others else events
@@ -79,12 +79,13 @@ def _numbers(spark: SparkSession, count: int) -> DataFrame:
     return spark.range(0, count, 1, count or 1)
 
 
-def _read(work: Work, splits: Sequence[int], number: int) -> Iterator[pa.RecordBatch]:
-    return read_split(work, splits[number])
+def _record_reader(work: Work, splits: Sequence[int]) -> Tasks:
+    read = partial(read_split, work)
+    return each_number(lambda number: read(splits[number]))
 
 
 def _reader(work: Work, splits: Sequence[int]) -> Tasks:
-    read_records = each_number(partial(_read, work, splits))
+    read_records = _record_reader(work, splits)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with encode_errors():
