@@ -59,7 +59,8 @@ def plan_in_lanes(
 def _pieces(spark: SparkSession, work: Work) -> DataFrame:
     """Reads and packs the records of all splits, one task for each split."""
     by_time = work.sources_by_time()
-    ranked, others = [], []
+    ranked: list[int] = []
+    others: list[int] = []
     for number, (source, _) in enumerate(work.splits()):
         (ranked if source in by_time else others).append(number)
     packed = from_arrow_schema(PIECE_SCHEMA)
