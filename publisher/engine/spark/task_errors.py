@@ -54,7 +54,7 @@ class EngineError(Exception):
 
 
 class TaskError(Exception):
-    """An error of the program, encoded for the way to the driver."""
+    """An error of the program, encoded as text for the driver."""
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def decode_errors() -> Iterator[None]:
 
 
 def encode(error: BaseException) -> TaskError:
-    """Encodes an error so that Spark can carry it; :func:`decode` restores it."""
+    """Encodes an error as text, which Spark passes to the driver; :func:`decode` restores it."""
     original = error if isinstance(error, PublisherError) else _explain(error)
     problems = original.lines if isinstance(original, SettingsError) else None
     fields = {"type": type(original).__name__, "message": original.message, "problems": problems}
@@ -92,7 +92,7 @@ def encode(error: BaseException) -> TaskError:
 def decode(error: BaseException) -> PublisherError | None:
     """Finds the program's error inside an error of Spark; returns ``None`` if there is none.
 
-    Full disks, exhausted memory and killed workers, which only Spark has noticed, are explained too.
+    Full disks, exhausted memory and killed workers, which only Spark notices, are explained, too.
     """
     if isinstance(error, PublisherError):
         return error

@@ -135,32 +135,32 @@ class PairJoiner:
     ) -> Generator[PairedRows, None, ChangeRows]:
         is_update = np.isin(rows.numbers, strays.updates)
         if is_update.any() and strays.fetched is not None:
-            which = np.flatnonzero(is_update)
+            updates = np.flatnonzero(is_update)
             ranks = np.argsort(strays.updates)
-            at = ranks[np.searchsorted(strays.updates[ranks], rows.numbers[which])]
+            at = ranks[np.searchsorted(strays.updates[ranks], rows.numbers[updates])]
             before = strays.fetched.take(pa.array(at))
-            with_before = np.ones(len(which), bool)
+            with_before = np.ones(len(updates), bool)
             yield PairedRows(
-                rows.take(which), before, with_before, strays.splits[at], strays.numbers[at]
+                rows.take(updates), before, with_before, strays.splits[at], strays.numbers[at]
             )
         others = ~is_update & ~np.isin(rows.numbers, strays.used_elsewhere)
         return rows if others.all() else rows.take(np.flatnonzero(others))
 
 
-def _single(rows: ChangeRows, which: Integers) -> Iterator[PairedRows]:
-    if len(which):
-        after = rows.take(which)
-        nulls = [pa.nulls(len(which), field.type) for field in after.batch.schema]
+def _single(rows: ChangeRows, places: Integers) -> Iterator[PairedRows]:
+    if len(places):
+        after = rows.take(places)
+        nulls = [pa.nulls(len(places), field.type) for field in after.batch.schema]
         before = pa.RecordBatch.from_arrays(nulls, schema=after.batch.schema)
-        zeros = np.zeros(len(which), np.int64)
-        yield PairedRows(after, before, np.zeros(len(which), bool), zeros, zeros)
+        zeros = np.zeros(len(places), np.int64)
+        yield PairedRows(after, before, np.zeros(len(places), bool), zeros, zeros)
 
 
 def _pairs(rows: ChangeRows, partners: Integers) -> Iterator[PairedRows]:
-    which = np.flatnonzero((partners >= 0) & (rows.operations == ChangeOperation.UPDATE))
-    if len(which):
-        before = rows.batch.take(pa.array(partners[which]))
-        offsets = np.zeros(len(which), np.int64)
-        with_before = np.ones(len(which), bool)
-        numbers = rows.numbers[partners[which]]
-        yield PairedRows(rows.take(which), before, with_before, offsets, numbers)
+    updates = np.flatnonzero((partners >= 0) & (rows.operations == ChangeOperation.UPDATE))
+    if len(updates):
+        before = rows.batch.take(pa.array(partners[updates]))
+        offsets = np.zeros(len(updates), np.int64)
+        with_before = np.ones(len(updates), bool)
+        numbers = rows.numbers[partners[updates]]
+        yield PairedRows(rows.take(updates), before, with_before, offsets, numbers)

@@ -136,12 +136,12 @@ class DispatchQueueChangeBuilder:
         names = self._group.names
         numbers = self._group.numbers[self._chosen[rows]]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
-        spelled = [[names.columns[names.numbers[number]]] for number in columns.tolist()]
+        column_names = [[names.columns[names.numbers[number]]] for number in columns.tolist()]
         return self._batch(
             rows,
             self._chosen[rows],
             event_type=8,
-            columns=pa.array(spelled, pa.list_(pa.string())),
+            columns=pa.array(column_names, pa.list_(pa.string())),
         )
 
     def _batch(self, rows: Codes, image: Codes, **columns: object) -> pa.RecordBatch:
