@@ -96,7 +96,7 @@ def _lines(report: ActivityReport, settings: Settings, form: Form) -> Iterator[s
 
 
 def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
-    """Notes that explain the numbers."""
+    """Yields notes that explain the numbers."""
     from publisher.activity.measures import UPDATE_RATE_BIASES
     from publisher.console import printable
 
@@ -115,7 +115,7 @@ def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
 
 
 def activity_text(report: ActivityReport, limit: int) -> Iterator[str]:
-    """The report as lines of text, with at most ``limit`` tables of each node."""
+    """Formats the report as lines of text, with at most ``limit`` tables of each node."""
     from rich.console import Console
 
     from publisher.activity.measures import UPDATE_RATE_BIASES
@@ -204,7 +204,7 @@ _OPTIONAL: tuple[tuple[str, Callable[[TableActivity], int]], ...] = (
     ("doubled", lambda table: table.doubled),
     ("odd flags", lambda table: table.odd_flags),
 )
-"""Columns that appear only if a table has such a number."""
+"""Columns that appear only if the number of a table is not 0."""
 
 
 def _share(value: float | None) -> str:

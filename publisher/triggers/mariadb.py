@@ -34,7 +34,7 @@ _ROLE_BYTES = 80
 _PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
 _SPECIAL = rf"{SPECIAL_PATTERN}|\A{BLANK_PATTERN}|{BLANK_PATTERN}\z|\A\z"
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
-# current time in UTC; UTC_TIMESTAMP is older: the statement may have waited for the row since then
+# current time in UTC; UTC_TIMESTAMP is the start of the statement, which may have waited for the row
 _NOW = "SYSDATE(6) - INTERVAL TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(), NOW()) SECOND"
 
 SESSION = (
@@ -52,7 +52,7 @@ TEMPORARY = frozenset({*(statement.description for statement in SESSION), _ROLE_
 
 
 def quote_name(name: str) -> str:
-    """An SQL identifier in backticks."""
+    """Quotes an SQL identifier with backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -78,7 +78,7 @@ CREATE TABLE IF NOT EXISTS {log.sql(quote_name)} (
 
 
 def writer_statements(log: TableRef) -> list[Statement]:
-    """Creates the role that writes the log, with its permission; refuses one with more."""
+    """Creates the role that writes the log, with its permission; refuses a role that may do more."""
     role = writer_of(log)
     refusal = _REFUSAL.format(
         role=literal(role),
@@ -96,7 +96,7 @@ def writer_statements(log: TableRef) -> list[Statement]:
 
 
 def writer_of(log: TableRef) -> str:
-    """The role that the triggers of a log run as."""
+    """Returns the name of the role with whose rights the triggers of a log run."""
     return object_name(".".join(part for part in log if part is not None), "writer", _ROLE_BYTES)
 
 
@@ -155,7 +155,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
 
 
 def script(statements: Sequence[Statement]) -> str:
-    """A script of the statements for the mariadb client."""
+    """Builds a script of the statements for the mariadb client."""
     mark, number = "$$", 0
     while any(mark in text for _, text in statements):
         number += 1
@@ -174,7 +174,7 @@ class _MariadbEvents:
         self._log = log.sql(quote_name)
 
     def key(self, row: str) -> str:
-        """The table_key of a row."""
+        """Returns SQL that builds the table_key of a row."""
         return (
             f"CONCAT({', '.join(key_pieces(self._table, row, self._text, _quote_value, _PLAIN))})"
         )
@@ -275,7 +275,7 @@ def _else(lines: list[str]) -> list[str]:
 
 
 def _quote_value(value: str) -> str:
-    """SQL of ``keys.quote``."""
+    """Returns SQL that quotes a value as ``keys.quote`` does."""
     escaped = rf"""REPLACE(REPLACE({value}, '\', '\\'), '"', '\"')"""
     return (
         f"CASE WHEN {value} REGEXP {literal(_SPECIAL)}"

@@ -76,9 +76,9 @@ class ComparisonRules:
     keeps: Keeps = "columns"
     first: First = "add"
     deletes: bool = True
-    """Whether known rows that were not read are published as deletes."""
+    """Known rows that were not read are published as deletes."""
     all_as_new: bool = False
-    """Whether known rows count as new (``migrate``)."""
+    """Known rows count as new (``migrate``)."""
     known_columns: tuple[str, ...] | None = None
     """Columns of the stored state; ``None`` for all columns."""
 
@@ -248,9 +248,9 @@ def _compare_contents(
     if not len(which) or not width:
         return differs
     if keeps == "values":
-        ours, theirs = pa.array(which), pa.array(before)
+        current, earlier = pa.array(which), pa.array(before)
         for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
-            differs[which, place] = differ(new.take(ours), old.take(theirs))
+            differs[which, place] = differ(new.take(current), old.take(earlier))
     elif keeps == "row":
         differs[which] = (contents[0][which] != known.contents[0][before])[:, np.newaxis]
     else:
