@@ -107,6 +107,12 @@ class DecisionLog:
         if sum(table.num_rows for table in self._ready) >= ROWS_TO_WRITE:
             self._write()
 
+    @property
+    def rows_in_memory(self) -> int:
+        """Number of rows that are not written yet."""
+        ready: int = sum(table.num_rows for table in self._ready)
+        return len(self._window) + ready
+
     def close(self) -> None:
         """Writes the remaining decisions and closes both files.
 

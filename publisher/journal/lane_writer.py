@@ -177,6 +177,11 @@ class LaneFiles:
         """Writes complete batches; called once for each batch of arrivals."""
         self._decisions.advance()
 
+    @property
+    def rows_in_memory(self) -> int:
+        """Number of decisions that are not written yet."""
+        return self._decisions.rows_in_memory
+
     def close(self) -> LaneResult:
         """Completes and syncs the files.
 

@@ -16,7 +16,7 @@ import numpy as np
 from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.framing import RecordFramer
-from publisher.sources.linkexpress.headers import MARK, NO_ROWS, HeaderReader
+from publisher.sources.linkexpress.headers import HeaderReader, NoTable
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
 from publisher.sources.linkexpress.options import (
@@ -105,7 +105,8 @@ def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
     order = _order_of_lengths(options, data, path)
     file_form = ExtractFileForm(order, _logtype(options, data, order))
     first = build_framer(options, data, file_form, len(data)).heads(np.zeros(1, np.int64))
-    return replace(file_form, state="no-rows") if int(first.table[0]) == NO_ROWS else file_form
+    has_no_rows = int(first.table[0]) == NoTable.NO_ROWS
+    return replace(file_form, state="no-rows") if has_no_rows else file_form
 
 
 def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
@@ -304,7 +305,7 @@ def _fits_most(
     framer = build_framer(options, sample, ExtractFileForm(order), len(sample))
     total = fitting = 0
     for block in islice(framer.blocks(0), _BLOCKS):
-        is_mark = block.heads.table == MARK
+        is_mark = block.heads.table == NoTable.MARK
         total += len(is_mark)
         if by_headers:
             fitting += int((block.heads.odd | block.good).sum())

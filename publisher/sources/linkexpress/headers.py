@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,17 @@ from publisher.sources.linkexpress.layout import (
 )
 from publisher.sources.linkexpress.options import GREATEST_XID, ByteOrder
 
-UNKNOWN, MARK, NO_ROWS = -1, -2, -3
-"""Instead of the number of a table: a table outside the settings, a commit record, the record of a full
-extract without rows."""
+
+class NoTable(IntEnum):
+    """Values of ``HeaderBatch.table`` that are not numbers of tables."""
+
+    UNKNOWN = -1
+    """A table outside the settings."""
+    MARK = -2
+    """A commit record."""
+    NO_ROWS = -3
+    """The record of a full extract without rows."""
+
 
 Numbers = npt.NDArray[np.int64]
 
@@ -39,7 +48,7 @@ class HeaderBatch:
     flag: Numbers
     code: Numbers
     table: Numbers
-    """Number of the table, or one of ``UNKNOWN``, ``MARK``, ``NO_ROWS``."""
+    """Number of the table, or a value of ``NoTable``."""
     good: Mask
     """Marks headers that may begin a record."""
     cut: Mask
@@ -112,7 +121,7 @@ class HeaderReader:
         safe = np.where(inside, at, 0)
         zeros = np.zeros(len(at), np.int64)
         if self.end < mark_size:  # too short for any header
-            unknown = np.full(len(at), UNKNOWN, np.int64)
+            unknown = np.full(len(at), NoTable.UNKNOWN, np.int64)
             false = inside & False
             return HeaderBatch(zeros, zeros, zeros, zeros, zeros, unknown, false, false, false)
         words = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
@@ -140,7 +149,7 @@ class HeaderReader:
         """Finds the table of each header, and marks headers that may begin a record."""
         length, count, code = words["length"], words["count"], words["operation"]
         no_rows = ~is_mark & (code == ExtractCode.NO_ROWS)
-        table = np.full(len(at), UNKNOWN, np.int64)
+        table = np.full(len(at), NoTable.UNKNOWN, np.int64)
         for xid, number in self.xids.items():
             table[words["xid"] == xid] = number
         least, greatest, items = self._limits[:, table]
@@ -151,7 +160,9 @@ class HeaderReader:
         else:
             length = np.full(len(at), self.tables[0].greatest, np.int64)
             right_length = complete
-        data = right_count & right_length & (table != UNKNOWN) & (code != ExtractCode.COMMIT)
+        data = (
+            right_count & right_length & (table != NoTable.UNKNOWN) & (code != ExtractCode.COMMIT)
+        )
         mark = (length == self.form.mark_size) & (code == ExtractCode.COMMIT)
         empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
         if not self.form.has_length:
@@ -164,7 +175,7 @@ class HeaderReader:
         good &= inside
         odd = legal & ~good & ~is_mark & ~no_rows & (code != ExtractCode.COMMIT)
         odd &= self._are_plausible(at, words, table)
-        table = np.where(is_mark, MARK, np.where(no_rows & empty, NO_ROWS, table))
+        table = np.where(is_mark, NoTable.MARK, np.where(no_rows & empty, NoTable.NO_ROWS, table))
         return HeaderBatch(length, count, words["xid"], words["flag"], code, table, good, cut, odd)
 
     def _are_plausible(self, at: Offsets, words: dict[str, Numbers], table: Numbers) -> Mask:
@@ -172,7 +183,7 @@ class HeaderReader:
         if not self.form.has_length:
             return np.zeros(len(at), bool)
         length, items = words["length"], np.ones(len(at), np.int64)
-        possible = table != UNKNOWN
+        possible = table != NoTable.UNKNOWN
         if "xid" in self.form.words:
             possible |= (words["xid"] > 0) & (words["xid"] <= GREATEST_XID)
         if self.form.extra:
@@ -186,8 +197,8 @@ class HeaderReader:
 
         A length is 0 if the table is unknown or an item does not fit.
         """
-        used = np.where(heads.table == MARK, self.form.mark_size, 0)
-        used[heads.table == NO_ROWS] = self.form.size
+        used = np.where(heads.table == NoTable.MARK, self.form.mark_size, 0)
+        used[heads.table == NoTable.NO_ROWS] = self.form.size
         for number, table in enumerate(self.tables):
             chosen = np.flatnonzero((heads.table == number) & (at + table.least <= self.end))
             if not len(chosen):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from publisher.model.change import Reason
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.linkexpress.headers import UNKNOWN, HeaderBatch
+from publisher.sources.linkexpress.headers import HeaderBatch, NoTable
 from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import FLAG, ExtractCode, RecordForm, item_layout
 from publisher.sources.linkexpress.options import LinkexpressOptions, LogType
@@ -39,7 +39,7 @@ def header_fault(
             f"the NULL area of the operation code is {int(heads.flag[place]):04X} instead of 0000;"
             " extract again, or check nulls"
         )
-    if int(heads.table[place]) == UNKNOWN:
+    if int(heads.table[place]) == NoTable.UNKNOWN:
         xid = int(heads.xid[place])
         legal = "0, as in every full extract" if options.extract == "all" else "one of the tables'"
         return Reason.TABLE_NAME, (

@@ -40,7 +40,7 @@ from publisher.sources.linkexpress.ended_files import (
 )
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
 from publisher.sources.linkexpress.framing import RecordFramer
-from publisher.sources.linkexpress.headers import MARK
+from publisher.sources.linkexpress.headers import NoTable
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
@@ -226,7 +226,7 @@ class Linkexpress(Source):
             good = block.good
             places = block.offsets[good]
             if in_transactions:
-                is_mark = good & (block.heads.table == MARK)
+                is_mark = good & (block.heads.table == NoTable.MARK)
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
                 places = places[framer.heads(places).good]  # bytes after a commit may be damaged

@@ -29,7 +29,7 @@ from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
 from publisher.sources.columns.row_images import marked_names, marked_values
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
-from publisher.sources.linkexpress.headers import MARK, NO_ROWS
+from publisher.sources.linkexpress.headers import NoTable
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
 from publisher.sources.linkexpress.layout import ExtractCode
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
@@ -100,7 +100,7 @@ class LinkexpressChangeBuilder:
 
     def empty_extract(self) -> Iterator[pa.RecordBatch]:
         """Builds the only record of an empty extract in a format without LEN, and the tally."""
-        yield self._ignore(np.zeros(1, np.int64), NO_ROWS)
+        yield self._ignore(np.zeros(1, np.int64), NoTable.NO_ROWS)
         yield tally(self.place, 1)
 
     def _block(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
@@ -110,7 +110,7 @@ class LinkexpressChangeBuilder:
         if self.options.extract == "all":
             alone = self._alone(block)
             good = good & alone
-        for kind in (MARK, NO_ROWS):
+        for kind in (NoTable.MARK, NoTable.NO_ROWS):
             chosen = np.flatnonzero(good & (table == kind))
             if len(chosen):
                 yield self._ignore(block.offsets[chosen], kind)
@@ -128,7 +128,8 @@ class LinkexpressChangeBuilder:
     def _alone(self, block: RecordBlock) -> Mask:
         """Marks records that are legal beside the record FFFF, which must be the only one of its file."""
         alone: Mask = np.equal(block.offsets, 0)
-        alone |= (block.heads.table == MARK) if self.no_rows else (block.heads.table != NO_ROWS)
+        table = block.heads.table
+        alone |= (table == NoTable.MARK) if self.no_rows else (table != NoTable.NO_ROWS)
         return alone
 
     def _fault(self, block: RecordBlock, row: int, alone: bool) -> RecordFault:
@@ -150,7 +151,7 @@ class LinkexpressChangeBuilder:
             return pa.repeat(pa.scalar(SNAPSHOT), count)
         if self.options.unit == "table":
             return pa.nulls(count, pa.string())
-        marks = np.flatnonzero((block.heads.table == MARK) & block.good)
+        marks = np.flatnonzero((block.heads.table == NoTable.MARK) & block.good)
         begins = (block.offsets[marks] + block.lengths[marks]).tolist()
         names = [self._since, *map(self._position, begins)]
         self._since = names[-1]
@@ -163,7 +164,7 @@ class LinkexpressChangeBuilder:
     def _ignore(self, offsets: Offsets, kind: int) -> pa.RecordBatch:
         detail = None
         reason = Reason.COMMIT
-        if kind == NO_ROWS:
+        if kind == NoTable.NO_ROWS:
             reason = Reason.EMPTY_TABLE
             detail = f"table {self.names[0].table} is empty: a full extract of zero rows"
         return self._records(
