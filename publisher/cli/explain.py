@@ -20,8 +20,9 @@ from publisher.cli.without_pandas import start_arrow_without_pandas
 def explain(journal: Path, what: str, json_: bool) -> None:
     """Explain the outcome of a change.
 
-    It shows the record, the outcome with its reason, and the document.  JOURNAL is a journal or a
-    directory that replay wrote.  Name the change by its position (4711), its event id, a key (idu=1) or
+    It shows the record, the outcome with its reason, and the document.  JOURNAL is the journal of a
+    run, a directory that replay wrote, or the journal directory of a job, of which all runs are searched.
+    Name the change by its position (4711), its event id, a key (idu=1) or
     an association (idu=1,table=usr,schema=indirect).
     """
     start_arrow_without_pandas()

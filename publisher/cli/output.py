@@ -15,6 +15,7 @@ from publisher.model.change import Status
 
 if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
+    from publisher.journal.lane_reader import PublishedDocument
     from publisher.reports.check import CheckFinding
     from publisher.reports.explain import RecordStory
     from publisher.reports.status import LastRun
@@ -98,6 +99,8 @@ def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
 
 
 def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
+    if story.run is not None:
+        yield "run", story.run
     yield "position", f"{story.position} of {story.source} ({story.place})"
     yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
     if story.object is not None:
@@ -126,12 +129,18 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
             f"poll {lookup.poll}: {answer}" + (f": {lookup.detail}" if lookup.detail else ""),
         )
     if story.document is not None:
-        document = story.document
-        yield (
-            "document",
-            f"{document.operation} of records {document.records}, event id {document.event_id}",
-        )
+        yield from _document_lines(story, story.document)
+
+
+def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator[tuple[str, str]]:
+    yield (
+        "document",
+        f"{document.operation} of records {document.records}, event id {document.event_id}",
+    )
+    if story.segment is not None:
+        yield "written to", f"segment {story.segment}"
+    else:
         yield "written to", f"{story.target}/{document.part}, byte {document.offset}"
-        for sink in story.sent_to if story.status != Status.FATAL else ():
-            yield "sent to", sink
-        yield "", document.text
+    for sink in story.sent_to if story.status != Status.FATAL else ():
+        yield "sent to", sink
+    yield "", document.text

@@ -117,13 +117,16 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
-    """Yields the runs of the job that read this source, oldest first."""
+    """Yields the runs of the job that read this source, oldest first; of runs in segments only those with
+    failed records."""
     from publisher.acknowledge.retry import JournaledRun
     from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import read_records
+    from publisher.journal.find_journal import open_runs
     from publisher.journal.job_journals import Journals
 
-    for journal, manifest in Journals(settings.journals, settings.name).committed_runs():
+    journals = Journals(settings.journals, settings.name)
+    for journal, manifest in open_runs(journals, journals.segments.runs_with_failures):
         refusals = [entry for record in read_records(journal.root) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import time
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from publisher.errors import UsageError
 from publisher.journal.durable import read_number, write_durably
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.journal.read_watermarks import read_greatest, write_greatest
+from publisher.journal.segments import Segments
 from publisher.journal.source_state import StateArchive, number_of
 
 JOURNAL = "_journal"
@@ -36,15 +35,22 @@ _LANES = "lanes"
 _LANES_REMEDY = "write the greatest number into it that [run] lanes ever had for this job"
 _FILES = "published-files.json"
 _GREATEST = "greatest-ids.json"
-_SECONDS_A_DAY = 86_400
+SECONDS_A_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class Journals:
-    """The journals of one job, one folder for each run."""
+    """The journals of one job: a folder for each run that is not in a segment.
+
+    All methods except ``segments`` concern only runs with a folder."""
 
     root: Path
     job: str
+
+    @property
+    def segments(self) -> Segments:
+        """The segments, where finished small runs are after a while."""
+        return Segments(self.root)
 
     def journal(self, run: str) -> Journal:
         """The journal of a run."""
@@ -54,20 +60,20 @@ class Journals:
         """Creates the next run; its id has the job's name and a number that no other kept run ever has."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
-        (self.root / self._id(number)).mkdir(mode=0o700)
+        (self.root / self.run_id(number)).mkdir(mode=0o700)
         write_durably(self.root / _LAST, f"{number}\n")
-        return self._id(number)
+        return self.run_id(number)
 
     def last_number(self) -> int:
         """The number of the last run; it is kept when the run's journal is deleted."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
-        numbers = self._numbers() if self.root.exists() else []
+        numbers = self.numbers()
         return max(last, *numbers) if numbers else last
 
     def last_run(self) -> str:
         """The id of the last run."""
-        return self._id(self.last_number())
+        return self.run_id(self.last_number())
 
     def skip_to(self, number: int) -> None:
         """Skips the numbers up to this one, which another journal may have used."""
@@ -109,9 +115,7 @@ class Journals:
 
     def incomplete_runs(self) -> list[str]:
         """The runs that are not planned completely, oldest first."""
-        if not self.root.exists():
-            return []
-        runs = [self._id(number) for number in self._numbers()]
+        runs = [self.run_id(number) for number in self.numbers()]
         return [run for run in runs if not (self.root / run / MANIFEST).exists()]
 
     def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
@@ -137,17 +141,17 @@ class Journals:
 
     def state_of(self, source: str) -> Path | None:
         """The folder with the newest state of a source; ``None`` if no run has written one."""
-        numbers = self._numbers() if self.root.exists() else []
-        states = ((n, self.journal(self._id(n)).state(source)) for n in reversed(numbers))
+        numbers = self.numbers()
+        states = ((n, self.journal(self.run_id(n)).state(source)) for n in reversed(numbers))
         newest, state = next((entry for entry in states if entry[1] is not None), (0, None))
         archived = StateArchive(self.root).newest(source)
         return archived if archived is not None and number_of(archived) > newest else state
 
     def earlier_states(self, run: str, source: str) -> Iterator[Path]:
         """The states of a source from earlier runs, newest first."""
-        for number in reversed(self._numbers()):
+        for number in reversed(self.numbers()):
             if number < int(run.rpartition("-")[2]):
-                state = self.journal(self._id(number)).state(source)
+                state = self.journal(self.run_id(number)).state(source)
                 if state is not None:
                     yield state
 
@@ -170,7 +174,7 @@ class Journals:
     def expire(self, *, days: float, runs: int | None) -> list[str]:
         """Removes finished runs older than ``days``, and the oldest ones if there are more than ``runs``."""
         finished = [journal for journal in self._journals() if journal.is_sent]
-        oldest = time.time() - days * _SECONDS_A_DAY
+        oldest = time.time() - days * SECONDS_A_DAY
         excess = 0 if runs is None else max(0, len(finished) - runs)
         expired = [
             (journal, manifest)
@@ -179,6 +183,15 @@ class Journals:
             and (manifest := journal.manifest()) is not None
         ]
         return self._remove(expired)
+
+    def has_first_run(self) -> bool:
+        """Returns whether the first run of the job is still there, so that none was deleted."""
+        segments = self.segments.current()
+        return 1 in self.numbers() or (bool(segments) and segments[0].first == 1)
+
+    def count_finished(self) -> int:
+        """Counts the finished runs."""
+        return sum(journal.is_sent for journal in self._journals())
 
     def idle_runs(self) -> list[str]:
         """The finished runs that found no change, without the last run of the job."""
@@ -213,50 +226,23 @@ class Journals:
 
     def _journals(self) -> Iterator[Journal]:
         """All journals, oldest first."""
-        for number in self._numbers() if self.root.exists() else ():
-            yield self.journal(self._id(number))
+        for number in self.numbers():
+            yield self.journal(self.run_id(number))
 
-    def _id(self, number: int) -> str:
+    def run_id(self, number: int) -> str:
+        """The id of the run with this number."""
         return f"{self.job}-{number:06d}"
 
     @property
     def _pattern(self) -> re.Pattern[str]:
         return re.compile(re.escape(self.job) + r"-(\d{6,})")
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
+        """The numbers of the runs, ascending."""
+        if not self.root.exists():
+            return []
         matches = (self._pattern.fullmatch(path.name) for path in self.root.iterdir())
         return sorted(int(match[1]) for match in matches if match)
-
-
-def find_journal(directory: Path) -> Journal:
-    """Finds the journal of a directory: the directory itself, the journal of a ``replay`` in it, or
-    the journal that its documents were published from.
-
-    Raises:
-        UsageError: The directory has no journal.
-    """
-    for root in (directory, directory / JOURNAL):
-        if (root / MANIFEST).exists():
-            return Journal(root)
-    journal = _journal_named_in(directory / RUN)
-    if journal is None:
-        raise UsageError(
-            f"{directory} is not a journal: give a journal, or a directory that this program wrote"
-        )
-    if not (journal / MANIFEST).exists():
-        raise UsageError(
-            f"{directory} was published from the journal {journal}, which does not exist: give the place "
-            "to which it was moved"
-        )
-    return Journal(journal)
-
-
-def _journal_named_in(run: Path) -> Path | None:
-    """The journal that a ``run.json`` names; ``None`` if it names none."""
-    try:
-        return Path(json.loads(run.read_text(encoding="utf-8"))["journal"])
-    except (OSError, ValueError, KeyError, TypeError):  # a file of another program
-        return None
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:

@@ -51,8 +51,9 @@ class Lineage:
     def _find_difference(self, run: str, plan: str) -> str | None:
         journal = self.journals.journal(run)
         manifest = journal.manifest()
-        if manifest is not None:
-            if manifest.plan == plan:
+        known = self._plan_in_segment(run) if manifest is None else manifest.plan
+        if known is not None:
+            if known == plan:
                 return None
             return (
                 f"run {run} has other documents in {journal.root}; the directory is an older copy"
@@ -61,3 +62,7 @@ class Lineage:
         if not journal.root.exists() or journal.is_sent:
             return None
         return f"run {run} was sent, but {journal.root} has no plan of it; the directory is an older copy"
+
+    def _plan_in_segment(self, run: str) -> str | None:
+        number = self.journals.number_of(run)
+        return None if number is None else self.journals.segments.plan_of(number)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from publisher import __version__
 from publisher.errors import FatalError
@@ -120,11 +120,26 @@ class RunEnd:
     notes: tuple[str, ...]
 
 
+class PlaceInSegment(NamedTuple):
+    """The folder that a run had before it moved into a segment, and the folder of the segment."""
+
+    origin: Path
+    segment: Path
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A journal on disk."""
+    """A journal on disk.
+
+    ``unpacked_from`` is the place of a run in a segment, whose journal is unpacked for a short time."""
 
     root: Path
+    unpacked_from: PlaceInSegment | None = None
+
+    @property
+    def place(self) -> Path:
+        """The place that users know."""
+        return self.root if self.unpacked_from is None else self.unpacked_from.origin
 
     @property
     def staging(self) -> Path:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial, reduce
 from pathlib import Path
+from typing import NoReturn
 
+import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UsageError
-from publisher.journal.job_journals import Journals, find_journal
+from publisher.journal.find_journal import find_job, open_journal, open_runs
+from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import (
     DecidedRecord,
     JournalLookup,
@@ -19,6 +24,8 @@ from publisher.journal.lane_reader import (
     PublishedDocument,
 )
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.segment_files import SegmentSource
+from publisher.journal.segments import Segment
 from publisher.model.change import STATUS_OF, EventType, Object, Outcome, Position, Reason, Status
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.model.lanes import lane_of
@@ -61,6 +68,10 @@ class RecordStory:
     """Further sinks of the run."""
     late: str | None = None
     """The reason of a late publication, after records with greater ids."""
+    segment: str | None = None
+    """Folder of the segment that has the document."""
+    run: str | None = None
+    """The run, if all runs of a job were searched."""
 
 
 _NO_DOCUMENT = -1
@@ -69,28 +80,80 @@ _NO_DOCUMENT = -1
 def explain(directory: Path, selector: str) -> list[RecordStory]:
     """Explains the records that a position, event id, key or association selects, in their order.
 
-    ``directory`` is a journal, or a directory of ``replay``.  Starts no Spark.
+    ``directory`` is a journal, a directory of ``replay``, or the journal directory of a job, all of whose
+    runs are searched.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or ``selector`` selects no record.
         FatalError: The journal is damaged, or another version of the program wrote it.
     """
-    journal = find_journal(directory)
-    manifest = journal.manifest()
-    if manifest is None:
-        raise UsageError(f"{directory} has no complete run: start it again, then explain")
-    reader = _StoryReader(journal, manifest)
-    stories = [reader.story(record) for record in reader.find(selector)]
-    if not stories:
-        raise UsageError(
-            f"run {manifest.run} has no record {selector!r}: give a position as"
-            f" {_forms(manifest.sources)}, an event id as SOURCE:POSITION, a key as idu=1, or an"
-            " association as idu=1,table=usr"
+    job = find_job(directory)
+    if job is not None:
+        return _search_job(job, selector)
+    with open_journal(directory) as journal:
+        manifest = journal.manifest()
+        if manifest is None:
+            raise UsageError(f"{directory} has no complete run: start it again, then explain")
+        return _stories(journal, manifest, selector) or _refuse_unknown(
+            f"run {manifest.run}", selector, manifest.sources
         )
-    return stories
 
 
-def _forms(sources: Sequence[SourceEntry]) -> str:
+def _stories(journal: Journal, manifest: Manifest, selector: str) -> list[RecordStory]:
+    reader = _StoryReader(journal, manifest)
+    return [reader.story(record) for record in reader.find(selector)]
+
+
+def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
+    """Tells the stories in all runs of a job, in the order of runs."""
+    stories: list[RecordStory] = []
+    sources: dict[str, SourceEntry | SegmentSource] = {}
+
+    def select(segment: Segment) -> list[int]:
+        header = segment.header()
+        sources.update({source.name: source for source in header.sources})
+        condition = _condition(header.sources, selector)
+        return [] if condition is None else journals.segments.find_runs(segment, condition)
+
+    for journal, manifest in open_runs(journals, select):
+        sources.update({entry.name: entry for entry in manifest.sources})
+        found = _stories(journal, manifest, selector)
+        stories += [replace(story, run=manifest.run) for story in found]
+    return stories or _refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
+
+
+def _condition(sources: Sequence[SegmentSource], selector: str) -> pc.Expression | None:
+    """A condition on decisions that every wanted record fulfils; ``None`` if there can be none."""
+    if "=" in selector:
+        return pc.field("key").isin(sorted(_key_texts(_split_association(selector)[0])))
+    conditions = []
+    for entry in sources:
+        source = FORMATS[entry.format].restore(entry.options, entry.reading)
+        text = selector.removeprefix(f"{entry.name}:")
+        position = _position(source, text)
+        if position is not None:
+            conditions.append(_at_position(position, is_short=source.is_short(text)))
+    return reduce(operator.or_, conditions) if conditions else None
+
+
+def _at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
+    condition = pc.field("low") == position.low
+    if not is_short:
+        condition = (pc.field("high") == position.high) & condition
+    return condition
+
+
+def _refuse_unknown(
+    where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
+) -> NoReturn:
+    forms = f" {_forms(sources)}, an" if sources else ", an"
+    raise UsageError(
+        f"{where} has no record {selector!r}: give a position as{forms} event id as SOURCE:POSITION, a key as"
+        " idu=1, or an association as idu=1,table=usr"
+    )
+
+
+def _forms(sources: Sequence[SourceEntry | SegmentSource]) -> str:
     """Describes how positions are written in these sources."""
     forms: dict[str, list[str]] = {}
     for entry in sources:
@@ -105,6 +168,9 @@ class _StoryReader:
         self._manifest = manifest
         self._journal = journal
         self._documents = journal.documents(manifest)
+        origin = journal.unpacked_from
+        is_inside = self._documents.is_relative_to(journal.root.resolve())
+        self._segment = str(origin.segment) if origin is not None and is_inside else None
         sinks = list(read_records(journal.root))
         self._sinks = tuple(sink.target for sink in sinks)
         self._refused = {
@@ -141,10 +207,10 @@ class _StoryReader:
         """Finds records by association or by key text.
 
         An association without schema matches any schema, unless an object has none."""
-        key, separator, name = selector.rpartition(",table=")
-        keys = _key_texts(key if separator else selector)
+        key, name = _split_association(selector)
+        keys = _key_texts(key)
         records = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
-        if not separator:
+        if not name:
             return records
         return [record for record in records if _is_of(record.object, name)] or [
             record
@@ -193,9 +259,10 @@ class _StoryReader:
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(lookups),
             document=document,
-            target=str(self._documents),
+            target=self._segment or str(self._documents),
             sent_to=self._sinks,
             late=self._late(record),
+            segment=self._segment,
         )
 
     def _late(self, record: DecidedRecord) -> str | None:
@@ -205,16 +272,17 @@ class _StoryReader:
         number = record.position.high
         if record.outcome is not Outcome.PUBLISHED or record.position.part or number >= behind:
             return None
-        jobs = Journals(self._journal.root.absolute().parent, self._manifest.job)
-        first = None
-        for journal, manifest in jobs.committed_runs():
+        root = self._journal.place.absolute().parent
+        journals = Journals(root, self._manifest.job)
+        condition = _at_position(record.position)
+        select = partial(journals.segments.find_runs, condition=condition)
+        for journal, manifest in open_runs(journals, select):
             if manifest.run == self._manifest.run:
                 break
-            first = first or manifest.run
             outcome = _outcome_in(journal, manifest, entry.name, record.position)
             if outcome is not None:
                 return f"an earlier run has read this record: {outcome} in run {manifest.run}"
-        has_all_journals = first is not None and first.endswith("-000001")
+        has_all_journals = journals.has_first_run()
         return (
             f"an earlier run has read record {behind}, but none has read this record: it was committed late"
             + ("" if has_all_journals else ", or was read by a run whose journal is deleted")
@@ -252,6 +320,12 @@ def _position(source: Source, text: str) -> Position | None:
 def _is_of(obj: Object | None, name: str) -> bool:
     """Returns whether the object's association ends with this table, and its schema if it has one."""
     return obj is not None and association(obj).endswith(f",table={name}")
+
+
+def _split_association(what: str) -> tuple[str, str]:
+    """The key of an association and its table; the table of a key is empty."""
+    key, separator, name = what.rpartition(",table=")
+    return (key, name) if separator else (what, "")
 
 
 def _key_texts(key: str) -> frozenset[str]:

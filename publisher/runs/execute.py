@@ -145,7 +145,7 @@ def _report_plan(
     return report_of(
         manifest,
         state=state,
-        journal=str(journal.root),
+        journal=str(journal.place),
         target=dispatcher.target,
         seconds=dict(seconds),
         engine=engine,

@@ -109,6 +109,7 @@ class Follower:
             self._schedule()
             self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
+            job.tidy(idle=True)
             return max(_SHORTEST_PAUSE, self._pause())
         return self._poll(job, backlog)
 
@@ -147,6 +148,7 @@ class Follower:
         self._observer.on_poll(self._recorder.poll(report, seconds, backlog.rows, backlog.oldest))
         if report.documents:
             self._last_heartbeat = time.monotonic()
+        job.tidy(idle=False)
         effect = report.documents or report.statuses or backlog.files
         return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 

@@ -34,6 +34,7 @@ class Lease:
             FatalError: The progress of the sink does not fit the journal.
         """
         journals = Journals(settings.journals, settings.name)
+        journals.segments.check_versions()
         lineage = Lineage(open_identity(journals.root), journals)
         if not recovers:
             refuse_foreign_progress(settings, lineage)

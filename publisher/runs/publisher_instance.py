@@ -17,6 +17,7 @@ from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport, empty_report
+from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
@@ -57,6 +58,9 @@ class PublisherInstance:
         lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
         self.sink = JobSink(self._settings, lineage, engine, check_lease, lanes, recovers)
+        self._folding = Folding(self._journals, check_lease)
+        self._unmoved = len(self._journals.numbers())
+        """Number of runs that may move into segments, or more."""
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
@@ -173,9 +177,19 @@ class PublisherInstance:
         """The runs that an earlier start planned, but did not send completely."""
         return self._journals.unsent_runs()
 
+    def tidy(self, *, idle: bool) -> None:
+        """Moves journals of finished runs into segments, a few at a time: earlier if nothing is pending."""
+        if self._unmoved < (FOLD_AT if idle else 2 * FOLD_AT):
+            return
+        with self._lease.guard():
+            if not self._folding.step():
+                self._unmoved = FOLD_AT - RUNS_AT_ONCE
+
     def expire(self) -> None:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
+        while self._unmoved >= FOLD_AT:
+            self.tidy(idle=True)
         self._lease.check()
         idle = self._journals.idle_runs()
         if self.sink.is_files:
@@ -184,7 +198,9 @@ class PublisherInstance:
             ) in idle:  # before the journals, without which a later start cannot find the folder
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
-        self._journals.expire(days=retention.retention_days, runs=retention.retention_runs)
+        days, runs = retention.retention_days, retention.retention_runs
+        self._folding.expire(days=days, runs=runs)
+        self._journals.expire(days=days, runs=runs)
 
     def _request(
         self,
@@ -234,6 +250,7 @@ class PublisherInstance:
             return replace(report, run=self._settings.name)
         manifest = request.journal.manifest()
         assert manifest is not None
+        self._unmoved += 1
         self._pending.mark_published(manifest)
         return self._acknowledgement.acknowledge(request.journal, manifest, report, dispatcher)
 

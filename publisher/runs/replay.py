@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,14 +22,9 @@ from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import PLANNED, RunReport, empty_report
+from publisher.journal.find_journal import open_journal
 from publisher.journal.identity import read_identity
-from publisher.journal.job_journals import (
-    DOCUMENTS,
-    JOURNAL,
-    Journals,
-    find_journal,
-    first_documents,
-)
+from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals, first_documents
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
@@ -186,8 +182,10 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
     Raises:
         UsageError: The directory has no complete run, or the target holds other documents.
     """
-    journal = Journal(find_journal(directory).root.absolute())
-    with lock_directory(journal.root), start_engine(settings.run.engine, settings.spark) as engine:
+    with ExitStack() as stack:
+        journal = stack.enter_context(open_journal(directory))
+        stack.enter_context(lock_directory(journal.root))
+        engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")

@@ -11,7 +11,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from publisher.cli.main import cli
+from publisher.journal.fold_runs import Folding
+from publisher.reports.explain import explain
 from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands, text_of
+from tests.support.finished_runs import finish_runs, make_journals
 
 DEMO = [sys.executable, "-m", "publisher.demo"]
 
@@ -119,13 +122,29 @@ def test_the_documentation_shows_what_it_prints(
             assert agrees(*pair)
 
 
+def test_the_query_of_segments_answers(tmp_path: Path, spark: SparkSession) -> None:
+    journals = make_journals(tmp_path)
+    runs = finish_runs(journals, 4)
+    assert Folding(journals, lambda: None, least=1).step()
+    page = text_of("how-to/query-the-journal.md")
+    (statement,) = (sql for sql in blocks(page, "sql") if "segments" in sql)
+    rows = spark.sql(statement.replace(".xds-publisher/people", str(journals.root))).collect()
+    association = "<association>idu=1,table=usr</association>"
+    expected = [story for story in explain(journals.root, "idu=1") if story.run != runs[-1]]
+    documents = [story.document.text for story in expected if story.document is not None]
+    assert [row.text for row in rows] == documents != []
+    assert all(association in text for text in documents)
+
+
 def test_the_queries_of_a_journal_answer(
     tour: tuple[Path, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, _ = tour
     page = text_of("how-to/query-the-journal.md")
     statements = [
-        sql.replace("demo-output", f"{directory}/demo-output") for sql in blocks(page, "sql")
+        sql.replace("demo-output", f"{directory}/demo-output")
+        for sql in blocks(page, "sql")
+        if "demo-output" in sql
     ]
     unpublished, documents, lookups = (spark.sql(sql).collect() for sql in statements)
     (program,) = blocks(page, "python")

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from publisher.config.job_file import Overrides, load
 from publisher.config.settings import Settings
 from publisher.engine.contract import EngineName
-from publisher.journal.job_journals import find_journal
-from publisher.journal.manifest import Manifest
+from publisher.journal.find_journal import find_journal
+from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import Outcome
 from tests.support.event_log_files import NAMES, Row, csv_text, event
 
@@ -173,7 +173,7 @@ def by_object(documents: Iterable[str]) -> dict[str, list[str]]:
 
 
 def manifest(directory: Path) -> Manifest:
-    found = find_journal(directory).manifest()
+    found = Journal(find_journal(directory)).manifest()
     assert found is not None
     return found
 
@@ -181,7 +181,7 @@ def manifest(directory: Path) -> Manifest:
 def decisions(directory: Path) -> Counter[str]:
     """Records by position and fate, of the first source alone; records without id by their reason."""
     found: Counter[str] = Counter()
-    for path in sorted(find_journal(directory).root.glob("lane-*.decisions.parquet")):
+    for path in sorted(find_journal(directory).glob("lane-*.decisions.parquet")):
         for row in pq.read_table(path).to_pylist():
             position = row["high"] if not row["part"] else "?"
             outcome = Outcome(row["outcome"]).label

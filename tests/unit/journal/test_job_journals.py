@@ -9,7 +9,8 @@ import pytest
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.epoch import begin_epoch
-from publisher.journal.job_journals import JOURNAL, RUN, Journals, find_journal, first_documents
+from publisher.journal.find_journal import find_journal
+from publisher.journal.job_journals import JOURNAL, RUN, Journals, first_documents
 from publisher.journal.manifest import MANIFEST, Journal, RunEnd
 
 
@@ -27,13 +28,13 @@ def published_from(root: Path, directory: Path) -> Path:
 
 def test_a_journal_is_found_by_itself_or_below_what_replay_wrote(tmp_path: Path) -> None:
     root = journal(tmp_path / "out" / JOURNAL)
-    assert find_journal(root).root == root
-    assert find_journal(tmp_path / "out").root == root
+    assert find_journal(root) == root
+    assert find_journal(tmp_path / "out") == root
 
 
 def test_a_directory_with_documents_leads_to_its_journal(tmp_path: Path) -> None:
     root = journal(tmp_path / "jobs" / "demo-000001")
-    assert find_journal(published_from(root, tmp_path / "copy")).root == root
+    assert find_journal(published_from(root, tmp_path / "copy")) == root
 
 
 def test_a_journal_that_was_moved_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,12 +16,14 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.journal.epoch import begin_epoch
+from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE
 from publisher.observing.contract import Poll
+from publisher.reports.explain import explain
 from publisher.reports.status import status
 from publisher.runs import follow
 from publisher.runs.follow import Follower
 from publisher.runs.job_sink import JobSink
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import PublisherInstance, publish
 from tests.support.followed_jobs import (
     FILES,
     TABLE,
@@ -440,6 +444,27 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert report is not None
     assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
     assert report.reasons == {"ignored": {"reported-before": 2}}
+
+
+def test_journals_of_many_small_polls_move_into_a_segment(tmp_path: Path) -> None:
+    polls = FOLD_AT
+    settings = load_settings(tmp_path, TABLE)
+    write_rows(tmp_path, 1)
+    later = [partial(write_rows, tmp_path, number) for number in range(2, polls + 1)]
+    follow_until_idle(settings, LocalEngine(), *later)
+    runs = [f"job-{number:06d}" for number in range(1, polls + 1)]
+    job = tmp_path / ".xds-publisher" / "job"
+    assert sorted(path.name for path in job.glob("job-*")) == runs[RUNS_AT_ONCE:]
+    assert len(published_values(tmp_path)) == polls
+    (story,) = explain(job, "3")
+    assert (story.run, story.outcome) == (runs[2], "published")
+    assert story.document is not None
+    assert "Jack" in story.document.text
+    (same,) = explain(tmp_path / "out" / "runs" / runs[2], "3")
+    assert same == replace(story, run=None)
+    write_rows(tmp_path, polls + 1)
+    report = publish(settings)
+    assert (report.run, report.read) == (f"job-{polls + 1:06d}", 1)
 
 
 def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:

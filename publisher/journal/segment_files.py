@@ -1,0 +1,358 @@
+"""The files of a segment: many finished runs in the Parquet files of one folder, written once.
+
+A segment is written under another name, synced and then renamed, so it is complete or does not exist.
+Rows of a run lie together, in the order of its lanes; row numbers in them count within the lane.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher import __version__
+from publisher.errors import FatalError
+from publisher.journal.decisions import DECISION_SCHEMA
+from publisher.journal.documents import INDEX_SCHEMA
+from publisher.journal.durable import make_private, read_versioned, sync_folder, write_durably
+from publisher.journal.lane_writer import LOOKUP_SCHEMA, LaneNames
+from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
+from publisher.model.plain import restore
+
+SEGMENT_FORMAT = 1
+HEADER = "segment.json"
+"""Its presence means that the segment is complete."""
+_OF_RUN = [pa.field("run", pa.int64()), pa.field("lane", pa.int32())]
+RUN_SCHEMA = pa.schema(
+    [
+        ("run", pa.int64()),
+        # seconds since 1970-01-01 UTC
+        ("ended", pa.float64()),
+        ("plan", pa.string()),
+        # documents that sinks refused
+        ("refusals", pa.int64()),
+        ("manifest", pa.string()),
+        # the other text files of the run's folder by their names
+        ("files", pa.map_(pa.string(), pa.string())),
+    ]
+)
+"""One row for each run; ``run`` is its number."""
+DOCUMENT_TEXTS = pa.field("text", pa.large_string())
+"""The documents; null if the run published them to a directory, which has them."""
+
+_TEXT_FILES = ("*.json", "*.jsonl", SENT)
+_BYTES_TO_WRITE = 1 << 24
+_ROWS_TO_WRITE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTable:
+    """One of the tables of a segment; for rows of lanes with the name of the lane's file."""
+
+    name: str
+    schema: pa.Schema
+    of_lane: str | None = None
+    """Name of the property of ``LaneNames``."""
+
+    @property
+    def file(self) -> str:
+        """Name of the Parquet file."""
+        return f"{self.name}.parquet"
+
+
+RUNS = SegmentTable("runs", RUN_SCHEMA)
+DECISIONS = SegmentTable("decisions", pa.schema([*_OF_RUN, *DECISION_SCHEMA]), "decisions")
+DOCUMENTS = SegmentTable("documents", pa.schema([*_OF_RUN, *INDEX_SCHEMA, DOCUMENT_TEXTS]), "index")
+LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA]), "lookups")
+TABLES = (RUNS, DECISIONS, DOCUMENTS, LOOKUPS)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSource:
+    """A source of some runs: everything that is needed to read positions."""
+
+    name: str
+    format: str
+    options: dict[str, object]
+    reading: dict[str, object]
+
+    @classmethod
+    def of(cls, entry: SourceEntry) -> SegmentSource:
+        """Takes the values from a source of a manifest."""
+        return cls(**{field.name: getattr(entry, field.name) for field in fields(cls)})
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """The size of a segment, the times at which its oldest and youngest runs ended, its sources."""
+
+    runs: int
+    records: int
+    """Rows of its decisions."""
+    bytes: int
+    """Bytes of its manifests and documents, before compression."""
+    oldest: float
+    youngest: float
+    sources: tuple[SegmentSource, ...]
+    format: int = SEGMENT_FORMAT
+    program: str = f"xds-publisher {__version__}"
+
+    @classmethod
+    def read(cls, folder: Path) -> SegmentHeader | None:
+        """Reads the header of a segment; ``None`` if the segment does not exist or is being removed.
+
+        Raises:
+            FatalError: It is damaged, or another version of the program wrote it.
+        """
+        remedy = f"remove the directory {folder}: the finished runs in it can then no longer be explained"
+        return read_versioned(folder / HEADER, SEGMENT_FORMAT, partial(restore, cls), remedy)
+
+
+class RunRows(NamedTuple):
+    """The journal of a finished run as rows of the tables of a segment."""
+
+    ended: float
+    bytes: int
+    """See ``SegmentHeader``."""
+    sources: tuple[SegmentSource, ...]
+    tables: Mapping[SegmentTable, Sequence[pa.Table]]
+
+
+class SegmentWriter:
+    """Writes a segment into a new folder."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        self._folder = folder
+        self._tables = {table: _TableWriter(folder, table) for table in TABLES}
+        self._runs = self._records = self._bytes = 0
+        self._ends: list[float] = []
+        self._sources: list[SegmentSource] = []
+
+    def add_run(self, run: RunRows) -> None:
+        """Adds a finished run; runs are added in the order of their numbers."""
+        for table, rows in run.tables.items():
+            for part in rows:
+                self._tables[table].add(part)
+        self._records += sum(part.num_rows for part in run.tables[DECISIONS])
+        self._bytes += run.bytes
+        self._note(1, run.ended, run.ended, run.sources)
+
+    def add_segment(self, folder: Path, header: SegmentHeader) -> None:
+        """Adds all runs of a segment, whose numbers follow those that were added."""
+        for table, writer in self._tables.items():
+            for rows in read_rows(folder, table):
+                writer.add(rows)
+        self._records += header.records
+        self._bytes += header.bytes
+        self._note(header.runs, header.oldest, header.youngest, header.sources)
+
+    def close(self) -> None:
+        """Completes and syncs the segment; the header is written last."""
+        for writer in self._tables.values():
+            writer.close()
+        ends = (min(self._ends), max(self._ends))
+        header = SegmentHeader(
+            self._runs, self._records, self._bytes, *ends, sources=tuple(self._sources)
+        )
+        write_durably(self._folder / HEADER, json.dumps(asdict(header), indent=1) + "\n")
+        sync_folder(self._folder)
+
+    def _note(
+        self, runs: int, oldest: float, youngest: float, sources: Iterable[SegmentSource]
+    ) -> None:
+        self._runs += runs
+        self._ends += [oldest, youngest]
+        self._sources += [source for source in sources if source not in self._sources]
+
+
+class _TableWriter:
+    """Writes a table of a segment in row groups of useful size; memory holds one of them."""
+
+    def __init__(self, folder: Path, table: SegmentTable) -> None:
+        self._path = folder / table.file
+        self._writer = pq.ParquetWriter(
+            self._path, table.schema, compression="zstd", write_page_checksum=True
+        )
+        self._pending: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def add(self, rows: pa.Table) -> None:
+        self._pending.append(rows)
+        self._rows += rows.num_rows
+        self._bytes += rows.nbytes
+        if self._rows >= _ROWS_TO_WRITE or self._bytes >= _BYTES_TO_WRITE:
+            self._write()
+
+    def close(self) -> None:
+        self._write()
+        self._writer.close()
+        make_private(self._path)
+
+    def _write(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.concat_tables(self._pending).combine_chunks())
+        self._pending.clear()
+        self._rows = self._bytes = 0
+
+
+def read_run(number: int, journal: Journal, manifest: Manifest) -> RunRows:
+    """Reads the journal of a finished run.
+
+    Raises:
+        FatalError: A file of the journal is missing or damaged.
+    """
+    tables: dict[SegmentTable, list[pa.Table]] = {table: [] for table in TABLES}
+    try:
+        texts = _read_texts(journal.root)
+        tables[RUNS].append(_row_of_run(number, journal, manifest, texts))
+        for lane in range(manifest.lanes):
+            for table in (DECISIONS, DOCUMENTS, LOOKUPS):
+                rows = _read_lane(journal, manifest, table, LaneNames(lane))
+                tables[table].append(_add_numbers(rows, table, number, lane))
+        ended = journal.sent_at
+    except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise FatalError(
+            f"the journal {journal.root} of a finished run was damaged ({error}): remove it"
+        ) from error
+    size = len(texts[MANIFEST]) + sum(result.bytes for result in manifest.results)
+    return RunRows(ended, size, tuple(map(SegmentSource.of, manifest.sources)), tables)
+
+
+def _row_of_run(
+    number: int, journal: Journal, manifest: Manifest, texts: Mapping[str, str]
+) -> pa.Table:
+    others = {name: text for name, text in texts.items() if name != MANIFEST}
+    row = {
+        "run": number,
+        "ended": journal.sent_at,
+        "plan": manifest.plan,
+        "refusals": sum(map(_count_refusals, others.values())),
+        "manifest": texts[MANIFEST],
+        "files": list(others.items()),
+    }
+    return pa.Table.from_pylist([row], RUN_SCHEMA)
+
+
+def _read_lane(
+    journal: Journal, manifest: Manifest, table: SegmentTable, names: LaneNames
+) -> pa.Table:
+    with pq.ParquetFile(journal.root / _file(table, names)) as file:
+        rows = file.read(use_threads=False)
+    if table is not DOCUMENTS:
+        return rows
+    texts = _document_texts(journal, manifest, names, rows.num_rows)
+    return rows.append_column(DOCUMENT_TEXTS, texts)
+
+
+def _add_numbers(rows: pa.Table, table: SegmentTable, number: int, lane: int) -> pa.Table:
+    numbers = [
+        pa.array(np.full(rows.num_rows, number, np.int64)),
+        pa.array(np.full(rows.num_rows, lane, np.int32)),
+    ]
+    return pa.Table.from_arrays([*numbers, *rows.columns], schema=table.schema)
+
+
+def read_rows(folder: Path, table: SegmentTable, run: int | None = None) -> Iterator[pa.Table]:
+    """Reads the rows of a table of a segment, or those of one run.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
+    path = folder / table.file
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for number in range(file.num_row_groups):
+                limits = file.metadata.row_group(number).column(0).statistics
+                if run is None or limits.min <= run <= limits.max:
+                    rows = file.read_row_group(number, use_threads=False)
+                    yield rows if run is None else rows.filter(pc.equal(rows["run"], run))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FatalError(
+            f"{path} of the journal cannot be read ({error}): restore it, or remove the directory "
+            f"{folder}, whose finished runs can then no longer be explained"
+        ) from error
+
+
+def unpack_run(folder: Path, number: int, target: Path) -> bool:
+    """Writes the journal of a run of a segment into an empty folder, as it was before.
+
+    States of sources are not in segments.  Returns false if the segment does not have the run.
+
+    Raises:
+        FatalError: A file of the segment is missing or damaged.
+    """
+    rows = [row for table in read_rows(folder, RUNS, number) for row in table.to_pylist()]
+    if not rows:
+        return False
+    for name, text in [(MANIFEST, rows[0]["manifest"]), *rows[0]["files"]]:
+        (target / name).write_text(text, "utf-8", newline="\n")
+    journal = Journal(target)
+    manifest = journal.manifest()
+    assert manifest is not None
+    for table in (DECISIONS, DOCUMENTS, LOOKUPS):
+        of_run = pa.concat_tables([table.schema.empty_table(), *read_rows(folder, table, number)])
+        for lane in range(manifest.lanes):
+            of_lane = of_run.filter(pc.equal(of_run["lane"], lane)).drop_columns(["run", "lane"])
+            _write_lane(journal, manifest, table, LaneNames(lane), of_lane)
+    for lane in range(manifest.lanes):
+        (target / LaneNames(lane).rejects).touch()  # empty files are not in segments
+    return True
+
+
+def _write_lane(
+    journal: Journal, manifest: Manifest, table: SegmentTable, names: LaneNames, rows: pa.Table
+) -> None:
+    if table is DOCUMENTS:
+        texts = rows["text"]
+        rows = rows.drop_columns(["text"])
+        if _has_documents(journal, manifest):
+            documents = journal.documents(manifest)
+            documents.mkdir(exist_ok=True)
+            lines = "".join(f"{text}\n" for text in texts.to_pylist())
+            (documents / names.part).write_text(lines, "utf-8", newline="\n")
+    pq.write_table(rows, journal.root / _file(table, names))
+
+
+def _file(table: SegmentTable, names: LaneNames) -> str:
+    assert table.of_lane is not None
+    return str(getattr(names, table.of_lane))
+
+
+def _document_texts(journal: Journal, manifest: Manifest, names: LaneNames, count: int) -> pa.Array:
+    if not _has_documents(journal, manifest):
+        return pa.nulls(count, DOCUMENT_TEXTS.type)
+    lines = (journal.documents(manifest) / names.part).read_bytes().split(b"\n")
+    if len(lines) != count + 1:
+        raise FatalError(
+            f"{names.part} of the finished run {manifest.run} has other documents than its index: "
+            f"{journal.root} was damaged; remove it"
+        )
+    return pa.array(lines[:-1], DOCUMENT_TEXTS.type)
+
+
+def _has_documents(journal: Journal, manifest: Manifest) -> bool:
+    """Returns whether the documents are inside the journal, not in the directory of a sink."""
+    return journal.documents(manifest).is_relative_to(journal.root.resolve())
+
+
+def _read_texts(root: Path) -> dict[str, str]:
+    paths = (path for pattern in _TEXT_FILES for path in root.glob(pattern))
+    return {path.name: path.read_text("utf-8") for path in paths if path.stat().st_size}
+
+
+def _count_refusals(text: str) -> int:
+    try:
+        content = json.loads(text)
+    except ValueError:  # several lines of rejected records
+        return 0
+    refusals = content.get("refusals", ()) if isinstance(content, dict) else ()
+    return len(refusals)

@@ -1,0 +1,173 @@
+"""The segments of a job: where the journals of finished small runs are after a while.
+
+A segment is a folder named after its first and last run.  Runs are never added to a segment; segments
+are merged into a wider one, which hides them until they are removed.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.journal.durable import sync_folder
+from publisher.journal.manifest import Journal, PlaceInSegment
+from publisher.journal.segment_files import (
+    DECISIONS,
+    HEADER,
+    RUNS,
+    SegmentHeader,
+    SegmentTable,
+    SegmentWriter,
+    unpack_run,
+)
+from publisher.model.change import Outcome
+
+SEGMENTS = "segments"
+_NEW = ".new"
+_NAME = re.compile(r"(\d{6,})-(\d{6,})")
+
+
+class Segment(NamedTuple):
+    """A segment by the numbers of its first and its last run."""
+
+    first: int
+    last: int
+    folder: Path
+
+    def header(self) -> SegmentHeader:
+        """Reads the header.
+
+        Raises:
+            FatalError: It is damaged, or another version of the program wrote it.
+        """
+        header = SegmentHeader.read(self.folder)
+        if header is None:
+            raise FatalError(f"{self.folder} was removed while it was read: start again")
+        return header
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The segments in the journal directory of a job."""
+
+    root: Path
+    """The journal directory of the job."""
+
+    def current(self) -> list[Segment]:
+        """The segments, oldest first, without those that a wider one has replaced."""
+        segments: list[Segment] = []
+        for segment in sorted(self._folders(), key=lambda found: (found.first, -found.last)):
+            if not segments or segment.last > segments[-1].last:
+                segments.append(segment)
+        return segments
+
+    def check_versions(self) -> None:
+        """Raises ``FatalError`` if a segment is damaged or of another version of the program."""
+        for segment in self._folders():
+            segment.header()
+
+    @contextmanager
+    def create(self, first: int, last: int) -> Iterator[SegmentWriter]:
+        """Writes a segment; it exists once the block has ended."""
+        folder = self.root / SEGMENTS
+        folder.mkdir(exist_ok=True, mode=0o700)
+        writer = SegmentWriter(folder / _NEW)
+        yield writer
+        writer.close()
+        (folder / _NEW).replace(folder / f"{first:06d}-{last:06d}")
+        sync_folder(folder)
+        sync_folder(self.root)
+
+    def remove(self, segment: Segment) -> None:
+        """Removes a segment; after a crash in the middle it does not exist either."""
+        (segment.folder / HEADER).unlink()
+        shutil.rmtree(segment.folder)
+
+    def remove_remains(self) -> None:
+        """Removes what an interrupted work on segments has left, and segments that were replaced."""
+        if not (self.root / SEGMENTS).is_dir():
+            return
+        used = {segment.folder for segment in self.current()}
+        for path in (self.root / SEGMENTS).iterdir():
+            if path not in used:
+                shutil.rmtree(path)
+
+    def runs(self, segment: Segment) -> set[int]:
+        """The numbers of the runs in a segment."""
+        return set(_read(segment.folder, RUNS, ["run"], None)["run"].to_pylist())
+
+    def plan_of(self, number: int) -> str | None:
+        """The digest of the plan of a run; ``None`` if the run is in no segment.  See ``Manifest``."""
+        for segment in self._with(number):
+            plans = _read(segment.folder, RUNS, ["plan"], pc.field("run") == number)
+            return next(iter(plans["plan"].to_pylist()), None)
+        return None
+
+    def has(self, number: int) -> bool:
+        """Returns whether a run is in a segment."""
+        return self.plan_of(number) is not None
+
+    @contextmanager
+    def unpack(self, number: int, origin: Path) -> Iterator[Journal]:
+        """Unpacks a run into a temporary journal; ``origin`` is the place where its journal was.
+
+        Raises:
+            FatalError: No segment has the run, or a file of the segment is missing or damaged.
+        """
+        with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
+            for segment in self._with(number):
+                segment.header()
+                if unpack_run(segment.folder, number, Path(folder)):
+                    place = PlaceInSegment(origin, segment.folder)
+                    yield Journal(Path(folder), place)
+                    return
+        raise FatalError(f"run {number} is in no segment of {self.root}: its journal was deleted")
+
+    def find_runs(self, segment: Segment, condition: pc.Expression) -> list[int]:
+        """The numbers of the runs of a segment with a decision that fits the condition."""
+        runs = _read(segment.folder, DECISIONS, ["run"], condition)["run"]
+        return sorted(pc.unique(runs).to_pylist())
+
+    def runs_with_failures(self, segment: Segment) -> list[int]:
+        """The numbers of the runs of a segment with rejected records or refused documents."""
+        segment.header()
+        rejected = self.find_runs(segment, pc.field("outcome") == int(Outcome.REJECTED))
+        refused = _read(segment.folder, RUNS, ["run"], pc.field("refusals") > 0)["run"]
+        return sorted({*rejected, *refused.to_pylist()})
+
+    def _with(self, number: int) -> Iterator[Segment]:
+        return (segment for segment in self.current() if segment.first <= number <= segment.last)
+
+    def _folders(self) -> Iterator[Segment]:
+        if not (self.root / SEGMENTS).is_dir():
+            return
+        for path in (self.root / SEGMENTS).iterdir():
+            match = _NAME.fullmatch(path.name)
+            if match and (path / HEADER).exists():
+                yield Segment(int(match[1]), int(match[2]), path)
+
+
+def _read(
+    folder: Path, table: SegmentTable, columns: list[str], condition: pc.Expression | None
+) -> pa.Table:
+    path = folder / table.file
+    try:
+        return pq.read_table(
+            path, columns=columns, filters=condition, page_checksum_verification=True
+        )
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FatalError(
+            f"{path} of the journal cannot be read ({error}): restore it, or remove the directory "
+            f"{folder}, whose finished runs can then no longer be explained"
+        ) from error
