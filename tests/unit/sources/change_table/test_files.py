@@ -93,8 +93,8 @@ def test_delimiters_are_read_as_metadata_writes_them(
     ("option", "value", "message"),
     [
         ("fieldDelimiter", "0xA7", "ASCII"),
-        ("fieldDelimiter", '"', "has the quote"),
-        ("fieldDelimiter", '|"', "has the quote"),
+        ("fieldDelimiter", '"', "contains the quote"),
+        ("fieldDelimiter", '|"', "contains the quote"),
         ("fieldDelimiter", "0x7C0A", "line end"),
         ("fieldDelimiter", 5, "fieldDelimiter is 5 and not text"),
         ("fieldDelimiter", ["x"], "not text"),
@@ -102,7 +102,7 @@ def test_delimiters_are_read_as_metadata_writes_them(
         ("quoteChar", "''", "one character"),
         ("quoteChar", "0xAB", "ASCII"),
         ("escapeChar", "0x5C5C", "one character"),
-        ("escapeChar", ",", "has the quote or the escape"),
+        ("escapeChar", ",", "contains the quote or the escape"),
         ("recordDelimiter", "0x02", "recordDelimiter"),
     ],
 )
