@@ -49,7 +49,7 @@ class FileEntry:
         return (self.bytes, self.changed, self.inode) == (now.bytes, now.changed, now.inode)
 
     def has_content_of(self, now: FileEntry) -> bool:
-        """Returns whether the file has the same content ``now``; reads it only if it was touched."""
+        """Returns whether the present file ``now`` has the same content; reads it only if it was touched."""
         if self.bytes != now.bytes:
             return False
         if self.digest is None or (self.is_unchanged(now) and self.touched == now.touched):

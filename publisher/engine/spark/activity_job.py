@@ -79,7 +79,7 @@ def count_activity(spark: SparkSession, samples: Samples) -> Activity:
 
 @contextmanager
 def _partitions(spark: SparkSession, samples: Samples) -> Iterator[None]:
-    """Sets the number of shuffle partitions by the size of the input: empty partitions cost too."""
+    """Sets the number of shuffle partitions by the size of the input: empty partitions cost time, too."""
     name = "spark.sql.shuffle.partitions"
     previous = str(spark.conf.get(name))
     count = max(spark.sparkContext.defaultParallelism, -(-samples.size // _BYTES_OF_A_TASK))
@@ -111,19 +111,19 @@ def _quality(read: DataFrame) -> tuple[int, tuple[ProblemCount, ...], dict[str, 
 
 
 def _nodes(sweeps: DataFrame) -> tuple[NodeCounts, ...]:
-    state, good = F.col("state"), F.col("state") == "counts"
+    state, counted = F.col("state"), F.col("state") == "counts"
     gap = F.col("starts") & F.col("previous").isNotNull()
     sums = {
-        "sweeps": F.count_if(good),
-        "untimed": F.count_if(good & F.col("time").isNull()),
-        "first": F.min(F.when(good, F.col("time"))),
-        "last": F.max(F.when(good, F.col("time"))),
+        "sweeps": F.count_if(counted),
+        "untimed": F.count_if(counted & F.col("time").isNull()),
+        "first": F.min(F.when(counted, F.col("time"))),
+        "last": F.max(F.when(counted, F.col("time"))),
         "observed_us": F.sum("observed"),
         "gaps": F.count_if(gap),
         "gap_us": F.coalesce(F.sum(F.when(gap, F.col("interval"))), F.lit(0)),
         "gap_limit_us": F.max("limit"),
-        "shortest": F.min(F.when(good, F.col("elements"))),
-        "longest": F.max(F.when(good, F.col("elements"))),
+        "shortest": F.min(F.when(counted, F.col("elements"))),
+        "longest": F.max(F.when(counted, F.col("elements"))),
         "missing": F.sum("missing"),
         **{
             name: F.count_if(state == name)

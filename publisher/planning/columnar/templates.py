@@ -1,7 +1,7 @@
 """Templates: the text around key and values, shared by changes that differ only in key and values.
 
-Changes share a template if they have the same event type, table and column, and if the same of their
-values are NULL.  The renderer renders marks in place of key and values, and the result is cut at the
+Changes share a template if they have the same event type, table and column, and if the same values (old,
+new) are NULL.  The renderer renders marks in place of key and values, and the result is cut at the
 marks; so no rendering rule is repeated here.
 """
 
@@ -71,7 +71,7 @@ class ChangeTemplates:
     of_row: Numbers
     """Index of the template of each row of the batch; -1 for rows without one."""
     attributes: Numbers
-    """A number for the attribute of each template."""
+    """Number of each template's attribute; attributes with the same opening tag have the same number."""
 
 
 def change_templates(rows: ChangeColumns, wanted: Flags, renderer: Renderer) -> ChangeTemplates:

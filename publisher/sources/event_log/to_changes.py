@@ -1,8 +1,8 @@
 """Turns rows of an event log into records, in bulk, and rejects invalid rows.
 
-The rules are those of the reference (event log columns): record_id is a positive integer, status is
-case-sensitive, event_type is 1 to 8, event_time is required, column_name is used by the per-field types,
-old_value by type 2, new_value by types 1 to 3, and binary values are Base64.
+Rules of the columns: record_id is a positive integer, status is case-sensitive, event_type is 1 to 8,
+event_time is required, column_name is used by the per-field types, old_value by type 2, new_value by types 1
+to 3, and binary values are Base64.
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ class EventLogChangeBuilder:
         if self._any_status:
             return
         status = rows.text["status"]
-        new = pc.equal(pc.utf8_rtrim_whitespace(status), "N").fill_null(False)
-        other = ~new.to_numpy(zero_copy_only=False) & rows.readable["status"]
-        if not other.any():
+        is_new = pc.equal(pc.utf8_rtrim_whitespace(status), "N").fill_null(False)
+        is_other = ~is_new.to_numpy(zero_copy_only=False) & rows.readable["status"]
+        if not is_other.any():
             return
-        ignored = np.flatnonzero(other)
-        rows.live = np.flatnonzero(~other)
+        ignored = np.flatnonzero(is_other)
+        rows.live = np.flatnonzero(~is_other)
         count = len(ignored)
         yield _build_records(
             rows,
@@ -131,8 +131,8 @@ class EventLogChangeBuilder:
         values, valid = types
         wrong = ~(valid & (values >= 1) & (values <= 8))
         rows.reject(wrong[rows.live], lambda row: _no_type(rows.value("event_type", row)))
-        moments, known = times(rows.frame.batch.column("event_time"), self._time_zone)
-        rows.reject(~known[rows.live], lambda row: _no_time(rows.value("event_time", row)))
+        moments, has_time = times(rows.frame.batch.column("event_time"), self._time_zone)
+        rows.reject(~has_time[rows.live], lambda row: _no_time(rows.value("event_time", row)))
         for name, reason in (("table_name", Reason.TABLE_NAME), ("table_key", Reason.TABLE_KEY)):
             absent = ~rows.text[name].is_valid().to_numpy(zero_copy_only=False)
             rows.reject(absent[rows.live], RecordFault(reason, f"{name} is NULL; fix the trigger"))
