@@ -174,9 +174,9 @@ def test_brokers_that_nobody_reaches_are_reported_soon(run: Run) -> None:
         '[[sources]]\nsnapshots = ["log.csv"]\n'
         '[dispatch]\nto = "kafka"\nbootstrap = "127.0.0.1:9"\ncreate_topics = true\n'
     )
-    for command, code in (("check", 3), ("status", 5)):
+    for command, code, more in (("check", 3, ""), ("status", 5, "timeout = 1\n")):
         began = time.monotonic()
-        result = run(command, "-c", "job.toml", job=job)
+        result = run(command, "-c", "job.toml", job=job + more)
         assert time.monotonic() - began < 12
         assert result.exit_code == code
         assert "127.0.0.1:9" in result.stdout

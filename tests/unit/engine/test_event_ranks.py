@@ -221,7 +221,7 @@ def move_changes(changes: Sequence[Change], ids: Sequence[int]) -> list[Change]:
     ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     cases(),
     st.randoms(use_true_random=False),

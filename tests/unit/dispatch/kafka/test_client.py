@@ -82,6 +82,6 @@ def test_why_a_connection_failed_is_reported() -> None:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))  # nobody listens
         bootstrap = f"127.0.0.1:{server.getsockname()[1]}"
-        clients = KafkaClients(KafkaOptions(bootstrap=bootstrap))
+        clients = KafkaClients(KafkaOptions(bootstrap=bootstrap, timeout=1))
         with pytest.raises(UnreachableError, match="Connection refused"), clients.errors("asking"):
             clients.cluster(clients.admin())

@@ -169,14 +169,14 @@ def pairs(count: int) -> list[Row]:
     return [*rows, record(count, "D", [0], idu="0")]
 
 
-SMALL = SnapshotOptions(line_breaks=False, block_size=256)
+SMALL = SnapshotOptions(line_breaks=False, block_size=512)
 
 
 @pytest.fixture(scope="module")
 def pair_texts(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[object, ...]]:
     """The changes of pairs whose partners are neighbours."""
     path = tmp_path_factory.mktemp("paired") / "all.csv"
-    path.write_text(csv_text(pairs(40)))
+    path.write_text(csv_text(pairs(24)))
     return [change_text(one) for one in read(path, options(), SMALL)]
 
 
@@ -196,7 +196,7 @@ def test_partners_are_found_anywhere_in_the_input(
     two_files: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("pairs")
-    rows = pairs(40)
+    rows = pairs(24)
     chance.shuffle(rows)
     cut = len(rows) // 3 if two_files else len(rows)
     files = [path / f"{n}.csv" for n in range(2 if two_files else 1)]
