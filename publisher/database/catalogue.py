@@ -194,7 +194,7 @@ class DatabaseCatalogue:
         """Returns the entries, checked once in each run if they are kept."""
         if self._kept is not None and self._entries.run != self._kept.run:
             with fatal_errors(self._database, "Reading the catalogue"):
-                self._database.run(self._entries.check)
+                self._database.run(self._entries.check, is_query=True)
             self._entries.run = self._kept.run
         return self._entries
 

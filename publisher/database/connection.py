@@ -98,8 +98,11 @@ class Database:
             self._engine = engine
         return self._engine
 
-    def run(self, work: Callable[[Connection], T]) -> T:
+    def run(self, work: Callable[[Connection], T], *, is_query: bool = False) -> T:
         """Runs ``work`` on a connection, and again from its start if the connection is lost.
+
+        If ``work`` is one query (``is_query``), PostgreSQL answers it without the round trips of a
+        transaction.
 
         Raises ``UnreachableError`` after the last attempt, and SQLAlchemy's other errors.
         """
@@ -107,6 +110,8 @@ class Database:
         for last in [False] * self.options.retries + [True]:
             try:
                 with self.connect() as connection:
+                    if is_query and connection.dialect.name == "postgresql":
+                        connection.execution_options(isolation_level="AUTOCOMMIT")
                     return work(connection)
             except LostError as lost:
                 if last:

@@ -112,7 +112,7 @@ def _of_server(
             else f"mariadb:{digest_of(parts)}"
         )
 
-    return database.run(ask)
+    return database.run(ask, is_query=True)
 
 
 def compare(before: str | None, now: str | None) -> Verdict:

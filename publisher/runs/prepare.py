@@ -120,6 +120,7 @@ def _prepare(
                 database=source.database,
                 carry_over=request.carry_over(source.name),
                 number=request.number,
+                reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
             )
         )

@@ -229,7 +229,7 @@ class PublisherInstance:
             splits=lanes or SPLITS,
             behind=self._journals.greatest_ids(),
             number=int(run.rpartition("-")[2]),
-            state=self._journals.states_of(source.name for source in sources),
+            state=self._journals.states_of(s.name for s in sources if not s.has_status),
             job_identity=self._lease.lineage.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
             is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),

@@ -209,3 +209,20 @@ def test_ranges_hold_each_integer_once(ends: tuple[int, int], tasks: int) -> Non
     inner = [high for _, high in parts if high is not None]
     assert inner == sorted(set(inner))
     assert all(ends[0] < bound <= ends[1] for bound in inner)
+
+
+@pytest.mark.parametrize(("tasks", "shares"), [(1, False), (2, True)])
+def test_one_task_that_reads_once_shares_no_snapshot(
+    postgres: Place, tasks: int, shares: bool
+) -> None:
+    postgres.execute(
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (1), (2), (3)"
+    )
+    table = LiveTable("usr", order="idu")
+    with moment(postgres.database(), table, tasks, is_read_once=True) as splits:
+        assert len(splits) == tasks
+        assert [split.snapshot is not None for split in splits] == [shares] * tasks
+        frames = [
+            frame for split in splits for frame in read(postgres.database(), table, split, text_of)
+        ]
+    assert sum(frame.batch.num_rows for frame in frames) == 3

@@ -57,7 +57,7 @@ class EventLogBacklog:
         if self._statement is None:  # queries the catalogue, on the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
         with fatal_errors(self._database, f"Counting the waiting rows of table {self._table}"):
-            rows, oldest, now = self._database.run(self._ask)
+            rows, oldest, now = self._database.run(self._ask, is_query=True)
         oldest_time = self._seconds(oldest)
         clock = time.time() if now is None else float(now)
         return WaitingRows(rows, None if oldest_time is None else max(0.0, clock - oldest_time))

@@ -39,7 +39,9 @@ class LiveEventLog(LiveSource):
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
         database = context.stack.enter_context(Database(self.database))
         self.places(database)
-        moment = table_reader.moment(database, self._live(), context.wanted)
+        moment = table_reader.moment(
+            database, self._live(), context.wanted, is_read_once=not context.reads_again
+        )
         splits = context.stack.enter_context(moment)
         return PreparedSource(replace(self, reported=context.reported), splits)
 

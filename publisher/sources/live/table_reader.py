@@ -76,9 +76,11 @@ def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
 
 @contextmanager
 def moment(
-    database: Database, table: LiveTable, tasks: int
+    database: Database, table: LiveTable, tasks: int, *, is_read_once: bool = False
 ) -> Iterator[tuple[TableSplit[None], ...]]:
     """Yields at most ``tasks`` splits that all see the table as it is now, while the context is open.
+
+    A single split that is read once (``is_read_once``) sees the moment of its own statement instead.
 
     Raises ``FatalError`` if the table or a column does not exist, ``UnreachableError``.
     """
@@ -89,6 +91,9 @@ def moment(
     relation = relation_of(database, table)
     order = column_of(relation, table.order, database) if table.order is not None else None
     is_whole = order is None or not isinstance(relation.types[order], types.Integer)
+    if is_read_once and tasks == 1:
+        yield (TableSplit(0),)
+        return
     with copy.shared_snapshot(database) as (connection, snapshot):
         ends = None
         if order is not None and not is_whole and tasks > 1:
