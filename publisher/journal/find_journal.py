@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar
 
-from publisher.errors import UsageError
+from publisher.errors import FatalError, UsageError
 from publisher.journal.identity import IDENTITY
 from publisher.journal.job_journals import JOURNAL, RUN, Journals
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.segments import Segment
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -54,26 +57,87 @@ def find_journal(directory: Path) -> Path:
     return named
 
 
-def open_runs(
-    journals: Journals, select: Callable[[Segment], Iterable[int]]
-) -> Iterator[tuple[Journal, Manifest]]:
-    """Opens runs of a job one after the other, oldest first: all that have a folder of their own, and
-    those that ``select`` chooses from each segment.
+def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
+    """Opens a journal as ``open_journal`` and reads it; reads it again if it moves meanwhile.
+
+    Raises:
+        UsageError: The directory has no journal.
+        FatalError: The journal is damaged, or another version of the program wrote it.
+    """
+    while True:
+        folder = _present_folder(directory)
+        try:
+            with open_journal(directory) as journal:
+                return read(journal)
+        except (FatalError, UsageError, OSError):
+            if _present_folder(directory) == folder:
+                raise
+
+
+def read_runs(
+    journals: Journals,
+    select: Callable[[Segment], Iterable[int]],
+    read: Callable[[Journal, Manifest], T],
+) -> Iterator[T]:
+    """Reads runs of a job, oldest first: all that have a folder of their own, and those that ``select``
+    chooses from each segment.
 
     Raises:
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
-    segments = journals.segments
-    selected = {number for segment in segments.current() for number in select(segment)}
-    with_folder = set(journals.numbers())
-    for number in sorted(selected | with_folder):
-        journal = journals.journal(journals.run_id(number))
+
+    def read_planned(journal: Journal) -> T | None:
+        manifest = journal.manifest()
+        return None if manifest is None else read(journal, manifest)
+
+    for root in _select_runs(journals, select):
+        with suppress(UsageError):  # a run that is not planned yet, or was deleted meanwhile
+            result = read_journal(root, read_planned)
+            if result is not None:
+                yield result
+
+
+def open_runs(
+    journals: Journals, select: Callable[[Segment], Iterable[int]]
+) -> Iterator[tuple[Journal, Manifest]]:
+    """Opens the runs of ``read_runs`` one after the other."""
+    for root in _select_runs(journals, select):
         with ExitStack() as stack:
-            if number not in with_folder:
-                journal = stack.enter_context(segments.unpack(number, journal.root))
+            try:
+                journal = stack.enter_context(open_journal(root))
+            except UsageError:  # as in ``read_runs``
+                continue
             manifest = journal.manifest()
             if manifest is not None:
                 yield journal, manifest
+
+
+def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]]) -> list[Path]:
+    """Lists the folders that the runs of ``read_runs`` have or had, oldest first."""
+    numbers = set(journals.numbers())  # first: a run that moves meanwhile is then in a segment
+    segments, seen = journals.segments, set[Path]()
+    while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
+        for segment in unseen:  # the segments that replace others meanwhile are unseen, too
+            seen.add(segment.folder)
+            try:
+                numbers.update(select(segment))
+            except FatalError:
+                if segment.exists():
+                    raise
+    return [journals.root / journals.run_id(number) for number in sorted(numbers)]
+
+
+def _present_folder(directory: Path) -> Path | None:
+    """The folder that has the journal now: its own, or that of its segment; ``None`` for none."""
+    try:
+        root = find_journal(directory)
+    except UsageError:
+        return None
+    if (root / MANIFEST).exists():
+        return root
+    journals, number = Journals(*_job_of(root)), _number_in_segment(root)
+    segment = None if number is None else journals.segments.find(number)
+    return None if segment is None else segment.folder
 
 
 def find_job(directory: Path) -> Journals | None:
@@ -92,7 +156,7 @@ def _number_in_segment(root: Path) -> int | None:
     """The number of a run that is in a segment; ``None`` for other directories."""
     journals = Journals(*_job_of(root))
     number = journals.number_of(root.name)
-    return number if number is not None and journals.segments.has(number) else None
+    return number if number is not None and journals.segments.find(number) else None
 
 
 def _journal_named_in(run: Path) -> Path | None:

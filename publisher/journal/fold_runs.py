@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import islice, takewhile
 from typing import NamedTuple
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
@@ -145,13 +146,22 @@ class Folding:
 
     def _fold(self) -> bool:
         """Moves the oldest runs into a new segment."""
-        runs = list(self._next_runs())
-        if not runs:
+        with ExitStack() as locks:
+            runs = list(takewhile(partial(self._lock, locks), self._next_runs()))
+            if not runs:
+                return False
+            with self._segments.create(runs[0].number, runs[-1].number) as writer:
+                for run in runs:
+                    writer.add_run(run.rows)
+            self._journals.remove(run.manifest.run for run in runs)
+        return True
+
+    def _lock(self, locks: ExitStack, run: FinishedRun) -> bool:
+        """Locks the journal of a run; returns false if ``dispatch`` is reading it."""
+        try:
+            locks.enter_context(lock_directory(self._journals.root / run.manifest.run))
+        except UsageError:
             return False
-        with self._segments.create(runs[0].number, runs[-1].number) as writer:
-            for run in runs:
-                writer.add_run(run.rows)
-        self._journals.remove(run.manifest.run for run in runs)
         return True
 
     def _next_runs(self) -> Iterator[FinishedRun]:

@@ -45,6 +45,10 @@ class Segment(NamedTuple):
     last: int
     folder: Path
 
+    def exists(self) -> bool:
+        """Returns whether the segment is still there."""
+        return (self.folder / HEADER).exists()
+
     def header(self) -> SegmentHeader:
         """Reads the header.
 
@@ -101,6 +105,7 @@ class Segments:
         used = {segment.folder for segment in self.current()}
         for path in (self.root / SEGMENTS).iterdir():
             if path not in used:
+                (path / HEADER).unlink(missing_ok=True)
                 shutil.rmtree(path)
 
     def runs(self, segment: Segment) -> set[int]:
@@ -109,14 +114,25 @@ class Segments:
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if the run is in no segment.  See ``Manifest``."""
-        for segment in self._with(number):
-            plans = _read(segment.folder, RUNS, ["plan"], pc.field("run") == number)
-            return next(iter(plans["plan"].to_pylist()), None)
-        return None
+        place = self._find(number)
+        return None if place is None else place[1]
 
-    def has(self, number: int) -> bool:
-        """Returns whether a run is in a segment."""
-        return self.plan_of(number) is not None
+    def find(self, number: int) -> Segment | None:
+        """The segment with a run; ``None`` if there is none."""
+        place = self._find(number)
+        return None if place is None else place[0]
+
+    def _find(self, number: int) -> tuple[Segment, str] | None:
+        for segment in self._with(number):
+            try:
+                plans = _read(segment.folder, RUNS, ["plan"], pc.field("run") == number)
+            except FatalError:
+                if segment.exists():
+                    raise
+                return self._find(number)  # another segment has replaced it meanwhile
+            if plans.num_rows:
+                return segment, plans["plan"][0].as_py()
+        return None
 
     @contextmanager
     def unpack(self, number: int, origin: Path) -> Iterator[Journal]:

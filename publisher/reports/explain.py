@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, UsageError
-from publisher.journal.find_journal import find_job, open_journal, open_runs
+from publisher.journal.find_journal import find_job, read_journal, read_runs
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import (
     DecidedRecord,
@@ -90,13 +90,16 @@ def explain(directory: Path, selector: str) -> list[RecordStory]:
     job = find_job(directory)
     if job is not None:
         return _search_job(job, selector)
-    with open_journal(directory) as journal:
+
+    def read(journal: Journal) -> list[RecordStory]:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then explain")
         return _stories(journal, manifest, selector) or _refuse_unknown(
             f"run {manifest.run}", selector, manifest.sources
         )
+
+    return read_journal(directory, read)
 
 
 def _stories(journal: Journal, manifest: Manifest, selector: str) -> list[RecordStory]:
@@ -106,7 +109,6 @@ def _stories(journal: Journal, manifest: Manifest, selector: str) -> list[Record
 
 def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
     """Tells the stories in all runs of a job, in the order of runs."""
-    stories: list[RecordStory] = []
     sources: dict[str, SourceEntry | SegmentSource] = {}
 
     def select(segment: Segment) -> list[int]:
@@ -115,10 +117,14 @@ def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
         condition = _condition(header.sources, selector)
         return [] if condition is None else journals.segments.find_runs(segment, condition)
 
-    for journal, manifest in open_runs(journals, select):
+    def read(journal: Journal, manifest: Manifest) -> list[RecordStory]:
         sources.update({entry.name: entry for entry in manifest.sources})
         found = _stories(journal, manifest, selector)
-        stories += [replace(story, run=manifest.run) for story in found]
+        return [replace(story, run=manifest.run) for story in found]
+
+    if "=" in selector:
+        _key_texts(_split_association(selector)[0])  # refuses a wrong key
+    stories = [story for of_run in read_runs(journals, select, read) for story in of_run]
     return stories or _refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
 
 
@@ -276,12 +282,15 @@ class _StoryReader:
         journals = Journals(root, self._manifest.job)
         condition = _at_position(record.position)
         select = partial(journals.segments.find_runs, condition=condition)
-        for journal, manifest in open_runs(journals, select):
-            if manifest.run == self._manifest.run:
+
+        def read(journal: Journal, manifest: Manifest) -> tuple[str, str | None]:
+            return manifest.run, _outcome_in(journal, manifest, entry.name, record.position)
+
+        for run, outcome in read_runs(journals, select, read):
+            if run == self._manifest.run:
                 break
-            outcome = _outcome_in(journal, manifest, entry.name, record.position)
             if outcome is not None:
-                return f"an earlier run has read this record: {outcome} in run {manifest.run}"
+                return f"an earlier run has read this record: {outcome} in run {run}"
         has_all_journals = journals.has_first_run()
         return (
             f"an earlier run has read record {behind}, but none has read this record: it was committed late"

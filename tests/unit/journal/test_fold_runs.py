@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -22,6 +23,7 @@ from publisher.journal.find_journal import open_journal, open_runs
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
+from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, SourceEntry
 from publisher.reports.explain import RecordStory, explain
 from publisher.runs.replay import dispatch
@@ -123,6 +125,42 @@ def test_all_runs_of_a_job_are_searched(journals: Journals) -> None:
         UsageError, match=r"job job has no record '999': give a position as a record_id"
     ):
         explain(journals.root, "999")
+
+
+def test_records_are_found_while_runs_move_and_segments_are_merged(journals: Journals) -> None:
+    (run,) = finish_runs(journals, 1)
+    copy_runs(journals, run, 40)
+    stop, counts = threading.Event(), []
+
+    def move() -> None:
+        steps = folding(journals, largest=SMALL._replace(runs=2))
+        while steps.step() and not stop.is_set():
+            pass
+        steps = folding(journals)
+        while steps.step() and not stop.is_set():
+            pass
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        while thread.is_alive():
+            counts.append(len(explain(journals.root, "2")))
+            assert explain(journals.root / "job-000020", "2")
+    finally:
+        stop.set()
+        thread.join()
+    assert counts == [41] * len(counts)
+    assert len(counts) > 1
+    assert segment_names(journals) == ["000001-000040"]
+
+
+def test_a_journal_that_dispatch_reads_stays(journals: Journals) -> None:
+    runs = finish_runs(journals, 4)
+    with lock_directory(journals.root / runs[1]):
+        fold_all(journals)
+        assert runs_with_folder(journals) == runs[1:]
+    fold_all(journals)
+    assert runs_with_folder(journals) == runs[3:]
 
 
 def test_retry_finds_failed_records_in_segments(journals: Journals) -> None:
@@ -376,7 +414,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
         else:
             folding(journals).step()
 
-    for changes in chain(range(20), count(20, 15)):
+    for changes in chain(range(20), count(20, 30)):
         shutil.rmtree(journals.root)
         shutil.copytree(backup, journals.root)
         try:
