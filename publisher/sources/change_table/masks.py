@@ -45,7 +45,7 @@ class MaskProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 
 
 def bits_of(mask: str, order: Order) -> int:
-    """The bits of a mask in hex as one integer: bit N of it is bit N of the mask.
+    """Converts a mask in hex to an integer whose bit N is bit N of the mask.
 
     An odd number of digits has lost a leading zero, which is harmless only if the most significant byte
     comes first.
@@ -68,7 +68,7 @@ def bits_of(mask: str, order: Order) -> int:
 
 
 def mask_of(bits: int, order: Order, width: int = 0) -> str:
-    """The mask in hex, without bytes of zeros beyond ``width`` bytes: the inverse of ``bits_of``."""
+    """Formats bits as a mask in hex, without bytes of zeros beyond ``width`` bytes."""
     size = max(width, (bits.bit_length() + 7) // 8)
     return bits.to_bytes(size, "big" if order == "msb" else "little").hex().upper()
 
@@ -85,7 +85,7 @@ class MaskReading(NamedTuple):
     """Number of header columns that count."""
 
     def columns_of(self, mask: str, width: int) -> int:
-        """The bits of a mask by data column, of which there are ``width``.
+        """Returns the bits of a mask by data column; ``width`` is the number of data columns.
 
         Raises:
             MaskProblem: The mask cannot be read this way.
@@ -105,7 +105,7 @@ class MaskReading(NamedTuple):
         return bits >> self.headers
 
     def maskable(self, width: int) -> int:
-        """The number of leading data columns for which a mask of the documented type has bits."""
+        """Counts the leading data columns for which a mask of the documented type has bits."""
         return max(0, min(width, MASK_BITS - self.headers))
 
 
@@ -128,7 +128,7 @@ class MaskEvidence:
 
 
 def candidate_readings(options: ChangeTableOptions, header_counts: list[int]) -> list[MaskReading]:
-    """The readings that the settings allow, for these numbers of header columns."""
+    """Lists the readings that the settings allow, for these numbers of header columns."""
     orders: tuple[Order, ...] = (
         ("msb", "lsb") if options.mask_order == "auto" else (options.mask_order,)
     )
@@ -167,7 +167,7 @@ def infer_reading(
 
 
 def ambiguity_error(readings: list[MaskReading], where: str) -> FatalError:
-    """The error for masks that several readings fit; it names the settings to choose from."""
+    """Builds the error for masks that several readings fit; it names the settings to choose from."""
     answers = " or ".join(
         f'mask_order = "{reading.order}" with header_columns = {reading.headers}'
         for reading in readings
@@ -181,7 +181,7 @@ def ambiguity_error(readings: list[MaskReading], where: str) -> FatalError:
 def remaining_readings(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """The candidates that no mask contradicts."""
+    """Returns the candidates that no mask contradicts."""
     in_range = _readings_in_range(evidence, candidates, width) or candidates
     return _choose_by_support(evidence, in_range, width) or _readings_in_range(
         evidence, candidates, width
@@ -202,7 +202,7 @@ def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: i
 def _readings_in_range(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """The readings with the fewest masks out of range; none if these are more than may be damaged."""
+    """Returns the readings with the fewest masks out of range; none if more are than may be damaged."""
     misfits = {
         reading: sum(
             count
@@ -220,7 +220,7 @@ def _readings_in_range(
 def _choose_by_support(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """The readings with the most support from INSERTs, DELETEs and before images; none without support."""
+    """Returns the readings that most INSERTs, DELETEs and before images support; none without support."""
     votes: Counter[MaskReading] = Counter()
     for reading in candidates:
         whole_rows = (1 << width) - 1, (1 << reading.maskable(width)) - 1
@@ -238,13 +238,13 @@ def _choose_by_support(
 
 
 def _wider_readings(candidates: list[MaskReading]) -> Iterator[MaskReading]:
-    """Readings with any number of header columns."""
+    """Yields readings with any number of header columns."""
     for order in dict.fromkeys(reading.order for reading in candidates):
         yield from (MaskReading(order, count) for count in range(_MAX_HEADERS + 1))
 
 
 def _try_columns(mask: str, reading: MaskReading, width: int) -> int | None:
-    """The bits of a mask by data column; ``None`` if it cannot be read this way."""
+    """Returns the bits of a mask by data column; ``None`` if it cannot be read this way."""
     try:
         return reading.columns_of(mask, width)
     except MaskProblem:

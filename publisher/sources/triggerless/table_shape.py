@@ -69,7 +69,7 @@ class TableShape:
     octets: frozenset[str]
     """Names in the input of binary columns."""
     known: bool
-    """Whether the catalogue knows the types of the columns."""
+    """The catalogue knows the types of the columns."""
 
     @property
     def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
@@ -171,7 +171,7 @@ def _columns(
 
 
 def _with_keys(catalogue: Catalogue, options: TriggerlessOptions) -> Catalogue:
-    """The catalogue, with the keys of the settings taking precedence."""
+    """Returns the catalogue, in which the keys of the settings take precedence."""
     described = []
     for name, key in options.key.items():
         parts = split_name(name)
@@ -232,7 +232,7 @@ def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> Record
 def _key_texts(
     part: ComparedKeyColumn, values: pa.Array, faults: dict[int, RecordFault]
 ) -> pa.Array:
-    """The canonical values of a key column; null for faulty ones."""
+    """Returns the canonical values of a key column; null for faulty values."""
     for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
         faults.setdefault(
             row, RecordFault(Reason.TABLE_KEY, f"the key column {part.read} is NULL; fix the key")
