@@ -8,7 +8,7 @@
     ├── FindingsError         3   check or validate found something
     ├── BudgetError           4   the run is complete, but rejected more records than allowed
     ├── UnreachableError      5   source, database or sink cannot be reached: try again later
-    ├── FatalError            1   this run cannot go on; the message says what to fix
+    ├── FatalError            1   this run cannot continue; the message says what to fix
     │   └── ReplacedError     6   a newer instance of the job works: leave the job to it
     └── InternalError         1   the program broke one of its own guarantees (conservation)
 
@@ -46,7 +46,7 @@ class SettingProblem:
     """A problem of one setting, with its location."""
 
     key: SettingKey
-    """Empty for a problem that no single setting has."""
+    """Empty for a problem that does not belong to a single setting."""
     text: str
     line: int = 0
     """Line of the job file; 0 if it is not known."""
@@ -110,9 +110,8 @@ class OptionsError(ValueError):
 
 def refuse_options(problems: Iterable[OptionProblem]) -> None:
     """Raises ``OptionsError`` with the problems, if there are any."""
-    found = tuple(problems)
-    if found:
-        raise OptionsError(*found)
+    if listed := tuple(problems):
+        raise OptionsError(*listed)
 
 
 class PublisherError(Exception):
@@ -180,7 +179,7 @@ class ReplacedError(FatalError):
 class TableRefusedError(FatalError):
     """The database describes all tables but this one: no permission, or an invalid view.
 
-    Records of the table are rejected; the run goes on.
+    Records of the table are rejected; the run continues.
     """
 
 

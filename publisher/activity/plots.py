@@ -1,6 +1,6 @@
 """Plots as inline SVG: tables over time as a heat map, rates over time as steps.
 
-Colours are classes of the page's style sheet, so that they follow light and dark.
+Colours are classes of the page's style sheet, so that they follow its light or dark theme.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class TimeAxis:
 
     def ticks(self) -> Iterator[tuple[float, str]]:
         """Yields positions and labels of the axis."""
-        every = max(1, -(-self.count // _TICKS))
-        for number in range(0, self.count, every):
+        stride = max(1, -(-self.count // _TICKS))
+        for number in range(0, self.count, stride):
             yield _LEFT + number * self.step, clock(self.start + number * self.width)
 
 

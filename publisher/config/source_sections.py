@@ -21,7 +21,7 @@ from publisher.sources.registry import FORMATS
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Options of the command line, which override the job file; ``None`` for those not given."""
+    """Options of the command line, which override the job file; ``None`` for options not given."""
 
     database: str | None = None
     schema: str | None = None

@@ -64,7 +64,7 @@ def refusal_advice(error: DBAPIError) -> str:
     if _code(error) in {1044, 1049} or _NO_DATABASE(text):
         return "check the name of the database in its URL, and this user's permissions for it"
     if "pg_hba.conf" in text:
-        return "let pg_hba.conf of the server admit this user from here"
+        return "allow this user and this machine in the server's pg_hba.conf"
     return "check user and password in its URL"
 
 

@@ -1,8 +1,8 @@
 """Connections and catalogues that a process keeps from one run to the next.
 
 A program that polls several times a second would spend most of a poll on connecting and on reading the
-catalogue.  Inside ``keep_connections`` a closed ``Database`` leaves its engine to the next one with the
-same options.
+catalogue.  Inside ``keep_connections``, the engine of a closed ``Database`` is used again by the next
+``Database`` with the same options.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class KeptConnections:
         self._idle.setdefault(key, []).append((time.monotonic(), engine))
 
     def disconnect(self, url: URL) -> None:
-        """Closes idle connections to a server that has ended another one."""
+        """Closes idle connections to a server that has ended another connection."""
         for key, engines in self._idle.items():
             if key.url == url:
                 for _, engine in engines:

@@ -32,7 +32,7 @@ _LAST_REMEDY = (
     "and in the sink (`run.json` files or progress tokens)"
 )
 _LANES = "lanes"
-_LANES_REMEDY = "write the greatest number into it that [run] lanes ever had for this job"
+_LANES_REMEDY = "write into it the greatest number of lanes that this job ever had ([run] lanes)"
 _FILES = "published-files.json"
 _GREATEST = "greatest-ids.json"
 SECONDS_A_DAY = 86_400
@@ -57,7 +57,7 @@ class Journals:
         return Journal(self.root / run)
 
     def create_run(self) -> str:
-        """Creates the next run; its id has the job's name and a number that no other kept run ever has."""
+        """Creates the next run; its id is the job's name and a number that only a discarded run may share."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self.run_id(number)).mkdir(mode=0o700)
@@ -107,7 +107,7 @@ class Journals:
         return runs
 
     def discard(self, run: str) -> None:
-        """Removes the last run, which is not kept; the next run gets its number."""
+        """Removes the last run; the next run gets its number."""
         shutil.rmtree(self.root / run)
         number = self.number_of(run)
         if number is not None and number == self.last_number():

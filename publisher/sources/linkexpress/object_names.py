@@ -42,7 +42,7 @@ class ExtractedTableNames(DeclaredNames):
         return tuple(n for n in range(len(self.columns)) if n not in self.key)
 
     def keys(self, texts: list[pa.Array]) -> ColumnKeys:
-        """Builds the canonical keys of rows from the texts of the items of the key, which are not null."""
+        """Builds the canonical keys of rows from the texts of the key items; no text is null."""
         plain = [self._plain(place, text) for place, text in zip(self.key, texts, strict=True)]
         return self.join_keys(texts, plain)
 
