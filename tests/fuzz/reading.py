@@ -26,7 +26,7 @@ _NOT_COMPARED = frozenset({"source", "split", "rank"})
 ADVICE = re.compile(
     r"\b(add|ask|check|choose|compare|copy|cut|delete|describe|double|drop|exclude|export|extract|filter|"
     r"fits|fix|give|keep|leave|log|look|lower|make|map|name|need|needs|number|order|publish|put|raise|read|"
-    r"record|remove|rename|report|restore|send|set|sort|split|start|take|turn|try|use|wait|write)\b",
+    r"record|remove|rename|report|restore|send|set|sort|split|start|swap|take|turn|try|use|wait|write)\b",
     re.IGNORECASE,
 )
 """Words that say what to do."""
