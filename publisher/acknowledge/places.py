@@ -54,7 +54,7 @@ def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> Log
             unproved = LogTarget(place, verdict)
     if unproved is not None:
         return unproved
-    raise wrong_table_error(manifest, source, _why(entry, places))
+    raise wrong_table_error(manifest, source, _explain(entry, places))
 
 
 def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:
@@ -66,15 +66,15 @@ def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]
     for place in places:
         if place.source == entry.name:
             return LogTarget(place, Verdict.SAME)
-    raise wrong_table_error(manifest, source, _why(entry, places))
+    raise wrong_table_error(manifest, source, _explain(entry, places))
 
 
-def wrong_table_error(manifest: Manifest, source: int, why: str) -> WrongTableError:
+def wrong_table_error(manifest: Manifest, source: int, reason: str) -> WrongTableError:
     """Creates the error of a run that cannot be acknowledged, with advice."""
     entry = manifest.sources[source]
     return WrongTableError(
         f"run {manifest.run} was sent, but its statuses cannot be written: source {entry.name} read "
-        f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {why}. "
+        f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {reason}. "
         "Set that table and database in the job file and start again; or run xds-publisher "
         f"acknowledge --run {manifest.run} with --by-rows if the table was copied or moved with its "
         "rows, or with --abandon if it is gone"
@@ -100,7 +100,7 @@ def _verdict(entry: SourceEntry, place: LogPlace) -> Verdict:
         return compare(entry.identity, identity_of(database, relation))
 
 
-def _why(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
+def _explain(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
     for place in places:
         if place.source == entry.name:
             with Database(place.database) as database:

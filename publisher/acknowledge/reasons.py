@@ -84,12 +84,12 @@ def rejected_ids(lanes: list[LaneLetters]) -> Iterator[tuple[int | None, int]]:
 
 
 def _reasons_of_lane(
-    lane: LaneLetters, refused: RefusedDocuments, wanted: int
+    lane: LaneLetters, refused: RefusedDocuments, selected_bits: int
 ) -> Iterator[StatusReason]:
-    by = _superseders(lane, wanted)
+    by = _superseders(lane, selected_bits)
     for group in lane.groups:
         bits = lane.bits[group.rows]
-        places = np.flatnonzero((bits & wanted) != NONE)
+        places = np.flatnonzero((bits & selected_bits) != NONE)
         if not len(places):
             continue
         table = lane.read(group, _COLUMNS)
@@ -139,10 +139,10 @@ def written_id(raw: str | None) -> int | None:
     return number if -(1 << 63) <= number < 1 << 63 else None
 
 
-def _superseders(lane: LaneLetters, wanted: int) -> dict[int, dict[str, Any]]:
-    """For each superseded row with a wanted status, the record that superseded it."""
-    is_wanted = (lane.bits[lane.superseded] & wanted) != NONE
-    superseded, by = lane.superseded[is_wanted], lane.by[is_wanted]
+def _superseders(lane: LaneLetters, selected_bits: int) -> dict[int, dict[str, Any]]:
+    """For each superseded row with a selected status, the record that superseded it."""
+    is_selected = (lane.bits[lane.superseded] & selected_bits) != NONE
+    superseded, by = lane.superseded[is_selected], lane.by[is_selected]
     is_in_lane = by >= 0
     superseded, by = superseded[is_in_lane], by[is_in_lane]
     if not len(by):

@@ -148,24 +148,26 @@ class LaneLetters:
             outcomes = array_of(table["outcome"])
             bits = _BIT_OF_OUTCOME[outcomes]
             is_unchanged = pc.is_in(table["reason"], value_set=_UNCHANGED)
-            mine = array_of(table["source"]) == self._source
-            bits[~mine | (flags(is_unchanged) & (outcomes == Outcome.IGNORED))] = NONE
+            of_source = array_of(table["source"]) == self._source
+            bits[~of_source | (flags(is_unchanged) & (outcomes == Outcome.IGNORED))] = NONE
             if len(self._refused):
                 bits[np.isin(array_of(table["document"]), self._refused) & (bits == _S)] = _F
             self.bits[group.rows] = bits
-            rows = np.flatnonzero(mine & (outcomes == Outcome.SUPERSEDED))
+            rows = np.flatnonzero(of_source & (outcomes == Outcome.SUPERSEDED))
             superseded.append(rows + group.rows.start)
             by.append(array_of(table["by"])[rows])
-            self._add_progress(table, mine, outcomes == Outcome.PUBLISHED, behind)
+            self._add_progress(table, of_source, outcomes == Outcome.PUBLISHED, behind)
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
         self._resolve_superseded()
 
-    def _add_progress(self, table: pa.Table, mine: Flags, published: Flags, behind: int) -> None:
+    def _add_progress(
+        self, table: pa.Table, of_source: Flags, published: Flags, behind: int
+    ) -> None:
         ids = array_of(table["high"])
-        mine = mine & has_record_id(table)
-        greatest = max(self.progress.greatest, int(ids[mine].max(initial=0)))
-        late = int(np.count_nonzero(mine & published & (ids < behind)))
+        of_source = of_source & has_record_id(table)
+        greatest = max(self.progress.greatest, int(ids[of_source].max(initial=0)))
+        late = int(np.count_nonzero(of_source & published & (ids < behind)))
         self.progress = ReadProgress(greatest, self.progress.late + late)
 
     def _resolve_superseded(self) -> None:
@@ -251,12 +253,12 @@ def _requests(lane: LaneLetters, low: int | None, high: int | None) -> Iterator[
         table = lane.read(group, ["part", "high", "fingerprint"])
         ids, fingerprints = array_of(table["high"]), fingerprints_in(table)
         bits = lane.bits[group.rows]
-        wanted = (bits != NONE) & has_record_id(table)
+        selected = (bits != NONE) & has_record_id(table)
         if low is not None:
-            wanted &= ids >= low
+            selected &= ids >= low
         if high is not None:
-            wanted &= ids < high
-        yield _Requests(ids[wanted], bits[wanted], fingerprints[wanted])
+            selected &= ids < high
+        yield _Requests(ids[selected], bits[selected], fingerprints[selected])
 
 
 _SAMPLES = 16

@@ -24,7 +24,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
 from publisher.database.connection import Database, fatal, fatal_errors
-from publisher.database.kept import kept_connections
+from publisher.database.connection_cache import current_cache
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import ColumnKind, Table
 
@@ -91,7 +91,7 @@ class CatalogueEntries:
     """The cached part of a database's catalogue."""
 
     run: int = 0
-    """The run in which the entries were last checked, see ``KeptConnections``."""
+    """The run in which the entries were last checked, see ``ConnectionCache``."""
     relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = field(
         default_factory=dict
     )
@@ -145,11 +145,11 @@ class DatabaseCatalogue:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        kept, self._entries = kept_connections(), CatalogueEntries()
-        self._kept = kept
-        if kept is not None:
+        cache, self._entries = current_cache(), CatalogueEntries()
+        self._cache = cache
+        if cache is not None:
             key = (database.url, database.options.schema)
-            self._entries = kept.catalogues.setdefault(key, self._entries)
+            self._entries = cache.catalogues.setdefault(key, self._entries)
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """Returns the table or view with this name; ``None`` if there is none.
@@ -191,11 +191,11 @@ class DatabaseCatalogue:
         return indexed[key]
 
     def _current(self) -> CatalogueEntries:
-        """Returns the entries, checked once in each run if they are kept."""
-        if self._kept is not None and self._entries.run != self._kept.run:
+        """Returns the entries, checked once in each run if they are cached."""
+        if self._cache is not None and self._entries.run != self._cache.run:
             with fatal_errors(self._database, "Reading the catalogue"):
                 self._database.run(self._entries.check, is_query=True)
-            self._entries.run = self._kept.run
+            self._entries.run = self._cache.run
         return self._entries
 
     def _ask(self, schema: str | None, name: str) -> Relation | TableRefusedError | None:

@@ -18,7 +18,7 @@ from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
-from publisher.database.kept import EngineKey, KeptConnections, kept_connections
+from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
 from publisher.redaction import redact as redact_text
 
@@ -67,7 +67,7 @@ class Database:
         self.url: URL = urls.complete(options.url, options.url_env)
         self._engine: Engine | None = None
         self._release: Callable[[], object] | None = None
-        """Returns the engine to ``KeptConnections``, or closes it; works once."""
+        """Returns the engine to ``ConnectionCache``, or closes it; works once."""
         self.cache: dict[str, Any] = {}
         """Objects with the lifetime of this database, such as its catalogue; never sent to tasks."""
 
@@ -87,14 +87,14 @@ class Database:
     def engine(self) -> Engine:
         """The engine of this process."""
         if self._engine is None:
-            kept, key = kept_connections(), EngineKey(self.url, self.options, self.writing)
-            engine = kept.take(key) if kept is not None else None
+            cache, key = current_cache(), EngineKey(self.url, self.options, self.writing)
+            engine = cache.take(key) if cache is not None else None
             try:
                 engine = engine or _engine(self.url, self.options, self.writing)
             except (ArgumentError, ValueError) as error:
                 raise self._wrong_options(error) from error
             # in case the caller does not close this object
-            self._release = weakref.finalize(self, _release, kept, key, engine)
+            self._release = weakref.finalize(self, _release, cache, key, engine)
             self._engine = engine
         return self._engine
 
@@ -190,9 +190,9 @@ class Database:
     def _disconnect(self) -> None:
         """Closes all connections to a server that has ended one of them: the others are probably lost."""
         self.engine.dispose()
-        kept = kept_connections()
-        if kept is not None:
-            kept.disconnect(self.url)
+        cache = current_cache()
+        if cache is not None:
+            cache.disconnect(self.url)
 
     def _wrong_options(self, error: Exception) -> FatalError:
         """Returns the error of options that a driver refuses without contacting the server."""
@@ -236,11 +236,11 @@ class Database:
         self.close()
 
 
-def _release(kept: KeptConnections | None, key: EngineKey, engine: Engine) -> None:
-    if kept is None:
+def _release(cache: ConnectionCache | None, key: EngineKey, engine: Engine) -> None:
+    if cache is None:
         engine.dispose()
     else:
-        kept.give_back(key, engine)
+        cache.give_back(key, engine)
 
 
 def _close(connection: Connection) -> None:

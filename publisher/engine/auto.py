@@ -80,8 +80,8 @@ class AutoEngine:
     def warm_up(self) -> None:
         """Starts nothing: the input may be small."""
 
-    def rest(self) -> None:
-        """See ``Engine.rest``: ends Spark ``KEEP_SECONDS`` after its last use."""
+    def stop_idle_processes(self) -> None:
+        """See ``Engine.stop_idle_processes``: ends Spark ``KEEP_SECONDS`` after its last use."""
         if self._has_used_spark:
             self._has_used_spark, self._last_use = False, self._clock()
         elif self._spark.is_started and self._clock() - self._last_use >= KEEP_SECONDS:

@@ -67,9 +67,10 @@ class Engine(Protocol):
     def warm_up(self) -> None:
         """Starts slow processes in the background, if every input needs them."""
 
-    def rest(self) -> None:
-        """Ends processes that no run has needed for a while; called between runs, which may need them
-        again."""
+    def stop_idle_processes(self) -> None:
+        """Ends processes that no run has used for a while; called between runs.
+
+        A run that needs them again starts them again."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Announces a run.  ``measure`` returns the size of its input, and may query a database."""

@@ -107,9 +107,9 @@ class LaneReader:
     def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[DecidedRecord]:
         """Finds the records of objects with one of these key texts, of all tables or one."""
         records: list[DecidedRecord] = []
-        wanted = pa.array(sorted(keys), pa.string())
+        key_values = pa.array(sorted(keys), pa.string())
         for first, table in self._groups(None):
-            mask = pc.is_in(table["key"], value_set=wanted)
+            mask = pc.is_in(table["key"], value_set=key_values)
             if table_name is not None:
                 mask = pc.and_(mask, pc.equal(table["table"], table_name))
             records += self._rows(table, first, pc.fill_null(mask, False))

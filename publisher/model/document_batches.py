@@ -123,10 +123,10 @@ class Outbox:
             ready = bisect_left(self._singles, before, key=_PLACE)
         singles = self._singles[:ready]
         del self._singles[:ready]
-        taken = list(_merge(self._batches_before(before), singles))
-        self.count -= sum(map(len, taken))
+        documents = list(_merge(self._batches_before(before), singles))
+        self.count -= sum(map(len, documents))
         self.bytes -= sum([len(single[-1].text) for single in singles])
-        return taken
+        return documents
 
     def _batches_before(self, before: tuple[int, Position] | None) -> Iterator[Documents]:
         while self._batches:

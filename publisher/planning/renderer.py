@@ -289,9 +289,9 @@ class Renderer:
 
     def _column(self, obj: Object, name: str) -> RenderedColumn:
         table = self._known_table(obj)
-        known = None if table is None else table.column(name)
-        kind = None if known is None or table is None else table.columns[known]
-        padded = table is not None and known in table.padded
+        table_column = None if table is None else table.column(name)
+        kind = None if table_column is None or table is None else table.columns[table_column]
+        padded = table is not None and table_column in table.padded
         return RenderedColumn(
             escape_attribute(name),
             self._values.converter(kind, padded),

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
-from publisher.database.kept import keep_connections
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UnreachableError
@@ -70,10 +70,10 @@ class Follower:
         Raises:
             PublisherError: An error that waiting does not resolve.
         """
-        with keep_connections() as kept, self._notifications() as new_rows, ExitStack() as stack:
+        with keep_connections() as cache, self._notifications() as new_rows, ExitStack() as stack:
             while not self._stop.is_set():
-                kept.run += 1
-                self._engine.rest()
+                cache.run += 1
+                self._engine.stop_idle_processes()
                 try:
                     new_rows.wait(self._step(stack), self._stop)
                 except UnreachableError as error:

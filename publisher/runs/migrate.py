@@ -87,7 +87,7 @@ def _sources(settings: Settings, migration: Migration, name: str | None) -> list
 def _with_migrated_tables(source: SourceSettings, migration: Migration) -> SourceSettings:
     comparison = source.comparison
     assert comparison is not None
-    wanted = {table.casefold() for table in migration.tables}
+    requested = {table.casefold() for table in migration.tables}
     names = comparison.table_names(source.snapshots)
-    tables = [name for name in names if not wanted or name.casefold() in wanted]
+    tables = [name for name in names if not requested or name.casefold() in requested]
     return source.with_input(comparison.with_migration(migration).only(source.snapshots, tables))

@@ -12,7 +12,7 @@ from typing import Self
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.kept import keep_connections
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError

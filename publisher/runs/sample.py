@@ -163,7 +163,9 @@ def sample_text(sample: Sample) -> str:
     if not sample.records:
         return "no records"
     parts = [f"{sample.changes:,} changes"] if sample.changes else []
-    parts += [f"{count:,} {outcome} ({why})" for (outcome, why), count in sample.outcomes.items()]
+    parts += [
+        f"{count:,} {outcome} ({reason})" for (outcome, reason), count in sample.outcomes.items()
+    ]
     text = f"first {sample.records:,} record(s): {', '.join(parts)}"
     if sample.first_reject is not None:
         text += f"; first reject {sample.first_reject}"

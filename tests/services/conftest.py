@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher.database.kept import keep_connections
+from publisher.database.connection_cache import keep_connections
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
 from tests.services.kafka import RESTARTED, KafkaCluster, brokers

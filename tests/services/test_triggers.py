@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from publisher.config.job_file import load
 from publisher.database import catalogue_of
-from publisher.database.kept import keep_connections
+from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote
 from publisher.reports.check import check

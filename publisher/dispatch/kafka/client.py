@@ -194,8 +194,8 @@ class KafkaClients:
 
     def refused_settings(self) -> Iterator[tuple[str | None, str]]:
         """Yields settings that librdkafka refuses: the name, if known, and the problem."""
-        wrong = {name for name, _ in option_conflicts(self.options)}
-        settings = {k: v for k, v in self.options.kafka.items() if k not in wrong}
+        conflicting = {name for name, _ in option_conflicts(self.options)}
+        settings = {k: v for k, v in self.options.kafka.items() if k not in conflicting}
         while (refusal := self._refusal(settings)) is not None:
             name, _ = refusal
             yield refusal

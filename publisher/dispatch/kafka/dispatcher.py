@@ -226,8 +226,8 @@ class KafkaDispatcher:
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
         lanes = self._lanes(journal, manifest)
         record = read_record(journal.root, self._sink)
-        begun = any(token.is_of(identity, manifest.run, plan) for token in tokens.values())
-        if record is None or record.plan != plan or not begun:
+        has_begun = any(token.is_of(identity, manifest.run, plan) for token in tokens.values())
+        if record is None or record.plan != plan or not has_begun:
             record = self._survey(topics, lanes, manifest)
             record.write(journal.root, self._sink)
         else:
@@ -353,9 +353,9 @@ class KafkaDispatcher:
 
     def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
         count = topics.partitions.get(self._place.topic, 0)
-        wanted = [number for number in partitions if number < count]
+        existing = [number for number in partitions if number < count]
         read = partial(read_tokens, self._clients, self._place)
-        return self.session.tokens(self._place, wanted, read)
+        return self.session.tokens(self._place, existing, read)
 
     def _fence(self, lane: int | str) -> None:
         clients = self._clients

@@ -178,11 +178,11 @@ def _rows(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     groups = [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
     ends = list(accumulate(groups))
-    wanted = [number for number, end in enumerate(ends) if end > start]
-    if not wanted:
+    numbers = [number for number, end in enumerate(ends) if end > start]
+    if not numbers:
         return
-    first = ends[wanted[0]] - groups[wanted[0]]
-    for rows in file.iter_batches(row_groups=wanted, columns=columns):
+    first = ends[numbers[0]] - groups[numbers[0]]
+    for rows in file.iter_batches(row_groups=numbers, columns=columns):
         skipped = min(max(start - first, 0), rows.num_rows)
         if skipped < rows.num_rows:
             yield first + skipped, rows.slice(skipped)

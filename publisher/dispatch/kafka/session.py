@@ -59,12 +59,12 @@ class KafkaSession:
         self, place: TokenPlace, partitions: Iterable[int], read: ReadTokens
     ) -> dict[bytes, Token]:
         """The tokens of some partitions; reads partitions that are not cached."""
-        wanted = set(partitions)
-        missing = sorted(wanted - self._partitions)
+        requested = set(partitions)
+        missing = sorted(requested - self._partitions)
         tokens = {**self._tokens, **(read(missing) if missing else {})}
         if self._keeps:
-            self._tokens, self._partitions = tokens, self._partitions | wanted
-        return {key: token for key, token in tokens.items() if place.partition_of(key) in wanted}
+            self._tokens, self._partitions = tokens, self._partitions | requested
+        return {key: token for key, token in tokens.items() if place.partition_of(key) in requested}
 
     def note(self, task: LaneSendTask) -> None:
         """Caches the token of a lane that is sent completely."""

@@ -116,10 +116,10 @@ class KafkaTopics:
 
     def refuse_replication(self) -> None:
         """Raises ``UsageError`` if the job file asks for more copies of topics than there are brokers."""
-        wanted = self.clients.options.replication
-        if wanted is not None and wanted > self.brokers:
+        replication = self.clients.options.replication
+        if replication is not None and replication > self.brokers:
             raise UsageError(
-                f"[dispatch] replication: is {wanted}, and {self.clients.name} has {self.brokers} "
+                f"[dispatch] replication: is {replication}, and {self.clients.name} has {self.brokers} "
                 "broker(s): set it lower"
             )
 

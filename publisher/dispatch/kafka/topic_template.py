@@ -23,13 +23,11 @@ def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS)
     """Describes the problem of a template of topic names; ``None`` if it is valid."""
     for name in _FIELD.findall(template):
         if name not in placeholders:
-            names = ", ".join(f"{{{known}}}" for known in sorted(placeholders))
+            names = ", ".join(f"{{{field}}}" for field in sorted(placeholders))
             return f"{{{name}}} is not a placeholder here; known are {names}"
     literal = _FIELD.sub("", template)
-    if wrong := _NOT_ALLOWED.search(literal):
-        return (
-            f"{wrong[0]!r} cannot be in the name of a topic; allowed are letters a-z, digits, . _ -"
-        )
+    if forbidden := _NOT_ALLOWED.search(literal):
+        return f"{forbidden[0]!r} cannot be in the name of a topic; allowed are letters a-z, digits, . _ -"
     if not template:
         return "a topic needs a name"
     return _name_problem(template) if literal == template else None

@@ -62,8 +62,8 @@ class LocalEngine:
     def warm_up(self) -> None:
         """Starts nothing: the engine has no processes."""
 
-    def rest(self) -> None:
-        """See ``Engine.rest``: there are no such processes."""
+    def stop_idle_processes(self) -> None:
+        """Ends nothing: the engine has no processes."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Does nothing: the engine accepts any input."""

@@ -65,8 +65,8 @@ class SparkEngine:
             if self._jvm is not None:
                 self._stack.callback(self._jvm.stop)
 
-    def rest(self) -> None:
-        """See ``Engine.rest``: the job has chosen Spark, so it stays."""
+    def stop_idle_processes(self) -> None:
+        """Ends nothing: a job that chooses Spark keeps it."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:  # noqa: ARG002
         """Starts the JVM in the background, whatever the input."""

@@ -56,11 +56,11 @@ def ineligible_neighbours(rows: ChangeColumns, polls: PollOptions, end: int | No
     order, size, slack = rows.order, polls.poll_size, polls.poll_slack
     obj, rank = rows.object[order], rows.rank[order]
     poll = (rank - 1) // size
-    same, gap = obj[1:] == obj[:-1], rank[1:] - rank[:-1]
+    same_object, gap = obj[1:] == obj[:-1], rank[1:] - rank[:-1]
     flags = np.zeros(len(order), np.bool_)
     # events that stay in a poll of an earlier block because of the slack
-    flags[1:] = same & (poll[1:] != poll[:-1]) & (gap <= slack)
-    starts = np.flatnonzero(np.concatenate(([True], ~same | (poll[1:] != poll[:-1]))))
+    flags[1:] = same_object & (poll[1:] != poll[:-1]) & (gap <= slack)
+    starts = np.flatnonzero(np.concatenate(([True], ~same_object | (poll[1:] != poll[:-1]))))
     lengths = np.diff(np.append(starts, len(order)))
     flags[starts[lengths > size]] = True
     # precedence applies to query-backs that share a poll with another change

@@ -179,7 +179,7 @@ class QueryBackPlanner:
         good = np.flatnonzero(~bad)
         if bad.any():
             self._render_singly(
-                [read for read, wrong in zip(reads, bad.tolist(), strict=True) if wrong]
+                [read for read, is_bad in zip(reads, bad.tolist(), strict=True) if is_bad]
             )
             pieces = [piece.take(pa.array(good)) for piece in pieces]
         if len(good):

@@ -183,9 +183,8 @@ class DocumentWriter:
         number of each row's document."""
         attribute = self._templates.attributes[self._templates.of_row[rows]]
         code = document * (int(attribute.max(initial=0)) + 1) + attribute
-        if np.all(
-            np.diff(np.sort(code, kind="stable"))
-        ):  # fast: usually each attribute has one row
+        # fast path: usually each attribute has one row
+        if np.all(np.diff(np.sort(code, kind="stable"))):
             ones = np.ones(len(code), np.int64)
             return rows, ones, ones
         _, first_place, inverse = np.unique(code, return_index=True, return_inverse=True)

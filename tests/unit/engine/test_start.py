@@ -97,13 +97,13 @@ def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPa
         for hour in range(2):
             seconds += 3600
             engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
-            engine.rest()  # the run has just ended
+            engine.stop_idle_processes()  # the run has just ended
             seconds += KEEP_SECONDS - 1
             engine.expect(InputSize)
-            engine.rest()
+            engine.stop_idle_processes()
             assert (len(started), len(stopped)) == (hour + 1, hour)
             seconds += 1
-            engine.rest()
+            engine.stop_idle_processes()
             assert len(stopped) == hour + 1
 
 

@@ -33,11 +33,11 @@ class EngineKey:
 
 
 @dataclass(slots=True)
-class KeptConnections:
-    """Idle engines, and cached catalogues."""
+class ConnectionCache:
+    """Idle engines and the entries of catalogues."""
 
     run: int = 0
-    """Number of the current run; catalogues are checked once in each run."""
+    """Number of the current run: catalogues are checked once per run."""
     catalogues: dict[Hashable, CatalogueEntries] = field(default_factory=dict)
     _idle: dict[EngineKey, list[tuple[float, Engine]]] = field(default_factory=dict)
     _is_closed: bool = False
@@ -53,7 +53,7 @@ class KeptConnections:
         return None
 
     def give_back(self, key: EngineKey, engine: Engine) -> None:
-        """Keeps an engine that its user no longer needs."""
+        """Keeps an engine that is no longer used."""
         if self._is_closed:
             engine.dispose()
             return
@@ -75,21 +75,21 @@ class KeptConnections:
         self._idle.clear()
 
 
-_CURRENT: ContextVar[KeptConnections | None] = ContextVar("kept connections", default=None)
+_CURRENT: ContextVar[ConnectionCache | None] = ContextVar("connection cache", default=None)
 
 
-def kept_connections() -> KeptConnections | None:
-    """Returns the connections that this thread keeps; ``None`` outside of ``keep_connections``."""
+def current_cache() -> ConnectionCache | None:
+    """The cache of this thread; ``None`` outside of ``keep_connections``."""
     return _CURRENT.get()
 
 
 @contextmanager
-def keep_connections() -> Iterator[KeptConnections]:
+def keep_connections() -> Iterator[ConnectionCache]:
     """Keeps the connections of closed databases until the block ends."""
-    kept = KeptConnections()
-    before = _CURRENT.set(kept)
+    cache = ConnectionCache()
+    before = _CURRENT.set(cache)
     try:
-        yield kept
+        yield cache
     finally:
         _CURRENT.reset(before)
-        kept.close()
+        cache.close()

@@ -1,4 +1,4 @@
-"""Connections and catalogues that are kept from run to run."""
+"""Connections and catalogues that are cached from run to run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 from sqlalchemy import Connection
 
 from publisher.database import Relation, catalogue_of
-from publisher.database.kept import KeptConnections, keep_connections
+from publisher.database.connection_cache import ConnectionCache, keep_connections
 from tests.services.databases import Place
 
 
-def relation(place: Place, kept: KeptConnections, name: str = "usr") -> Relation | None:
+def relation(place: Place, cache: ConnectionCache, name: str = "usr") -> Relation | None:
     """The table as the next run sees it."""
-    kept.run += 1
+    cache.run += 1
     return relation_again(place, name)
 
 
@@ -62,12 +62,12 @@ def test_a_connection_that_the_server_ended_is_replaced(postgres: Place) -> None
 
 def test_an_unchanged_table_is_read_once(postgres: Place) -> None:
     postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
-    with keep_connections() as kept:
-        relation(postgres, kept)
-        second = relation(postgres, kept)  # the first run had no stamp to compare with
-        assert relation(postgres, kept) is second
+    with keep_connections() as cache:
+        relation(postgres, cache)
+        second = relation(postgres, cache)  # the first run had no stamp to compare with
+        assert relation(postgres, cache) is second
         postgres.execute("INSERT INTO usr VALUES (1, 'Jack')", "ANALYZE usr")
-        assert relation(postgres, kept) is second
+        assert relation(postgres, cache) is second
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_the_next_run_sees_a_changed_definition(
     postgres: Place, change: str, columns: list[str], key: tuple[str, ...]
 ) -> None:
     postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
-    with keep_connections() as kept:
+    with keep_connections() as cache:
         for _ in range(3):
-            relation(postgres, kept, "USR" if "USR" in change else "usr")
+            relation(postgres, cache, "USR" if "USR" in change else "usr")
         postgres.execute(*change.split("; "))
-        changed = relation(postgres, kept, "USR" if "USR" in change else "usr")
+        changed = relation(postgres, cache, "USR" if "USR" in change else "usr")
     assert changed is not None
     assert list(changed.types) == columns
     assert changed.table.key == key
@@ -97,33 +97,33 @@ def test_the_next_run_sees_a_changed_definition(
 
 def test_the_next_run_sees_a_new_type_of_a_column(postgres: Place) -> None:
     postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
-    with keep_connections() as kept:
+    with keep_connections() as cache:
         for _ in range(3):
-            relation(postgres, kept)
+            relation(postgres, cache)
         postgres.execute("ALTER TABLE usr ALTER COLUMN fname TYPE BYTEA USING NULL")
-        changed = relation(postgres, kept)
+        changed = relation(postgres, cache)
     assert changed is not None
     assert changed.casts["fname"] == "bytea"
 
 
 def test_the_next_run_sees_a_created_and_a_dropped_table(place: Place) -> None:
-    with keep_connections() as kept:
+    with keep_connections() as cache:
         for _ in range(3):
-            assert relation(place, kept) is None
+            assert relation(place, cache) is None
         place.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
         for _ in range(3):
-            assert relation(place, kept) is not None
+            assert relation(place, cache) is not None
         place.execute("DROP TABLE usr")
-        assert relation(place, kept) is None
+        assert relation(place, cache) is None
 
 
 def test_the_next_run_sees_a_new_index(place: Place) -> None:
     place.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
-    with keep_connections() as kept:
+    with keep_connections() as cache:
         for names in ({"idu"}, {"idu"}, {"idu"}, {"idu", "fname"}):
             if len(names) == 2:
                 place.execute("CREATE INDEX by_name ON usr (fname)")
-            usr = relation(place, kept)
+            usr = relation(place, cache)
             assert usr is not None
             with place.database() as database:
                 assert catalogue_of(database).indexed(usr) == names
@@ -132,9 +132,9 @@ def test_the_next_run_sees_a_new_index(place: Place) -> None:
 def test_a_change_during_a_run_waits_for_the_next(postgres: Place) -> None:
     """The tasks of a run agree on the columns of a table."""
     postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
-    with keep_connections() as kept:
+    with keep_connections() as cache:
         for _ in range(3):
-            before = relation(postgres, kept)
+            before = relation(postgres, cache)
         postgres.execute("ALTER TABLE usr ADD COLUMN fname TEXT")
         assert relation_again(postgres) is before
-        assert relation(postgres, kept) is not before
+        assert relation(postgres, cache) is not before
