@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,14 +36,18 @@ class Place:
             connection.executescript(";".join(statements))
             connection.close()
             return
-        with self.engine.begin() as served:
+        with _statement_engine(self.url).begin() as served:
             for statement in statements:
                 served.exec_driver_sql(statement.replace("%", "%%"))
 
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with self.engine.connect() as connection:
+        with _statement_engine(self.url).connect() as connection:
             return [tuple(row) for row in connection.exec_driver_sql(statement)]
+
+    def disconnect(self) -> None:
+        """Closes the connection of ``execute`` and ``query``, which would keep the database in use."""
+        _statement_engine(self.url).dispose()
 
     def database(self, **options: object) -> Database:
         """The database as the program sees it."""
@@ -65,7 +70,30 @@ def _engine(url: str) -> sa.Engine:
     return sa.create_engine(url, poolclass=sa.NullPool)
 
 
+@lru_cache
+def _statement_engine(url: str) -> sa.Engine:
+    """Keeps a connection to PostgreSQL, which starts a process for each; replaced once it has ended."""
+    if not url.startswith("postgresql"):
+        return _engine(url)
+    return sa.create_engine(url, pool_size=1, pool_pre_ping=True)
+
+
 def sqlite_place(path: Path) -> Place:
     """A new SQLite file."""
     sqlite3.connect(path).close()
     return Place("sqlite", f"sqlite:///{path}")
+
+
+@contextmanager
+def another_database(place: Place, name: str) -> Iterator[Place]:
+    """A second database of the same server, without tables."""
+    engine = sa.create_engine(place.url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}")
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    url = sa.make_url(place.url).set(database=name).render_as_string(hide_password=False)
+    other = Place(place.kind, url)
+    yield other
+    other.disconnect()
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"DROP DATABASE {name}")

@@ -21,7 +21,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.acknowledge import WrongTable
 from publisher.sources.live.table_reader import LiveTable, relation_of
-from tests.services.databases import Place, sqlite_place
+from tests.services.databases import Place, another_database, sqlite_place
 from tests.services.servers import postgresql
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -50,20 +50,8 @@ def other(place: Place, tmp_path: Path) -> Iterator[Place]:
     if place.kind == "sqlite":
         yield sqlite_place(tmp_path / "other.db")
         return
-    with _database(place, "other") as found:
+    with another_database(place, "other") as found:
         yield found
-
-
-@contextmanager
-def _database(place: Place, name: str) -> Iterator[Place]:
-    engine = sa.create_engine(place.url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}")
-        connection.exec_driver_sql(f"CREATE DATABASE {name}")
-    url = sa.make_url(place.url).set(database=name).render_as_string(hide_password=False)
-    yield Place(place.kind, url)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f"DROP DATABASE {name}")
 
 
 def make_log(place: Place, *values: str, table: str = "log", day: int = 1) -> None:

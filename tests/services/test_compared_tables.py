@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.contract import Migration
-from tests.services.databases import BINARY, Place, sqlite_place
+from tests.services.databases import BINARY, Place, another_database, sqlite_place
 from tests.support.compared_jobs import kinds_and_keys, operations_of
 from tests.support.local_engine import EngineSwitch
 
@@ -124,22 +123,8 @@ def other(place: Place, tmp_path: Path) -> Iterator[Place]:
     if place.kind == "sqlite":
         yield sqlite_place(tmp_path / "other.db")
         return
-    with another_database(place) as found:
+    with another_database(place, "compared_other") as found:
         yield found
-
-
-@contextmanager
-def another_database(place: Place) -> Iterator[Place]:
-    """A second database of the same server."""
-    url = sa.make_url(place.url)
-    engine = sa.create_engine(url, poolclass=sa.NullPool, isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("CREATE DATABASE compared_other")
-        try:
-            found = url.set(database="compared_other")
-            yield Place(place.kind, found.render_as_string(hide_password=False))
-        finally:
-            connection.exec_driver_sql("DROP DATABASE compared_other")
 
 
 def test_another_database_is_refused(place: Place, other: Place, tmp_path: Path) -> None:
