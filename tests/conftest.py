@@ -31,7 +31,7 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with few and long tests come first, so that two workers end together."""
+    """Files with few and long tests come first, so that all workers end together."""
     items.sort(key=lambda item: item.path.parent.name not in ("services", "spark"))
 
 
