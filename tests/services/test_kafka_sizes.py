@@ -49,7 +49,7 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     (record,) = read_records(journal.root)
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
-    assert "takes 20,000" in record.refusals[0].detail
+    assert "accepts 20,000" in record.refusals[0].detail
     lines = (journal.root / "rejects.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     assert [(entry["position"], entry["records"]) for entry in entries] == [
