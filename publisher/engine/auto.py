@@ -29,7 +29,7 @@ it has to start first; for larger input it may be faster, since its tasks share 
 _GROWTH = 8
 """Records in memory may have this many times the bytes of their files before the run moves to Spark."""
 KEEP_SECONDS = 600.0
-"""Spark ends when no run has used it for so long."""
+"""Seconds after its last use at which Spark ends."""
 _OUTGROWN = "the input turned out to be large"
 
 
@@ -49,7 +49,7 @@ class AutoEngine:
         self._small = small
         self._clock = clock
         self._has_used_spark = False
-        """Since the last call of ``rest``."""
+        """True if Spark was used since the last call of ``stop_idle_processes``."""
         self._last_use = 0.0
         self._local = LocalEngine(max_bytes=_GROWTH * small.bytes)
         self._spark = SparkEngine(options)
@@ -127,7 +127,7 @@ class AutoEngine:
         return self._engine_for(is_small=is_small).count_activity(samples)
 
     def _engine_for(self, *, is_small: bool) -> Engine:
-        """Returns the engine of one operation; that of the run stays."""
+        """Returns the engine of one operation; the engine of the run does not change."""
         self._has_used_spark |= not is_small
         return self._local if is_small else self._spark
 

@@ -1,4 +1,4 @@
-"""Finds and opens journals, wherever they are: in a folder of their own or in a segment."""
+"""Finds and opens journals, in folders of their own or in segments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_journal(directory: Path) -> Path:
     """Finds the directory of a journal, which may be in a segment now, see ``open_journal``.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The directory has no journal.
     """
     for root in (directory, directory / JOURNAL):
         if (root / MANIFEST).exists() or _number_in_segment(root) is not None:
@@ -114,7 +114,9 @@ def open_runs(
 
 def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]]) -> list[Path]:
     """Lists the folders that the runs of ``read_runs`` have or had, oldest first."""
-    numbers = set(journals.numbers())  # first: a run that moves meanwhile is then in a segment
+    numbers = set(
+        journals.numbers()
+    )  # folders first: a run that moves meanwhile is then in a segment
     segments, seen = journals.segments, set[Path]()
     while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
         for segment in unseen:  # the segments that replace others meanwhile are unseen, too
@@ -128,7 +130,7 @@ def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]])
 
 
 def _present_folder(directory: Path) -> Path | None:
-    """The folder that has the journal now: its own, or that of its segment; ``None`` for none."""
+    """The folder that has the journal now: its own, or its segment; ``None`` if there is none."""
     try:
         root = find_journal(directory)
     except UsageError:

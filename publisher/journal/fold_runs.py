@@ -22,7 +22,7 @@ from publisher.journal.segment_files import RunRows, SegmentHeader, read_run
 from publisher.journal.segments import Segment
 
 FOLD_AT = 48
-"""Number of runs with folders of their own at which the oldest move into a segment."""
+"""Number of runs with folders of their own at which the oldest runs move into a segment."""
 RUNS_AT_ONCE = 16
 SEGMENTS_AT_ONCE = 16
 _LARGE = 2
@@ -109,7 +109,7 @@ class Folding:
         """Numbers of finished runs that stay in their own folders."""
 
     def step(self) -> bool:
-        """Moves some runs, or merges some segments; returns false if there are few of both."""
+        """Moves some runs, or merges some segments; returns false if there are too few of both."""
         with self._exclusively():
             return self._remove_moved() or self._merge() or self._fold()
 
@@ -208,7 +208,7 @@ class Folding:
         return True
 
     def _newest_of_one_level(self) -> Iterator[tuple[Segment, SegmentHeader]]:
-        """The newest segments, newest first, as far as they are on the level of the newest."""
+        """The newest segments on the same level as the newest one, without gaps, newest first."""
         newest = None
         for segment in reversed(self._segments.current()):
             header = segment.header()

@@ -29,7 +29,7 @@ from publisher.model.plain import restore
 
 SEGMENT_FORMAT = 1
 HEADER = "segment.json"
-"""Its presence means that the segment is complete."""
+"""File that is written last: its presence means that the segment is complete."""
 _OF_RUN = [pa.field("run", pa.int64()), pa.field("lane", pa.int32())]
 RUN_SCHEMA = pa.schema(
     [

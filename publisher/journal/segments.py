@@ -1,4 +1,4 @@
-"""The segments of a job: where the journals of finished small runs are after a while.
+"""The segments of a job: folders that hold the journals of finished small runs.
 
 A segment is a folder named after its first and last run.  Runs are never added to a segment; segments
 are merged into a wider one, which hides them until they are removed.
@@ -46,7 +46,7 @@ class Segment(NamedTuple):
     folder: Path
 
     def exists(self) -> bool:
-        """Returns whether the segment is still there."""
+        """Returns whether the segment still exists."""
         return (self.folder / HEADER).exists()
 
     def header(self) -> SegmentHeader:
@@ -69,7 +69,7 @@ class Segments:
     """The journal directory of the job."""
 
     def current(self) -> list[Segment]:
-        """The segments, oldest first, without those that a wider one has replaced."""
+        """The segments, oldest first, without those that a wider segment has replaced."""
         segments: list[Segment] = []
         for segment in sorted(self._folders(), key=lambda found: (found.first, -found.last)):
             if not segments or segment.last > segments[-1].last:
@@ -99,7 +99,7 @@ class Segments:
         shutil.rmtree(segment.folder)
 
     def remove_remains(self) -> None:
-        """Removes what an interrupted work on segments has left, and segments that were replaced."""
+        """Removes the remains of interrupted work on segments, and replaced segments."""
         if not (self.root / SEGMENTS).is_dir():
             return
         used = {segment.folder for segment in self.current()}

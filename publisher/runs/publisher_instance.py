@@ -60,7 +60,7 @@ class PublisherInstance:
         self.sink = JobSink(self._settings, lineage, engine, check_lease, lanes, recovers)
         self._folding = Folding(self._journals, check_lease)
         self._unmoved = len(self._journals.numbers())
-        """Number of runs that may move into segments, or more."""
+        """Upper limit of the number of runs that may move into segments."""
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
@@ -193,9 +193,8 @@ class PublisherInstance:
         self._lease.check()
         idle = self._journals.idle_runs()
         if self.sink.is_files:
-            for (
-                run
-            ) in idle:  # before the journals, without which a later start cannot find the folder
+            # before the journals, without which a later start cannot find the folders
+            for run in idle:
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
         self._journals.remove(idle)
         days, runs = retention.retention_days, retention.retention_runs

@@ -48,7 +48,7 @@ class SparkEngine:
 
     @property
     def is_started(self) -> bool:
-        """Whether the JVM runs, or is starting."""
+        """True if the JVM runs or is starting."""
         return self._spark is not None or self._jvm is not None
 
     def stop(self) -> None:
