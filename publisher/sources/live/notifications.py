@@ -164,7 +164,10 @@ class Notifications:
             if remaining <= 0 or any(begun):
                 return
             if not active:
-                stop.wait(min([remaining, *(each.next_attempt for each in self._listeners)]))
+                pause = min(each.next_attempt for each in self._listeners)
+                stop.wait(min(remaining, pause))
+                if remaining <= pause:
+                    return
                 continue
             ready, _, _ = select.select(active, (), (), min(remaining, _STEP))
             if any(list(map(Listener.take, ready))):
