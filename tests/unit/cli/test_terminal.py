@@ -144,7 +144,7 @@ def test_a_damaged_number_of_a_journal_says_what_to_do(tmp_path: Path, content: 
     ):
         journals.create_run()
     with pytest.raises(
-        FatalError, match=r"lanes is damaged, .*: write the greatest number into it"
+        FatalError, match=r"lanes is damaged, .*: write into it the greatest number"
     ):
         journals.raise_lanes(3)
 
