@@ -63,7 +63,7 @@ class NeighbourCheck:
 
     @property
     def _few(self) -> int:
-        """Fewer bytes than this are no record, not even a record that has lost bytes."""
+        """Minimum bytes of a record, even of a record that has lost bytes."""
         return min(table.least for table in self.headers.tables) // 2
 
     def _find_crossing(self, at: int, end: int) -> int | None:
