@@ -4,7 +4,7 @@ There are two views, whose numbers must not be added.  In the *presence view*, a
 between two sweeps was evicted, and a table that appears was included; this view is valid whatever an
 ordinal means.  In the *slot view*, an ordinal names a place in memory, and another table at the same
 ordinal is a replacement.  The page of DIRR says both that new elements become first and that elements
-never move; both statements cannot be true of one numbering.
+never move; one numbering cannot satisfy both statements.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ActivityCounts:
     present: int = 0
     """Sweeps with the table in the queue, after the three system elements."""
     ordinals: int = 0
-    """Sum of its ordinals in those sweeps; the smallest one if it appears twice in a sweep."""
+    """Sum of the table's ordinals in these sweeps; only the smallest one counts per sweep."""
     dirty: int = 0
     """Sum of UpdFlag: sweeps in which the table had unflushed changes."""
     dirty_observed: int = 0
@@ -146,13 +146,13 @@ class Activity:
     """Calls in the input, including unreadable pieces."""
     nodes: tuple[NodeCounts, ...] = ()
     tables: tuple[TableCounts, ...] = ()
-    """Present most often first."""
+    """Sorted by the number of sweeps in which the table is present, highest first."""
     interval_us: int = 0
     """Width of the intervals."""
     intervals: tuple[IntervalCounts, ...] = ()
     """Intervals with sweeps, in order of time."""
     cells: tuple[CellCounts, ...] = ()
-    """Counts per interval of the first tables."""
+    """Counts of the first ``tables`` in each interval."""
     gaps: tuple[SweepGap, ...] = ()
     """The first gaps."""
     problems: tuple[ProblemCount, ...] = ()
@@ -165,7 +165,7 @@ _MAX_INTERVALS = 96
 
 
 def interval_of(nodes: Iterable[NodeCounts], seconds: int | None) -> int:
-    """Returns the microseconds of an interval, by the settings or by the time between all sweeps."""
+    """Returns the width of intervals in microseconds: as set, or derived from the time of all sweeps."""
     if seconds is not None:
         return seconds * 1_000_000
     times = [time for node in nodes for time in (node.first, node.last) if time is not None]

@@ -73,7 +73,7 @@ def clock(us: int) -> str:
 def draw_heat_map(
     axis: TimeAxis, observed: Sequence[int], rows: Sequence[tuple[str, Sequence[HeatCell]]]
 ) -> str:
-    """Draws tables over time.  ``observed`` are the starts of intervals with sweeps; others stay empty."""
+    """Draws tables over time.  Intervals whose start is not in ``observed`` had no sweeps and stay empty."""
     height = len(rows) * _ROW + _AXIS
     parts = [_open(height, "Tables over time")]
     for number, (name, cells) in enumerate(rows):

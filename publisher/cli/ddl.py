@@ -1,4 +1,4 @@
-"""``xds-publisher ddl``: SQL of an event log, and of triggers on the user's tables that fill it."""
+"""``xds-publisher ddl``: SQL that creates an event log, and triggers that write to the log."""
 
 # ruff: noqa: PLC0415 - --help answers at once
 

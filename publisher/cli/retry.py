@@ -117,8 +117,10 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
-    """Yields the runs of the job that read this source, oldest first; of runs in segments only those with
-    failed records."""
+    """Yields the runs of the job that read this source, oldest first.
+
+    Omits runs in segments that have no failed records.
+    """
     from publisher.acknowledge.retry import JournaledRun
     from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import read_records

@@ -93,7 +93,7 @@ class Author:
             yield double_record(self._choose_employee(), identical=same)
 
     def _filler(self, rows: int) -> list[Event]:
-        """Returns events that fill the log up to its length."""
+        """Returns ``rows`` events that fill the log up to its requested length."""
         return [replace_fields(self._employee(self._choose_employee()))[0] for _ in range(rows)]
 
     def _change(self) -> list[Event]:

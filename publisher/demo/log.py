@@ -27,7 +27,7 @@ class Event:
     """A row of the event log in the column order of version 3.5, followed by its expected outcome.
 
     Record id and time are assigned when the log is complete.  ``lookup`` names the row that a query-back
-    reads; if this row does not exist in the end, the query-back is ignored.
+    reads; if this row does not exist when the log is complete, the query-back is ignored.
     """
 
     record_id: int

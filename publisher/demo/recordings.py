@@ -24,7 +24,7 @@ class Attribute(NamedTuple):
     name: str
     removes_all: bool
     removed: tuple[str, ...]
-    """Types and texts of values, as ``string Jack``."""
+    """Types and texts of values, such as ``string Jack``."""
     added: tuple[str, ...]
 
 
@@ -53,7 +53,7 @@ def recordings(
     """Returns the operations of each act, by source; the first source is the event log, whose
     documents name the events.
 
-    Raises ``InternalError`` if another source has no document of a change, or additional documents.
+    Raises ``InternalError`` if another source lacks the document of a change, or has additional ones.
     """
     published = _documents_by_source(journal, documents, lanes)
     others = [_of_changes(published[source], acts) for source in sorted(published) if source]
@@ -61,7 +61,7 @@ def recordings(
 
 
 def _documents_by_source(journal: Path, documents: Path, lanes: int) -> dict[int, list[_Published]]:
-    """Reads all documents by source; those of an object are in their order."""
+    """Reads all documents, by source; the documents of each object keep their order."""
     published: dict[int, list[_Published]] = defaultdict(list)
     columns = ["source", "association", "records", "offset", "length"]
     for lane in range(lanes):
@@ -84,7 +84,7 @@ def _of_events(published: Sequence[_Published], acts: Sequence[Act]) -> list[Ope
 
 
 def _of_changes(published: Sequence[_Published], acts: Sequence[Act]) -> list[Operations]:
-    """Assigns documents to acts: each change is one document, and those of a row are in order."""
+    """Assigns documents to acts: each change has one document; a row's documents are in order."""
     unassigned: dict[str, list[str]] = defaultdict(list)
     for document in published:
         unassigned[document.association].append(document.text)

@@ -95,14 +95,14 @@ def check_conservation(
     unknown = set(read).difference(*splits_of_sources)
     if unknown:
         raise InternalError(
-            f"splits {sorted(unknown)} were counted, but the run does not have them: publish again, "
-            "report this"
+            f"splits {sorted(unknown)} were counted, but the run does not have them: publish "
+            "again, and report this"
         )
     for source, splits in enumerate(splits_of_sources):
         missing = [split for split in splits if split not in read]
         if missing:
             raise InternalError(
-                f"splits {missing} of source {source} were not counted: publish again, report this"
+                f"splits {missing} of source {source} were not counted: publish again, and report this"
             )
         records = sum(read[split] for split in splits)
         decided = sum(
@@ -117,17 +117,17 @@ def check_conservation(
 
 
 def gather_tallies(tallies: Iterable[Iterable[tuple[int, int]]]) -> dict[int, int]:
-    """Gathers the counts of splits from many results.  Raises ``InternalError`` for a second count."""
+    """Gathers the counts of splits.  Raises ``InternalError`` if a split was counted twice."""
     counts: dict[int, int] = {}
     for split, count in chain.from_iterable(tallies):
         if split in counts:
-            raise InternalError(f"split {split} was counted twice: publish again, report this")
+            raise InternalError(f"split {split} was counted twice: publish again, and report this")
         counts[split] = count
     return counts
 
 
 def outcome_counts(results: Sequence[LaneResult], source: int | None = None) -> dict[str, int]:
-    """Counts records by outcome, zeros included, of one source or of all."""
+    """Counts the records of one source or of all by outcome, including outcomes without records."""
     counts = Counter[str]({outcome.label: 0 for outcome in Outcome})
     for result in results:
         for count in result.counts:
@@ -193,7 +193,7 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
     refused = [file.path for file in entry.files if file.refused is not None]
     if refused:
         yield (
-            f"all records were rejected of {', '.join(refused[:3])}{' ...' if refused[3:] else ''}: "
+            f"all records of {', '.join(refused[:3])}{' ...' if refused[3:] else ''} were rejected: "
             "these files are not marked as published, and a change of settings or content makes the job "
             "read them again; see the rejected records"
         )

@@ -136,7 +136,8 @@ _DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 def _octet(text: str) -> str:
     """Checks padded Base64 and removes blanks and line breaks, which encoders of databases insert.
 
-    Any other fault means a damaged value, even if only bits after the last byte are set."""
+    Any other fault shows that the value is damaged, even if only unused bits of its last character
+    are set."""
     if _BASE64(text) is None:
         text = text.translate(_DROP_BLANKS)
     if len(text) % 4 or _BASE64(text) is None:
@@ -180,8 +181,9 @@ def _state(text: str) -> str:
 def text_of(value: object) -> str | None:
     """Converts a database value to the text form of the event log; ``None`` for SQL NULL.
 
-    Binary values become Base64, booleans ``true`` and ``false``, numbers plain digits, dates and times
-    ISO text with a blank (and an offset if they have one), lists and JSON objects JSON text.
+    Binary values become Base64, booleans ``true`` and ``false``, numbers plain digits, lists and JSON
+    objects JSON text.  Dates and times become ISO text, with a blank between date and time and with the
+    offset of values that have one.
     """
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""The local engine: the tasks of a run in this process, one after the other."""
+"""The local engine, which runs the tasks of a run one after the other in this process."""
 
 # ruff: noqa: PLC0415 - only one command counts activity
 

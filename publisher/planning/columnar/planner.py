@@ -1,4 +1,4 @@
-"""Plans the simple objects of a batch by the column."""
+"""Plans the simple objects of a batch column by column."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ColumnarPlan(NamedTuple):
     documents: list[Documents]
     """In rank order, without equal ranks."""
     query_backs: QueryBackResult
-    """Results of query-backs other than ``documents``, which are included above."""
+    """All results of query-backs; ``documents`` above includes their documents, too."""
 
 
 class ColumnarPlanner:

@@ -1,4 +1,4 @@
-"""Names of tables whose columns the settings declare, spelled as in the catalogue, and their keys."""
+"""Names and keys of tables whose columns the settings declare, spelled as in the catalogue."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DeclaredNames:
     columns: tuple[str, ...]
     """Names in changes, in the order of their declaration."""
     key: tuple[int, ...]
-    """Places of the key's columns, in the order of the code points of their names."""
+    """Places of the key's columns, sorted by the code points of the columns' names."""
     kinds: tuple[ColumnKind | None, ...]
     """By column."""
     form: KeyForm
@@ -39,7 +39,7 @@ class DeclaredNames:
         case: IdentifierCase,
         **subclass_fields: Any,
     ) -> Self:
-        """Determines the names of a table: spelling and types of the catalogue, or else of ``declared``.
+        """Builds the names of a table, with the catalogue's spelling and types, or else the declared ones.
 
         ``columns`` are the declared names in order.
         """

@@ -1,4 +1,4 @@
-"""Computes the lanes of many keys at once, as ``lanes.key_lane`` does one by one."""
+"""Computes the lanes of many keys at once, with the same results as ``lanes.key_lane``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Lanes = npt.NDArray[np.int64]
 
 _ALL = 0xFFFFFFFF
 _LONG = 64
-"""Keys of at least so many bytes are rare, so their lanes are computed one by one."""
+"""Keys of at least this many bytes are rare, so their lanes are computed one by one."""
 
 
 def _table() -> npt.NDArray[np.uint32]:
@@ -53,7 +53,7 @@ def _remainders(
     starts: Lanes,
     sizes: npt.NDArray[np.int32],
 ) -> Lanes:
-    """Computes the CRC-32 of byte ranges, the longest first, each continuing ``prefix``."""
+    """Continues the CRC-32 ``prefix`` over each of the byte ranges, which are sorted longest first."""
     crcs = np.full(len(starts), prefix ^ _ALL, np.uint32)
     longest = int(sizes[0]) if len(sizes) else 0
     counts = np.searchsorted(-sizes, -np.arange(longest))  # number of ranges longer than each place

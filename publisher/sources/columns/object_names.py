@@ -70,7 +70,7 @@ class TargetTable:
 def split_name(text: str) -> tuple[str | None, str] | None:
     """Splits a name such as ``schema.table``; parts may be quoted as in databases.
 
-    A third part before them (a database) is dropped.  ``None`` for any other text.
+    Drops the name of a database before the schema.  Returns ``None`` for text that is not a name.
     """
     parts, at = [], 0
     while True:
@@ -207,9 +207,11 @@ class Names:
         return resolved
 
     def _find_column(self, target: TargetTable, column: str) -> NamedColumn | RecordFault:
-        column = column.strip(BLANKS)  # a log table of fixed width pads it
+        column = column.strip(BLANKS)  # columns of fixed width pad their values
         if not column:
-            return RecordFault(Reason.COLUMN_NAME, "column_name is empty; per-field events need it")
+            return RecordFault(
+                Reason.COLUMN_NAME, "column_name is empty; per-field events need a column"
+            )
         if _is_too_long(column):
             return _too_long(Reason.COLUMN_NAME, column)
         known = target.known
@@ -240,7 +242,7 @@ class Names:
 
 
 def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
-    """Finds name and kind of a column: as written, else in any case if only one column fits."""
+    """Finds name and kind of a column: an exact match, or else the only match that ignores case."""
     kind = table.columns.get(column)
     if kind is not None:
         return column, kind
@@ -257,8 +259,8 @@ def _too_long(reason: Reason, name: str) -> RecordFault:
     column = "table_name" if reason is Reason.TABLE_NAME else "column_name"
     return RecordFault(
         reason,
-        f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, names have "
-        f"{LONGEST_NAME:,} at most; fix the program that writes it",
+        f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, but names have "
+        f"{LONGEST_NAME:,} at most; fix the program that writes the name",
     )
 
 

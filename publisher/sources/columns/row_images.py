@@ -1,4 +1,4 @@
-"""Row images by the column: which values are set, which columns differ, and lists of marked columns."""
+"""Compares row images column by column: marks set values and differences, and lists marked columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def non_null(columns: Sequence[pa.Array], rows: int) -> Matrix:
 
 
 def differ(left: pa.Array, right: pa.Array) -> Mask:
-    """Compares two columns; NULL differs from every value."""
+    """Marks the rows in which two columns differ; two NULLs are equal."""
     same = pc.fill_null(pc.equal(left, right), False)
     same = pc.or_(same, pc.and_(left.is_null(), right.is_null()))
     different: Mask = ~same.to_numpy(zero_copy_only=False)
@@ -45,7 +45,7 @@ def marked_values(
 ) -> pa.Array:
     """Lists the values of the marked columns of each row, or null for a row that is not ``present``.
 
-    ``rows`` has the place of each row in the columns; by default both have the same order.
+    ``rows`` has the place in the columns for each row of ``marked``; by default it is the same place.
     """
     if present is not None:
         marked = marked & present[:, np.newaxis]

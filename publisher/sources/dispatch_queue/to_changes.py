@@ -40,7 +40,7 @@ class DispatchQueueChangeBuilder:
         chosen: Codes,
         lanes: pa.Array,
     ) -> None:
-        """``records`` builds a batch of operations and columns; ``chosen`` are places in the group, and
+        """``records`` builds a batch from operations and columns; ``chosen`` are places in the group, and
         ``lanes`` are the lanes of its keys."""
         self._records, self._operations, self._options = records, operations, options
         self._group, self._chosen, self._lanes = group, chosen, lanes
@@ -55,7 +55,7 @@ class DispatchQueueChangeBuilder:
         """UPDATEs without a difference, which give no change."""
 
     def _differ(self, texts: pa.Array) -> Mask:
-        """Compares the two images of UPDATEs."""
+        """Marks the UPDATEs whose two images differ."""
         marks = np.zeros(len(self._chosen), bool)
         places = np.flatnonzero(self._update)
         first = texts.take(pa.array(self._chosen[places]))
@@ -120,7 +120,7 @@ class DispatchQueueChangeBuilder:
         )
 
     def _key_only(self, rows: Codes, image: Codes, kinds: Codes, moved: Mask) -> pa.RecordBatch:
-        """Builds changes of a table that has only key columns: an insert names one, as in event logs."""
+        """Builds changes of a table that has only key columns: an insert names the first one."""
         name = self._group.names.columns[self._group.names.key[0]]
         inserts = kinds == 1
         return self._batch(

@@ -55,7 +55,7 @@ _WOULD_IGNORE = f"; with a COMMIT it would be ignored: {_UNCHANGED.detail}"
 _BLOB = _Ending(
     Outcome.IGNORED,
     Reason.NOTHING_TO_PUBLISH,
-    "operations on BLOBs are not published (blobs)",
+    "the setting blobs excludes operations on BLOBs",
 )
 _COPIED = _Ending(
     Outcome.IGNORED, Reason.DUPLICATE, "the same operation exists for another destination"
@@ -317,7 +317,7 @@ class DispatchQueueRecordBuilder:
 
 
 def _needs_raw(end: _Ending, has_object: bool) -> bool:
-    """Tests whether the journal needs the raw record: if rejected, or held without a known object."""
+    """Tests whether the journal needs the raw record: it is rejected, or held and its object is unknown."""
     return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not has_object)
 
 

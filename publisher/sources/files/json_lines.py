@@ -28,7 +28,7 @@ _MOST_COMMAS = 1 << 22
 _KEY = re.compile(rb'(?<!\\)"\s*:')
 TOO_LONG = "the line is longer than max_record; raise that setting"
 TOO_LONG_KEY = (
-    f"a key has {{:,}} characters, names have {LONGEST_NAME:,} at most;"
+    f"a key has {{:,}} characters, but names have {LONGEST_NAME:,} at most;"
     " fix the program that writes it"
 )
 _EMPTY_KEY = "a key of the object is empty; fix the program that writes it"

@@ -17,11 +17,11 @@ _PACKED_BLOCK = 1 << 14
 _FIRST = 64
 """Bytes of a text file that are checked for UTF-16."""
 _LEAST_PAIRS = 8
-"""Minimum number of characters that show UTF-16 without a byte order mark: fewer may be damaged bytes."""
+"""Minimum length in characters to detect UTF-16 without a byte order mark; less may be damaged bytes."""
 
 
 class Tail(NamedTuple):
-    """Replaces a block: the rest of the file cannot be read."""
+    """Ends the blocks of a file whose rest cannot be read."""
 
     reason: str
 
@@ -31,8 +31,8 @@ def text_blocks(
 ) -> Iterator[bytes | Tail]:
     """Yields blocks of about ``options.block_size`` bytes, ``size`` in all (``None``: to the end).
 
-    Bytes that are invalid in the encoding stay as they are and are invalid UTF-8, so framing finds
-    the records concerned.  ``begins``: a byte order mark at the start is removed.  ``packed``: the
+    Bytes that are invalid in the encoding are copied, which makes the block invalid UTF-8; so framing
+    finds the damaged records.  ``begins``: a byte order mark at the start is removed.  ``packed``: the
     file is compressed by gzip.
     """
     raw: Iterator[bytes | Tail] = _read_raw(
@@ -66,7 +66,7 @@ def _read_raw(file: BinaryIO, size: int | None, block_size: int) -> Iterator[byt
 
 
 def _unpack(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes | Tail]:
-    """Unpacks gzip member by member, up to the exact byte where a file is cut."""
+    """Unpacks gzip member by member; yields all bytes of a truncated file that can be unpacked."""
     member = zlib.decompressobj(_GZIP)
     in_member = False
     for packed in blocks:
@@ -131,7 +131,7 @@ def readable(raw: bytes, limit: int = 1 << 20) -> str:
 
 
 def refuse_utf16(path: Path, options: SnapshotOptions) -> None:
-    """Raises ``FatalError`` for UTF-16 that the settings do not name."""
+    """Raises ``FatalError`` if a file is UTF-16, but the settings name UTF-8 or ASCII."""
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
         return
     with path.open("rb") as file:

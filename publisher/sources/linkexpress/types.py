@@ -25,7 +25,7 @@ KINDS = {
     "INTERVAL": ColumnKind.STRING,
     "BLOB": ColumnKind.OCTET,
 }
-"""Kinds of values in documents by the full names of types."""
+"""Kinds of values in documents, by the full name of the type."""
 
 _SHORT = {
     "INT": "INTEGER",
@@ -61,7 +61,7 @@ _INTERVAL = re.compile(
 )
 
 VARIABLE = frozenset({"CHARACTER VARYING", "NATIONAL CHARACTER VARYING", "BLOB"})
-"""Types whose area is as long as the value in a LITTLE log (documented)."""
+"""Types whose values are not padded to the full length in a LITTLE log, as its documentation says."""
 TEXT = frozenset({"CHARACTER", "CHARACTER VARYING"})
 NATIONAL = frozenset({"NATIONAL CHARACTER", "NATIONAL CHARACTER VARYING"})
 

@@ -43,7 +43,7 @@ class LiveTable:
     order: str | None = None
     """An integer column by which the table is divided; without such a column, one task reads the table."""
     where: tuple[str, str] | None = None
-    """A column and a value: only rows with this value are read; the database compares it."""
+    """A column and a value: only rows with this value are read; the database compares the values."""
     sorted_by: str | None = None
     """A column that gives the order of the rows."""
     max_rows: int | None = None
@@ -63,13 +63,13 @@ class TableSplit(Generic[Payload_co]):
     notes: tuple[str, ...] = ()
     """Notes for operators, about rows that arrived late and rows that wait."""
     payload: Payload_co = None  # type: ignore[assignment]
-    """Facts about the whole table: a type of the format, as in ``Split``."""
+    """Facts about the whole table, of a type that the format defines, as in ``Split``."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
-    """Lists the table's column names in its order.
+    """Lists the names of the table's columns, in the order of the table.
 
-    Raises ``FatalError`` if there is no such table, ``UnreachableError``.
+    Raises ``FatalError`` if there is no such table, and ``UnreachableError``.
     """
     return tuple(relation_of(database, table).types)
 
@@ -82,7 +82,7 @@ def moment(
 
     A single split that is read once (``is_read_once``) sees the moment of its own statement instead.
 
-    Raises ``FatalError`` if the table or a column does not exist, ``UnreachableError``.
+    Raises ``FatalError`` if the table or a column does not exist, and ``UnreachableError``.
     """
     if not copy.can_copy(database):
         database.check_reachable()
@@ -126,8 +126,10 @@ def read(
     """Yields the rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
 
     The columns are those of the table, in its order, as text; ``text_of`` converts a value of the database
-    driver to text.  A connection that is lost before the first row is replaced; if it is lost later, the
-    reading fails, because yielded rows cannot be taken back.  Raises ``UnreachableError`` and ``FatalError``.
+    driver to text.  If the connection is lost before the first row, reading starts again with a new one;
+    if it is lost later, reading fails, because yielded rows cannot be taken back.
+
+    Raises ``FatalError`` and ``UnreachableError``.
     """
     relation = relation_of(database, table)
     where = _where(relation, table, database)
@@ -154,9 +156,9 @@ def read(
 def measure_extent(
     database: Database, table: LiveTable, split: TableSplit[object], form: str, mark: str | None
 ) -> TableExtent:
-    """Measures the table in the moment of a split, by the values of ``sorted_by`` of a given form.
+    """Measures the table at the moment of a split, by the values of ``sorted_by`` in the given form.
 
-    Reads the whole table or an index.  Raises ``FatalError``, ``UnreachableError``.
+    Reads the whole table or an index.  Raises ``FatalError`` and ``UnreachableError``.
     """
     relation = relation_of(database, table)
     statement = select(
@@ -174,9 +176,9 @@ def ask(
     split: TableSplit[object],
     statement: Select[*tuple[Any, ...]],
 ) -> Sequence[Sequence[Any]]:
-    """Answers a small query about a table in the moment of a split.
+    """Runs a small query about a table at the moment of a split.
 
-    Raises ``FatalError``, ``UnreachableError``.
+    Raises ``FatalError`` and ``UnreachableError``.
     """
 
     def answer(connection: Connection) -> Sequence[Sequence[Any]]:

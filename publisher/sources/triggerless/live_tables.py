@@ -1,4 +1,4 @@
-"""Compared tables of a database; all tasks see a table at one moment."""
+"""Reads compared tables from a database; all tasks see a table as it was at one moment."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def live_inputs(
     stack: ExitStack,
     text_of: table_reader.TextOf,
 ) -> list[TableInput]:
-    """Prepares the tables of a database; ``stack`` keeps the snapshots open that tasks read.
+    """Prepares the tables of a database; ``stack`` keeps open the snapshots that tasks read.
 
-    Raises ``FatalError`` if a table does not fit, ``UnreachableError``.
+    Raises ``FatalError`` if a table cannot be compared, and ``UnreachableError``.
     """
     database = stack.enter_context(Database(database_options))
     inputs = []
@@ -57,7 +57,10 @@ def live_inputs(
 def live_shapes(
     database: Database, options: TriggerlessOptions, catalogue: Catalogue
 ) -> dict[str, TableShape]:
-    """Reads the shapes of tables.  Raises ``FatalError`` if a table does not fit, ``UnreachableError``."""
+    """Reads the shapes of tables.
+
+    Raises ``FatalError`` if a table cannot be compared, and ``UnreachableError``.
+    """
     shapes = {}
     for name in options.tables:
         columns = table_reader.describe(database, _live_table(name, options, None))

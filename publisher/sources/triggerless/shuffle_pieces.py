@@ -98,7 +98,7 @@ class PiecePacker:
         return piece(self._own_bucket(), PieceKind.TALLY, self.split, framed)
 
     def blind(self) -> Iterator[pa.RecordBatch]:
-        """Yields a piece for each bucket of the table that reports unreadable rows."""
+        """Yields one piece for each bucket of the table; each piece reports unreadable rows."""
         for bucket in range(self.buckets):
             yield piece(self.first + bucket, PieceKind.BLIND, self.split, 0)
 

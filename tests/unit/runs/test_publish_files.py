@@ -214,7 +214,7 @@ def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: P
     first = publish(tmp_path)
     assert (first.outcomes["published"], published_values(tmp_path)) == (1, ["3"])
     (note,) = first.notes
-    assert note.startswith(f"all records were rejected of {path}: these files are not marked")
+    assert note.startswith(f"all records of {path} were rejected: these files are not marked")
     assert publish(tmp_path).state == "nothing new to read"
     known = status(load_settings(tmp_path, FILES)).files[0]
     assert (known.published, known.new, known.refused) == (1, 0, 1)

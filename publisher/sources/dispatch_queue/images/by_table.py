@@ -49,7 +49,7 @@ class DecodedTable:
 def decode_tables(
     operations: Operations, numbers: Codes, names: QueueNames
 ) -> Iterator[DecodedTable]:
-    """Decodes the faultless operations with images among ``numbers``, by table.
+    """Decodes, by table, those operations of ``numbers`` that have images and no faults.
 
     Operations on unknown tables get a fault."""
     chosen = _with_images(operations, numbers)
@@ -159,7 +159,7 @@ def _check_blobs(table: DecodedTable, operations: Operations) -> None:
         number = int(operations.column("BLOBATR")[table.numbers[place]]) & 0xFF
         if number not in table.names.numbers:
             detail = (
-                f"BLOBATR names column {number}, which {table.names.table} does not have; fix its"
-                " columns or their numbers"
+                f"BLOBATR names column {number}, which {table.names.table} does not have; fix the"
+                " columns of the table or their numbers"
             )
             table.faults.setdefault(place, RecordFault(Reason.ROW_IMAGE, detail))

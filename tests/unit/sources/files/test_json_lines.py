@@ -42,7 +42,7 @@ def test_a_second_spelling_in_two_lines_is_a_column() -> None:
     [
         (
             b"f" + b"x" * LONGEST_NAME,
-            "a key has 1,001 characters, names have 1,000 at most; fix the program that writes it",
+            "a key has 1,001 characters, but names have 1,000 at most; fix the program that writes it",
         ),
         (b"", "a key of the object is empty; fix the program that writes it"),
         (b" ", "a key of the object is empty; fix the program that writes it"),
