@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PublishProblem(NamedTuple):
-    """A setting that ``publish`` needs and the job file lacks."""
+    """A setting of the job file that is missing for ``publish``, or that ``publish`` cannot use."""
 
     key: SettingKey
     text: str
@@ -21,7 +21,8 @@ class PublishProblem(NamedTuple):
 
 
 def publish_problems(settings: Settings, *, follows: bool = False) -> Iterator[PublishProblem]:
-    """Yields missing settings; with ``follows`` also settings that repeat rows at each poll."""
+    """Yields missing and unusable settings; with ``follows`` also settings by which each poll would publish
+    the same rows again."""
     if not settings.sources:
         problem = 'no source is defined; add one with snapshots = ["FILE"]'
         yield PublishProblem(("sources",), problem, (("sources",), ("source",)))

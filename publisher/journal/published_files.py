@@ -19,12 +19,12 @@ Copies = Literal["refuse", "publish"]
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """Rules that distinguish the files of a source."""
+    """Rules by which the files of a source count as new, as copies, or as published."""
 
     copies: Copies = "refuse"
     """Handling of a file with the content of another file."""
     settings: str = ""
-    """Digest of the settings that read the records."""
+    """Digest of the settings with which the records are read."""
     is_bare: Callable[[Path], bool] = lambda _: False
     """Returns whether a file holds no record, so that its copies are harmless."""
 
@@ -40,13 +40,13 @@ class PublishedFiles:
         """Reads the list of a job; returns an empty list if there is no such file.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The list is damaged, or another version of the program wrote it.
         """
 
         def decode(content: dict[str, Any]) -> PublishedFiles:
             return cls(dict(_entries(content["files"])))
 
-        remedy = "remove it; the job then publishes all files again that still exist"
+        remedy = "remove it; the job then publishes all existing files again"
         return read_versioned(path, FORMAT, decode, remedy) or cls()
 
     def with_runs(self, manifests: Iterable[Manifest]) -> PublishedFiles:
@@ -99,7 +99,7 @@ class PublishedFiles:
             f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"
         )
         if published.bytes == now.bytes:
-            difference = "has other content than when it was published, of the same size"
+            difference = "has the same size as when it was published, but other content"
         raise FatalError(
             f"{path} {difference}: write new records to a new file, and restore this one"
         )

@@ -1,8 +1,8 @@
 """The documents of a recovery run that the sink may have already.
 
-After the loss of a journal, a recovery run plans all waiting records again.  If the sink has a waiting
-record of an object, all documents of the object are sent again with a mark; the documents of other objects
-are sent exactly once.
+After the loss of a journal, a recovery run plans all waiting records again.  If the sink may
+already have one of these records, all documents of its object are sent again with a mark; the documents of
+other objects are sent exactly once.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class RecoveredDocuments:
         return sum(map(len, self.lanes.values()))
 
     def write(self, root: Path) -> None:
-        """Writes the record durably into a journal's folder."""
+        """Writes the numbers durably into a journal's folder."""
         lanes = {lane: sorted(numbers) for lane, numbers in self.lanes.items()}
         content = {"format": RECOVERY_FORMAT, "plan": self.plan, "lanes": lanes}
         write_durably(root / RECOVERY, json.dumps(content) + "\n")
 
 
 def read_recovery(root: Path, manifest: Manifest) -> RecoveredDocuments | None:
-    """Reads the record of a recovery run; ``None`` for other runs.
+    """Reads the documents of a recovery run that the sink may have already; ``None`` for other runs.
 
     Raises:
-        FatalError: It is damaged, belongs to another plan, or another version of the program wrote it.
+        FatalError: The file is damaged, belongs to another plan, or another version of the program wrote it.
     """
 
     def decode(content: dict[str, Any]) -> RecoveredDocuments:
@@ -99,7 +99,8 @@ def find_recovered_documents(
 ) -> RecoveredDocuments:
     """Finds the documents that the sink may have already.
 
-    These are the documents of objects with a record that the sink has, or whose ids differ between runs.
+    These are all documents of an object if the sink has one of its records, or if the id of one of its
+    records differs between runs.
 
     ``folder`` is for temporary files."""
     lanes = {}

@@ -82,7 +82,7 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
 def _plan_lanes(
     request: RunRequest, work: Work, engine: Engine, progress: Progress | None
 ) -> tuple[Work, list[LaneResult]]:
-    """Plans all lanes; repeats it as long as a transaction would be published only in part.
+    """Plans all lanes, again and again as long as a transaction would be published only in part.
 
     Each repetition rejects at least one more transaction, so the loop ends.
     """

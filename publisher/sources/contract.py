@@ -53,7 +53,7 @@ class CarryOver:
     source: str = ""
     """Name of the source, for messages."""
     by_rows: bool = False
-    """If the source reads another database than in the last run, equal rows may prove that it is a copy."""
+    """True if the source may continue in another database when equal rows prove that it is a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class SourceBase(ABC):
 
     @abstractmethod
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """Prepares the reading of a run: surveys the input, continues the last run, compares.
+        """Prepares the source for a run: surveys the input, continues from the last run, compares tables.
 
         Writes what the next run needs into ``CarryOver.after``.
 
@@ -207,9 +207,10 @@ class SourceBase(ABC):
     def forget(  # noqa: B027 - an empty default
         self, splits: Sequence[Split[Any]], refused: Sequence[bool], folder: Path
     ) -> None:
-        """Removes facts that only the refused splits contain from the state of this run in ``folder``:
-        files of these splits stay unpublished and are read again.  Does nothing by default, for
-        formats whose state has no facts about files that were read to their end."""
+        """Removes facts that come only from refused splits from the state of this run in ``folder``.
+
+        The files of these splits remain unpublished and are read again.  By default does nothing, which
+        is right for formats whose state has no facts about files that were read to their end."""
 
 
 class Source(SourceBase):
@@ -359,7 +360,7 @@ class WaitingRows:
 
 
 class TableBacklog(Protocol):
-    """Counts the rows of a table that wait to be read, by one connection for all counts."""
+    """Counts the rows of a table that wait to be read, over one connection for all counts."""
 
     def count(self, state: Path | None) -> WaitingRows:
         """Counts the rows that wait, according to the state of the last run.

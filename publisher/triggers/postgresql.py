@@ -1,15 +1,16 @@
 """Event log and triggers in PostgreSQL (11 or newer): one function and two triggers for a table.
 
-* Row triggers fire after the change, so they see the row that other triggers have changed, and hold its
-  lock: record ids of an object increase in the order of its commits.  Their names sort before those of
-  foreign keys (``RI_…``), so cascaded changes are logged after the change of the key.
+* Row triggers fire after the change, so they see the row as other triggers have changed it, and the
+  transaction holds the lock of the row: record ids of an object increase in the order of its
+  commits.  Names of row triggers sort before those of foreign keys (``RI_…``), so cascaded changes are
+  logged after the change of the key.
 * The function runs as ``WRITER``, a role that may only insert into the log and select the logged keys:
   users need no permissions on the log.  Nobody else may attach the function to a table, and a function of
   its name that belongs to another role is refused.
 * The function contains no casts, because the owner of a table may use a type whose casts run other code.
   Texts come from the output functions of types, which only superusers can write.
-* The function sets all settings that influence the text of values.  TRUNCATE logs a delete of each row; a
-  table with row-level security for ``WRITER`` refuses it.
+* The function sets all settings that influence the text of values.  TRUNCATE logs a delete of each row; it
+  fails if the table has row-level security for ``WRITER``.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ CREATE TABLE IF NOT EXISTS {table} (
 
 
 def writer_statements(log: TableRef) -> list[Statement]:
-    """Creates the role that writes the log, with its permissions; refuses one with more."""
+    """Creates the role that writes the log, with its permissions; refuses an existing role with more."""
     assert log.schema is not None
     return [
         Statement(f"role {WRITER}", _in_block(_ROLE)),
@@ -108,8 +109,8 @@ BEGIN
     WHERE r.rolname = '{WRITER}' AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
       OR r.rolreplication OR r.rolbypassrls OR r.rolcanlogin OR m.member IS NOT NULL)
   ) THEN
-    RAISE EXCEPTION 'role {WRITER} may do more than write event logs: take its attributes and its '
-      'memberships away, or rename it';
+    RAISE EXCEPTION 'role {WRITER} may do more than write event logs: revoke its attributes and '
+      'memberships, or rename it';
   END IF;
 END
 """
@@ -137,7 +138,7 @@ BEGIN
     WHERE n.nspname = {schema} AND p.proname = {name} AND p.pronargs = 0
       AND r.rolname NOT IN ('{writer}', CURRENT_USER)
   ) THEN
-    RAISE EXCEPTION 'function % is there and belongs to another role: drop it, then start again', {name};
+    RAISE EXCEPTION 'function % exists and belongs to another role: drop it, then start again', {name};
   END IF;
 END
 """
@@ -279,7 +280,7 @@ END
         value = f"{row}.{quote_name(column)}"
         text = _output_text(self._table.relation.casts[column], f"concat({value})")
         if self._table.relation.casts[column] in _PADDED and column in self._table.key:
-            # as a cast does; in columns outside the key the reader removes padding
+            # a cast removes padding, too; in columns outside the key the reader removes it
             text = f"rtrim(concat({value}), ' ')"
         return f"CASE WHEN num_nulls({value}) = 0 THEN {text} END"
 
@@ -313,7 +314,7 @@ END
         return block(self._fields(style.update, rows, changed), 4)
 
     def _event(self, event_type: int, column: str | None = None) -> list[str]:
-        """Logs one event of the new key."""
+        """Returns SQL that logs one event of the new key."""
         names, values = "", ""
         if column is not None:
             names, values = ", column_name", f", {literal(column)}"
@@ -323,7 +324,10 @@ END
         ]
 
     def _fields(self, event_type: int, rows: list[list[str]], where: str) -> list[str]:
-        """Logs an event for each row (column name, old text, new text) that ``where`` accepts."""
+        """Returns SQL that logs an event for each row that ``where`` accepts.
+
+        A row has column name, old text and new text.
+        """
         names = ["place", "name", "old_text", "new_text"][: len(rows[0]) + 1]
         texts = ", old_value, new_value" if event_type <= 2 else ""
         values = ", c.old_text, c.new_text" if event_type <= 2 else ""
@@ -344,7 +348,7 @@ _PADDED = ("bpchar", "character")
 
 
 def _output_text(type_: str, output: str) -> str:
-    """The log's text of a value, from the result of its type's output function."""
+    """SQL of a value's text in the log; ``output`` is SQL that calls the output function of the type."""
     if type_ == "bytea":
         binary = f"decode(substr({output}, 3), 'hex')"
         base64 = f"replace(encode({binary}, 'base64'), chr(10), '')"

@@ -66,7 +66,7 @@ class KafkaDispatcher:
     ``job`` determines the topic of the tokens.  ``owner`` owns the progress: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
     greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
-    with the tokens; with ``recovery`` this journal replaces a lost one.  ``session`` keeps connections for
+    with the tokens; with ``recovery`` the journal replaces a lost one.  ``session`` keeps connections for
     the next run.
     """
 
@@ -178,7 +178,7 @@ class KafkaDispatcher:
             self.session.forget()
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
-            # a topic may have changed since the session requested it
+            # a topic may have changed since the session read its settings
             self._dispatch(journal, manifest, report)
 
     def _dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:

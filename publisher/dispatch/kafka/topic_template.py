@@ -24,10 +24,10 @@ def template_problem(template: str, placeholders: frozenset[str] = PLACEHOLDERS)
     for name in _FIELD.findall(template):
         if name not in placeholders:
             names = ", ".join(f"{{{field}}}" for field in sorted(placeholders))
-            return f"{{{name}}} is not a placeholder here; known are {names}"
+            return f"{{{name}}} is not a placeholder here; use {names or 'a fixed name'}"
     literal = _FIELD.sub("", template)
     if forbidden := _NOT_ALLOWED.search(literal):
-        return f"{forbidden[0]!r} cannot be in the name of a topic; allowed are letters a-z, digits, . _ -"
+        return f"{forbidden[0]!r} cannot be in the name of a topic; use letters A-Z and a-z, digits, . _ -"
     if not template:
         return "a topic needs a name"
     return _name_problem(template) if literal == template else None
@@ -44,8 +44,8 @@ def _name_problem(name: str) -> str | None:
 def fill_template(template: str, **values: str | None) -> str:
     """Fills a template of topic names.
 
-    Characters that names of topics cannot contain become ``_``; an unknown value is omitted with the
-    separator after it, or else before it.
+    Characters that names of topics cannot contain become ``_``; a placeholder without value is omitted with
+    the separator after it, or else before it.
 
     Raises:
         FatalError: The result is not a valid name.

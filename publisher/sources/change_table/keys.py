@@ -42,9 +42,9 @@ def key_of(
     options: ChangeTableOptions,
     where: str,
 ) -> tuple[str, ...]:
-    """The primary key by ``.dfm``, database, masks of DELETE records, or settings, in this order.
+    """The primary key according to ``.dfm``, database, masks of DELETE records, or settings, in this order.
 
-    ``mask_key`` are the key columns by the masks, ``database_key`` the key columns by the database.
+    ``mask_key`` are the key columns that the masks show, ``database_key`` those that the database names.
 
     Raises:
         FatalError: Two of these keys differ, or there is none.
@@ -65,8 +65,8 @@ def key_of(
     for who, other in others:
         if set(other) != set(key):
             raise FatalError(
-                f"{where}: the key is {', '.join(key)} by {first} and {', '.join(other)} by {who}; fix one"
-                " of them (key_from_deletes = false if DELETE records show a unique index)"
+                f"{where}: the key is {', '.join(key)} according to {first}, but {', '.join(other)} according"
+                f" to {who}; fix one of them (key_from_deletes = false if DELETE records show a unique index)"
             )
     return key
 
@@ -80,7 +80,7 @@ def _spell(
     if absent:
         raise FatalError(
             f"{where}: {who} has the key column {absent[0]}, but the change table has no such column;"
-            " fix the key, or keep the column in the task"
+            " fix the key, or keep the column in the replication task"
         )
     return tuple(spelled[name.casefold()] for name in key)
 
@@ -93,7 +93,7 @@ class RowKeys(NamedTuple):
     texts: pa.Array
     """The distinct keys."""
     lanes: Integers
-    """Their lanes."""
+    """The lane of each distinct key."""
 
     def of(self, which: Integers) -> tuple[pa.Array, pa.Array]:
         """Keys and lanes of some rows, all of which have a key."""

@@ -5,7 +5,7 @@ Bytes of zeros may be left out: trailing ones if byte 0 comes first, leading one
 byte comes first.
 
 According to the manual byte 0 comes first, but hex text of real exports has the most significant byte
-first.  It is not documented whether ``partition_name`` counts.  So byte order and number of header columns
+first.  It is not documented whether ``partition_name`` has a bit.  So byte order and number of header columns
 are inferred together, by rules that hold for every mask:
 
 1. Bits of header columns and bits beyond the last column are never set.
@@ -47,8 +47,8 @@ class MaskProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 def bits_of(mask: str, order: Order) -> int:
     """Converts a mask in hex to an integer whose bit N is bit N of the mask.
 
-    An odd number of digits has lost a leading zero, which is harmless only if the most significant byte
-    comes first.
+    A mask with an odd number of digits has lost a leading zero, which is harmless only if the most
+    significant byte comes first.
 
     Raises:
         MaskProblem: The text is not a mask in this order.
@@ -114,14 +114,14 @@ class MaskEvidence:
     """The masks of a table, and known facts about the columns that they should mark."""
 
     masks: Counter[tuple[int, str]] = field(default_factory=Counter)
-    """Counts of operation and mask in hex."""
+    """Number of records by operation and mask in hex."""
     differences: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Counts of the mask of an UPDATE and the bits of the data columns that differ."""
+    """Number of UPDATEs by mask in hex and bits of the data columns that differ."""
     key: int = 0
     """The columns of a known primary key, as bits by data column; 0 if it is not known."""
 
     def add(self, masks: Iterable[tuple[tuple[int, str], int]]) -> None:
-        """Adds counts of operation and mask."""
+        """Adds numbers of records by operation and mask."""
         for mask, count in masks:
             if mask in self.masks or len(self.masks) < _MAX_MASKS:
                 self.masks[mask] += count
@@ -202,7 +202,7 @@ def are_equivalent(evidence: MaskEvidence, readings: list[MaskReading], width: i
 def _readings_in_range(
     evidence: MaskEvidence, candidates: list[MaskReading], width: int
 ) -> list[MaskReading]:
-    """Returns the readings with the fewest masks out of range; none if more are than may be damaged."""
+    """Returns the readings with the fewest masks out of range; none if these are more than may be damaged."""
     misfits = {
         reading: sum(
             count

@@ -63,14 +63,14 @@ class RejectBuilder:
         return self._outcomes(rows, indices, outcome=Outcome.IGNORED.value, reason=reason)
 
     def hold(self, rows: ChangeRows, cut: str) -> pa.RecordBatch:
-        """Holds rows until the row of change_seq ``cut`` finds its partner."""
+        """Holds rows until a run reads the partner of the row with change_seq ``cut``."""
         return self._outcomes(
             rows,
             np.arange(len(rows)),
             outcome=Outcome.HELD.value,
             reason=str(Reason.OPEN_PAIR),
-            detail=f"the UPDATE or before image of change_seq {cut} is missing so far; this record waits as"
-            " well, to keep the order of changes",
+            detail=f"the UPDATE or before image of change_seq {cut} has not been read yet; this record"
+            " waits as well, to keep the order of changes",
         )
 
     def _outcomes(

@@ -106,7 +106,7 @@ def concat_rows(first: ChangeRows, second: ChangeRows) -> ChangeRows:
 
 
 def rows_of(frame: Frame, layout: ChangeTableLayout, form: TextForm | None = None) -> ChangeRows:
-    """The rows of a frame; ``form`` converts data columns to text, by default their text is as read.
+    """The rows of a frame; ``form`` converts data columns to text; by default their text stays as read.
 
     Columns of the layout that the frame lacks are left out.
     """
@@ -212,8 +212,8 @@ def _reject_invalid_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None
         rows.operations == UNKNOWN,
         lambda row: RecordFault(
             Reason.CHANGE_OPERATION,
-            f"{operation_of(row)}: not a known operation, or the two columns disagree; known are I INSERT,"
-            " U UPDATE, D DELETE, B BEFOREIMAGE; filter other records out",
+            f"{operation_of(row)}: not a known operation, or the two columns disagree; export only I INSERT,"
+            " U UPDATE, D DELETE, B BEFOREIMAGE",
         ),
     )
     rows.reject(

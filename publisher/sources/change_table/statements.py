@@ -24,14 +24,15 @@ _WORDS = {"change_oper": ("B", "U"), "operation": ("BEFOREIMAGE", "UPDATE")}
 class ChangeTableStatements:
     """Builds statements about one change table.
 
-    A range is greater than the change_seq ``after`` and not greater than ``upto``; ``None`` is no bound.
+    A range contains the rows whose change_seq is greater than ``after`` and not greater than ``upto``;
+    ``None`` means no bound.
     """
 
     relation: Relation
     seq: str
     """The column change_seq, as the database spells it."""
     kinds: tuple[tuple[str, str], ...]
-    """The columns of the operation: documented name, and as the database spells it."""
+    """The columns of the operation: documented name, and name as the database spells it."""
 
     def rows(self, after: str | None, upto: str | None) -> Query:
         """Number of rows, least and greatest change_seq of a range."""
@@ -55,12 +56,12 @@ class ChangeTableStatements:
         return self._inside(select(self._count(0)), after, upto)
 
     def from_the_end(self, after: str | None, upto: str | None, rows: int) -> Query:
-        """The change_seq before the last ``rows`` rows of a range; no row if the range is not longer."""
+        """The change_seq before the last ``rows`` rows of a range; nothing if there are no more rows."""
         query = self._inside(select(self._value), after, upto)
         return query.order_by(self._value.desc()).offset(rows).limit(1)
 
     def by_kind(self, after: str | None, upto: str | None) -> Query:
-        """Number of rows of a range by change_seq and columns of the operation."""
+        """Number of rows of a range for each change_seq and operation."""
         kinds = [value_of(self.relation, name) for _, name in self.kinds]
         query = self._inside(select(self._value, func.count(), *kinds), after, upto)
         return query.group_by(self._value, *kinds)

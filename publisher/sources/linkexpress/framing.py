@@ -7,7 +7,8 @@ examines the records one by one, so that a wrong length, header or item affects 
 
 * If a record has lost bytes, its length points into the next record.  So if a whole record begins inside
   a record that is not followed by another one, the framer trusts the inner record.
-* Records of tables that the settings describe wrongly are not damage: each length leads to the next record.
+* If the settings describe a table wrongly, its records do not count as damaged: each length leads to the
+  next record.
 * After damage of any size, the framer continues at the next offset where a whole record can begin.
 
 The result at an offset depends only on the bytes after it.  So a record can be read again by itself, and
@@ -51,7 +52,7 @@ class RecordBlock:
     lengths: Numbers
     heads: HeaderBatch
     broken: Mapping[int, str] = field(default_factory=lambda: _NONE)
-    """Reasons of the parts of this block that are not records, by index."""
+    """Explains by index why a part of this block is not a record."""
 
     @property
     def good(self) -> Mask:
@@ -191,7 +192,8 @@ class RecordFramer:
         used = self.headers.used_lengths(with_end, heads)
         good = np.append(heads.good[1:count], heads.good[count] or after == self.end)
         whole = heads.good & (used == heads.length)
-        # the header of a record that is not whole proves an end only if a good header follows that record
+        # a record whose items do not fill it proves where the record before it ends only if a good header
+        # follows
         leads = np.append(whole[1:count] | good[1:], whole[count] or after == self.end)
         trusted = whole[:count] & good & leads
         heads, used = heads.take(slice(count)), used[:count]
@@ -209,7 +211,7 @@ class RecordFramer:
 
     def _are_in_run(self, heads: HeaderBatch, after: int) -> Mask:
         """Marks records of tables outside the settings whose lengths lead to a good header, to the end of
-        the file, or to several more of such records."""
+        the file, or to several more such records."""
         if not heads.odd.any():
             return heads.odd
         odd, ends = self._look_ahead(after)
@@ -238,7 +240,7 @@ class RecordFramer:
         return np.array(odd, bool), np.array(ends, bool)
 
     def _lead_elsewhere(self, offsets: Offsets, heads: HeaderBatch, used: Numbers) -> Mask:
-        """Marks records whose items end at a good header, but elsewhere than their length word says."""
+        """Marks records whose items end at a good header, but not where their length word says."""
         ends = offsets + used
         good = self.heads(ends).good | (ends == self.end)
         return np.asarray((used > 0) & (used != heads.length) & good)

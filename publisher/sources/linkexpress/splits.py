@@ -1,4 +1,4 @@
-"""The splits of extract files: where a part of a file comes from, and what it continues."""
+"""The splits of extract files, with the origin of their bytes and the transactions that they continue."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from publisher.sources.linkexpress.file_probe import ExtractFileForm
 
 @dataclass(frozen=True, slots=True)
 class SplitOrigin:
-    """The named file, in which records of a split have their positions, and the transaction that the split
-    continues."""
+    """The named file of a split, and the transaction that the split continues.
+
+    Positions of records refer to the named file.  It differs from the file that is read if an earlier run
+    has copied held records into its state.
+    """
 
     shift: int = 0
-    """Offset of a byte in the named file, less its offset in the file that is read."""
+    """Offset of a byte in the named file minus its offset in the file that is read."""
     since: str | None = None
     """Position of the first record of the transaction that the split continues, if it continues one."""
     rejected: str = ""
-    """The reason why an earlier run rejected a record of that transaction, and so the transaction."""
+    """The reason why an earlier run rejected a record of that transaction, and thereby the transaction."""
     refused: tuple[str, ...] = ()
-    """Files whose records were all rejected: once all are read again, the transaction is accepted."""
+    """Files whose records were all rejected; once they are all read again, the transaction is accepted."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """Offsets after which bytes were left out, and the shift from there on."""
+    """Offsets before which bytes were left out, each with the shift from there on.
+
+    These are offsets in the file that is read."""
 
     def named_offset(self, offset: int) -> int:
         """Converts an offset to the offset in the named file."""
@@ -42,7 +47,10 @@ class SplitOrigin:
         return offsets + shifts[np.searchsorted(begins, offsets, side="right")]
 
     def own_offset(self, named: int) -> int | None:
-        """Converts an offset in the named file back; ``None`` for bytes that were left out."""
+        """Converts an offset in the named file to the offset in the file that is read.
+
+        Returns ``None`` for bytes that were left out.
+        """
         begins, shifts = self._shifts
         number = int(np.searchsorted(begins + shifts[1:], named, side="right"))
         offset = named - int(shifts[number])
@@ -55,7 +63,7 @@ class SplitOrigin:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> SplitOrigin:
-        """Builds an origin from the values of JSON."""
+        """Builds an origin from its JSON values."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
         rejected = str(plain.get("rejected", ""))
         refused = tuple(plain.get("refused", ()))
@@ -90,14 +98,15 @@ def first_position(split: ExtractSplit) -> str:
 
 
 def join_transactions(splits: Sequence[ExtractSplit]) -> list[ExtractSplit]:
-    """Joins transactions of a group's differences that continue in the next file.
+    """Joins transactions that begin in one file and continue in the next.
 
-    Before, the tail of each file is held; afterwards, only records after the last commit record of all files.
+    The given splits hold the records after the last commit record of each file; the returned ones hold only
+    the records after the last commit record of all files.
     """
     ends = [split for split in splits if split.size and not split.payload.is_held]
     last = splits.index(ends[-1]) if ends else -1
     joined: list[ExtractSplit] = []
-    since: str | None = None  # splits that an earlier run has held have their own
+    since: str | None = None  # splits of held records have a value from an earlier run
     rejected = ""
     refused: tuple[str, ...] = ()
     for number, split in enumerate(splits):

@@ -21,7 +21,7 @@ from publisher.sources.triggerless.shuffle_pieces import bucket_of
 
 _ROWS = 1 << 16
 _COLUMN = "="
-"""Prefix of the names of the table's columns; with ``row`` there is one column, with an empty name."""
+"""Prefix of the names of the table's columns; if ``keeps`` is ``row``, one column has an empty name."""
 
 
 def write_known_rows(path: Path, known: KnownRows, columns: Sequence[str], keeps: Keeps) -> None:

@@ -81,7 +81,7 @@ def test_an_empty_file_is_told_of_and_read_once_it_is_filled(tmp_path: Path) -> 
     write_file(tmp_path, "1.csv", 1)
     assert publish(tmp_path).read == 1
     write_file(tmp_path, "1.csv", 2)
-    with pytest.raises(FatalError, match="of the same size"):
+    with pytest.raises(FatalError, match="has the same size"):
         publish(tmp_path)
 
 

@@ -56,7 +56,7 @@ class QueueRows:
     numbers: Offsets
     """Number of each row in the file, from 1; for text the line."""
     integers: dict[str, Codes]
-    """By column; SYSLOG_ADDR with its 64 bits as a signed number, BLOBATR unsigned."""
+    """Values by column: SYSLOG_ADDR with its 64 bits as a signed number, BLOBATR unsigned."""
     seconds: Codes
     """Seconds of OPER_DATE since 1990."""
     fractions: Codes
@@ -75,7 +75,7 @@ class QueueRows:
     data_bytes: Offsets
     """Available bytes of DATA, which may be truncated in text."""
     broken: tuple[Broken, ...] = ()
-    """Pieces of the input that are not rows; ``raw`` is JSON text."""
+    """Pieces of the input that are not rows; their ``raw`` is JSON text."""
     lost: tuple[LostRow, ...] = ()
     """Broken pieces that name their transaction."""
 
