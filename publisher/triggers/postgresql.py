@@ -109,8 +109,8 @@ BEGIN
     WHERE r.rolname = '{WRITER}' AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
       OR r.rolreplication OR r.rolbypassrls OR r.rolcanlogin OR m.member IS NOT NULL)
   ) THEN
-    RAISE EXCEPTION 'role {WRITER} may do more than write event logs: revoke its attributes and '
-      'memberships, or rename it';
+    RAISE EXCEPTION 'role {WRITER} may do more than write event logs: take its attributes and its '
+      'memberships away, or rename it';
   END IF;
 END
 """
@@ -138,7 +138,7 @@ BEGIN
     WHERE n.nspname = {schema} AND p.proname = {name} AND p.pronargs = 0
       AND r.rolname NOT IN ('{writer}', CURRENT_USER)
   ) THEN
-    RAISE EXCEPTION 'function % exists and belongs to another role: drop it, then start again', {name};
+    RAISE EXCEPTION 'function % is there and belongs to another role: drop it, then start again', {name};
   END IF;
 END
 """

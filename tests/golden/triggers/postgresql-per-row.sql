@@ -26,8 +26,8 @@ BEGIN
     WHERE r.rolname = 'xds_log_writer' AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb
       OR r.rolreplication OR r.rolbypassrls OR r.rolcanlogin OR m.member IS NOT NULL)
   ) THEN
-    RAISE EXCEPTION 'role xds_log_writer may do more than write event logs: revoke its attributes and '
-      'memberships, or rename it';
+    RAISE EXCEPTION 'role xds_log_writer may do more than write event logs: take its attributes and its '
+      'memberships away, or rename it';
   END IF;
 END
 $xds$;
@@ -60,7 +60,7 @@ BEGIN
     WHERE n.nspname = 'indirect' AND p.proname = 'xds_usr_log' AND p.pronargs = 0
       AND r.rolname NOT IN ('xds_log_writer', CURRENT_USER)
   ) THEN
-    RAISE EXCEPTION 'function % exists and belongs to another role: drop it, then start again', 'xds_usr_log';
+    RAISE EXCEPTION 'function % is there and belongs to another role: drop it, then start again', 'xds_usr_log';
   END IF;
 END
 $xds$;
