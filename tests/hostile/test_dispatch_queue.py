@@ -139,7 +139,7 @@ def test_a_wrong_column_never_publishes_another_transaction_otherwise(
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"byte_order": "big"}, 'set row_stride = 3596, byte_order = "little"'),
+        ({"byte_order": "big"}, 'set row_stride = 3596 and byte_order = "little"'),
         ({"row_stride": 3600}, "row_stride = 3596"),
         ({"date_order": "little"}, "OPER_DATE of its first rows is impossible"),
     ],

@@ -44,12 +44,18 @@ class Job:
     session: KafkaSession = field(default_factory=lambda: KafkaSession(keeps=True))
     elsewhere: bool = False
     """Sends as tasks on other machines do."""
+    timeout: int = 30
+    kafka_settings: Mapping[str, str] = field(default_factory=dict)
     runs: int = 0
     reports: list[LaneSendReport] = field(default_factory=list)
 
     def sink(self) -> KafkaDispatcher:
         options = KafkaOptions(
-            bootstrap=self.kafka.bootstrap, topic=self.topic, timeout=30, create_topics=True
+            bootstrap=self.kafka.bootstrap,
+            topic=self.topic,
+            timeout=self.timeout,
+            create_topics=True,
+            kafka=self.kafka_settings,
         )
         return KafkaDispatcher(
             options,
@@ -192,6 +198,9 @@ def test_a_limit_that_was_lowered_after_the_last_run(job: Job) -> None:
 
 
 def test_a_topic_that_was_deleted_after_the_last_run_is_made_again(job: Job) -> None:
+    # by default the client looks for the topic for 30 s, and for its partitions until the timeout
+    job.timeout = 5
+    job.kafka_settings = {"topic.metadata.propagation.max.ms": "2000"}
     job.send()
     job.kafka.drop()
     job.send()

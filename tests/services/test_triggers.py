@@ -462,7 +462,9 @@ class Attacker:
 
 @pytest.fixture
 def attacker(postgres: Place) -> Iterator[Attacker]:
-    yield Attacker(postgres)
+    attacker = Attacker(postgres)
+    yield attacker
+    attacker.place.disconnect()  # the next attacker is another role of the same name
     postgres.execute("DROP SCHEMA hers CASCADE", "DROP OWNED BY mallory", "DROP ROLE mallory")
 
 
