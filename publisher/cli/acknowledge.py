@@ -1,6 +1,6 @@
 """``xds-publisher acknowledge``: ends a run whose statuses cannot be written to its own table."""
 
-# ruff: noqa: PLC0415 - --help answers at once
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
 
 from __future__ import annotations
 

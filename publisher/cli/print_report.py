@@ -1,6 +1,6 @@
 """Prints reports of runs."""
 
-# ruff: noqa: PLC0415 - --help answers at once
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
 
 from __future__ import annotations
 

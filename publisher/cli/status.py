@@ -1,6 +1,6 @@
 """``xds-publisher status``: shows the state of a job."""
 
-# ruff: noqa: PLC0415 - --help answers at once
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
 
 from __future__ import annotations
 

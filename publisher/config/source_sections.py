@@ -49,7 +49,7 @@ def _filters(section: Section, format_: str) -> FilterOptions:
     for name in ("driver_user", "allow_loopback"):
         section.refuse(
             name,
-            f"records of the format {format_} name no user, so loopback cannot be recognized; leave it"
+            f"records of the format {format_} name no user, so loopback cannot be recognised; leave it"
             " out",
         )
     return FilterOptions(**asdict(section.options(SelectionOptions)))

@@ -94,7 +94,7 @@ def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) ->
 def _known_keys(names: list[str]) -> str:
     if len(names) > _MAX_NAMES:
         return "the files in conf/ show all keys"
-    return f"known are {', '.join(names)}"
+    return f"the known keys are {', '.join(names)}"
 
 
 class Section:
@@ -163,7 +163,7 @@ def flatten(
 ) -> Iterator[tuple[str, object]]:
     """Yields dotted names and values, because TOML reads ``spark.sql.x = "y"`` as nested tables.
 
-    ``is_leaf`` recognizes tables that are values.
+    ``is_leaf`` recognises tables that are values.
     """
     if not isinstance(value, Mapping) or is_leaf(value):
         yield name, value

@@ -36,24 +36,24 @@ _UNKNOWN_HOST = re.compile(
 
 
 def is_unknown_host(text: str) -> bool:
-    """Recognizes a driver's message about a host without address."""
+    """Recognises a driver's message about a host without address."""
     return bool(_UNKNOWN_HOST(text))
 
 
 def is_wrong_option(error: DBAPIError) -> bool:
-    """Recognizes an option that PostgreSQL's library refuses before it connects."""
+    """Recognises an option that PostgreSQL's library refuses before it connects."""
     return isinstance(error, ProgrammingError) and "connection option" in str(error.orig)
 
 
 def is_lost(error: DBAPIError) -> bool:
-    """Recognizes a lost connection, and failures that a new connection may avoid."""
+    """Recognises a lost connection, and failures that a new connection may avoid."""
     if error.connection_invalidated or _state(error) in _TRANSIENT_STATES:
         return True
     return _code(error) in _TRANSIENT_CODES or "database is locked" in str(error.orig)
 
 
 def is_refusal(error: DBAPIError) -> bool:
-    """Recognizes a server that refuses this user or does not have this database."""
+    """Recognises a server that refuses this user or does not have this database."""
     # PostgreSQL's library reports no code, only a message in the server's language
     return _code(error) in _NO_RIGHT_CODES | {1049} or bool(_REFUSAL(str(error.orig)))
 
@@ -69,7 +69,7 @@ def refusal_advice(error: DBAPIError) -> str:
 
 
 def is_data_error(error: Exception) -> bool:
-    """Recognizes errors of single rows or keys, so that other rows or keys can be read."""
+    """Recognises errors of single rows or keys, so that other rows or keys can be read."""
     if not isinstance(error, DBAPIError):
         return isinstance(error, (ValueError, OverflowError))  # a driver's conversion
     if is_lost(error) or is_missing_permission(error):
@@ -91,12 +91,12 @@ def is_data_error(error: Exception) -> bool:
 
 
 def is_missing_permission(error: DBAPIError) -> bool:
-    """Recognizes a missing permission."""
+    """Recognises a missing permission."""
     return _state(error) == _NO_RIGHT_STATE or _code(error) in _NO_RIGHT_CODES
 
 
 def concerns_statement(error: Exception) -> bool:
-    """Recognizes data errors of the whole statement, which would occur in a smaller one, too."""
+    """Recognises data errors of the whole statement, which would occur in a smaller one, too."""
     if not isinstance(error, DBAPIError):
         return False
     return _state(error).startswith("42") or _code(error) in _STATEMENT_CODES

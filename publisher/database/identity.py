@@ -1,4 +1,4 @@
-"""The identity of a table, to recognize the table that a run has read.
+"""The identity of a table, to recognise the table that a run has read.
 
 Identities do not depend on the URL, because addresses change when a replica takes over.
 

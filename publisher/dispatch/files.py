@@ -48,7 +48,7 @@ class RunMark:
         """Reads ``begun.json`` or ``run.json``; ``None`` if there is no such file.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The file is damaged, or of another version of the program.
         """
 
         def decode(content: dict[str, Any]) -> RunMark:

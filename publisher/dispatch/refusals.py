@@ -84,7 +84,7 @@ def read_record(root: Path, sink: str) -> DispatchRecord | None:
     """Reads the record of one sink; ``None`` if the journal has none.
 
     Raises:
-        FatalError: It is damaged, or another version of the program wrote it.
+        FatalError: The record is damaged, or of another version of the program.
     """
     return _read(record_path(root, sink))
 

@@ -105,7 +105,7 @@ class Manifest:
         """Reads a manifest; ``None`` if there is no such file.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The manifest is damaged, or of another version of the program.
         """
         remedy = "remove the journal and publish into a new directory"
         return read_versioned(path, JOURNAL_FORMAT, partial(restore, cls), remedy)
@@ -170,7 +170,7 @@ class Journal:
         """Reads the manifest; ``None`` if the run is not committed.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The manifest is damaged, or of another version of the program.
         """
         return Manifest.read(self.root / MANIFEST)
 
@@ -195,7 +195,7 @@ class Journal:
         """The record of ``mark_sent``; ``None`` if the run is not sent.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The record is damaged, or of another version of the program.
         """
 
         def decode(content: dict[str, Any]) -> RunEnd:

@@ -110,7 +110,7 @@ class SegmentHeader:
         """Reads the header of a segment; ``None`` if the segment does not exist or is being removed.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The header is damaged, or of another version of the program.
         """
         remedy = f"remove the directory {folder}: the finished runs in it can then no longer be explained"
         return read_versioned(folder / HEADER, SEGMENT_FORMAT, partial(restore, cls), remedy)

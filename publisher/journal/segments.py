@@ -53,7 +53,7 @@ class Segment(NamedTuple):
         """Reads the header.
 
         Raises:
-            FatalError: It is damaged, or another version of the program wrote it.
+            FatalError: The header is damaged, or of another version of the program.
         """
         header = SegmentHeader.read(self.folder)
         if header is None:

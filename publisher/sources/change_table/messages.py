@@ -117,7 +117,7 @@ def _fault(operation: str, code: int) -> RecordFault | None:
     detail = (
         "a row of a full load, which is not a change; leave it out"
         if operation == "REFRESH"
-        else f"operation {operation[:60]!r} is not known; known are INSERT, UPDATE, DELETE"
+        else f"operation {operation[:60]!r} is not known; it must be INSERT, UPDATE or DELETE"
     )
     return RecordFault(Reason.CHANGE_OPERATION, detail)
 

@@ -85,7 +85,7 @@ class TransactionRows(NamedTuple):
 
 
 def facts_of(rows: TransactionRows) -> pa.RecordBatch:
-    """Summarizes the operations and marks of a split as facts."""
+    """Summarises the operations and marks of a split as facts."""
     is_mark = rows.kind != RowKind.OPERATION
     order = np.lexsort((is_mark, rows.address, rows.transaction, rows.node))
     heads = _chunk_heads(rows, order, is_mark)
