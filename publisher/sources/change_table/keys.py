@@ -35,6 +35,18 @@ def catalogue_key(
     return () if isinstance(target, RecordFault) or target.known is None else target.known.key
 
 
+def key_bits(
+    layout: ChangeTableLayout, options: ChangeTableOptions, catalogue: Catalogue | None
+) -> int:
+    """The primary key as bits by data column; 0 if it is unknown, or DELETE masks show another index."""
+    if not options.key_from_deletes:
+        return 0
+    key = layout.key or options.key or catalogue_key(layout, catalogue, options)
+    wanted = {name.casefold() for name in key}
+    places = [place for place, name in enumerate(layout.data) if name.casefold() in wanted]
+    return sum(1 << place for place in places) if len(places) == len(wanted) else 0
+
+
 def key_of(
     layout: ChangeTableLayout,
     mask_key: Sequence[str],

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
 from publisher.sources.change_table.change_seq import Ranking
 from publisher.sources.change_table.data_columns import DataColumns
-from publisher.sources.change_table.keys import key_of
+from publisher.sources.change_table.keys import key_bits, key_of
 from publisher.sources.change_table.layout import table_in_path
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.messages import ChangeMessage, MessageShape
@@ -66,9 +67,10 @@ def with_mask_reading(
     splits: list[Split[TextRange]],
     options: ChangeTableOptions,
     snapshot: SnapshotOptions,
+    catalogue: Catalogue,
     where: str,
 ) -> list[Split[MessageLines]]:
-    """Adds the reading of masks, inferred from the first messages.
+    """Adds the reading of masks, inferred from the first messages; ``catalogue`` may contain keys.
 
     Raises ``FatalError`` if the masks leave several readings, or none.
     """
@@ -79,7 +81,11 @@ def with_mask_reading(
         if isinstance(item, ChangeMessage)
     )
     sample = islice(messages_read, _MAX_SAMPLE)
-    reading = messages.infer_message_reading(sample, options, where)
+
+    def bits_of(shape: MessageShape) -> int:
+        return key_bits(messages.layout_of(shape, where), options, catalogue) if shape.table else 0
+
+    reading = messages.infer_message_reading(sample, options, bits_of, where)
     return [split.with_payload(MessageLines(split.payload, reading)) for split in splits]
 
 

@@ -8,7 +8,7 @@ envelope.  The before image is inside the UPDATE.  Masks count data columns only
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -69,6 +69,10 @@ class MessageShape(NamedTuple):
     table: str
     columns: tuple[str, ...]
     masked: bool
+
+
+KeyBits = Callable[[MessageShape], int]
+"""Returns the primary key of messages of one shape as bits by column; 0 if it is not known."""
 
 
 def parse_message(number: int, line: bytes) -> ChangeMessage:
@@ -208,48 +212,67 @@ def pairs_of(messages: list[ChangeMessage], layout: ChangeTableLayout) -> Paired
 
 
 def infer_message_reading(
-    messages: Iterable[ChangeMessage], options: ChangeTableOptions, where: str
+    messages: Iterable[ChangeMessage], options: ChangeTableOptions, key_bits: KeyBits, where: str
 ) -> MaskReading | None:
     """Infers the reading of the masks of messages; ``None`` without masks.
+
+    ``key_bits`` returns the primary key of messages of one shape, see ``MaskEvidence.key``.  It is called
+    only if the masks of DELETE messages must decide.
 
     Raises:
         FatalError: The masks leave several readings, or none.
     """
     evidence: dict[int, MaskEvidence] = {}
+    deletes: dict[MessageShape, MaskEvidence] = {}
     for message in messages:
         if message.operation == UNKNOWN:
             continue
-        columns = shape_of(message).columns
+        shape = shape_of(message, options.source_table)
+        columns = shape.columns
+        if message.operation == ChangeOperation.DELETE and message.change_mask:
+            delete = (int(message.operation), message.change_mask.strip())
+            deletes.setdefault(shape, MaskEvidence()).add([(delete, 1)])
         masks_of_width = evidence.setdefault(len(columns), MaskEvidence())
-        # a columnMask is evidence like the mask of an INSERT
-        for operation, mask in (
-            (message.operation, message.change_mask),
-            (ChangeOperation.INSERT, message.column_mask),
-        ):
-            if mask and mask.strip("0xX"):
-                masks_of_width.add([((int(operation), mask.strip()), 1)])
-        if message.before is not None and message.change_mask:
-            bits = sum(
-                1 << place
-                for place, name in enumerate(columns)
-                if message.data.get(name) != message.before.get(name)
-            )
-            if bits:
-                masks_of_width.differences[message.change_mask.strip(), bits] += 1
-    return _common_reading(evidence, options, where)
+        _add_masks(masks_of_width, message, columns)
+    remaining = _common_readings(evidence, options, where)
+    if len(remaining) > 1:
+        remaining = _readings_by_keys(deletes, remaining, key_bits)
+    if len(remaining) > 1:
+        raise ambiguity_error(remaining, where)
+    return next(iter(remaining), None)
 
 
-def _common_reading(
+def _add_masks(evidence: MaskEvidence, message: ChangeMessage, columns: tuple[str, ...]) -> None:
+    """Adds the masks of a message, and the columns that differ from its before image."""
+    # a columnMask is evidence like the mask of an INSERT
+    for operation, mask in (
+        (message.operation, message.change_mask),
+        (ChangeOperation.INSERT, message.column_mask),
+    ):
+        if mask and mask.strip("0xX"):
+            evidence.add([((int(operation), mask.strip()), 1)])
+    if message.before is not None and message.change_mask:
+        bits = sum(
+            1 << place
+            for place, name in enumerate(columns)
+            if message.data.get(name) != message.before.get(name)
+        )
+        if bits:
+            evidence.differences[message.change_mask.strip(), bits] += 1
+
+
+def _common_readings(
     evidence: dict[int, MaskEvidence], options: ChangeTableOptions, where: str
-) -> MaskReading | None:
-    """The reading that messages of all widths allow."""
+) -> list[MaskReading]:
+    """The readings that messages of all widths allow, one of them if all give the same columns; none
+    without masks."""
     with_masks = {width: masks for width, masks in sorted(evidence.items()) if masks.masks}
     if not with_masks:
-        return None
+        return []
     readings = (reading._replace(headers=0) for reading in candidate_readings(options, [0]))
     remaining = candidates = list(dict.fromkeys(readings))
     if len(candidates) == 1:
-        return candidates[0]
+        return candidates
     for width, masks in with_masks.items():
         allowed = remaining_readings(masks, candidates, width)
         remaining = [reading for reading in remaining if reading in allowed]
@@ -257,11 +280,22 @@ def _common_reading(
         raise FatalError(
             f"{where}: masks set bits beyond the last column in both orders; fix the masks"
         )
-    if len(remaining) > 1 and not all(
-        are_equivalent(m, remaining, width) for width, m in with_masks.items()
-    ):
-        raise ambiguity_error(remaining, where)
-    return remaining[0]
+    if all(are_equivalent(m, remaining, width) for width, m in with_masks.items()):
+        return remaining[:1]
+    return remaining
+
+
+def _readings_by_keys(
+    deletes: dict[MessageShape, MaskEvidence], readings: list[MaskReading], key_bits: KeyBits
+) -> list[MaskReading]:
+    """The readings in which masks of DELETE messages set the bits of known keys; all without known keys."""
+    remaining = readings
+    for shape, masks in deletes.items():
+        masks.key = key_bits(shape)
+        if masks.key:
+            supported = remaining_readings(masks, readings, len(shape.columns))
+            remaining = [reading for reading in remaining if reading in supported]
+    return remaining or readings
 
 
 def group_by_shape(

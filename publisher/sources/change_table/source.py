@@ -110,7 +110,9 @@ class ChangeTable(Source):
         if self.options.layout == "messages":
             lines = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
             where = str(files[0]) if files else ""
-            read = message_splits.with_mask_reading(lines, self.options, self.snapshot, where)
+            read = message_splits.with_mask_reading(
+                lines, self.options, self.snapshot, context.catalogue, where
+            )
             return PreparedSource(self, tuple(read))
         carry_over, held = context.carry_over, None
         if carry_over is not None:

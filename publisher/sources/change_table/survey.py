@@ -20,7 +20,7 @@ from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Ranking
 from publisher.sources.change_table.extent import RowSelection
 from publisher.sources.change_table.held_rows import HeldRows
-from publisher.sources.change_table.keys import catalogue_key
+from publisher.sources.change_table.keys import key_bits
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import (
     MaskEvidence,
@@ -208,17 +208,9 @@ def _key_bits(
     options: ChangeTableOptions,
     catalogue: Catalogue | None,
 ) -> int:
-    """The primary key as bits by data column; 0 if it is unknown, or DELETE masks show another index.
-
-    The catalogue is queried last, and only if there is a DELETE with a mask that the key may explain.
-    """
+    """As ``key_bits``; queries the catalogue only for the masks of DELETE records."""
     deletes = any(operation == ChangeOperation.DELETE for operation, _ in evidence.masks)
-    if not deletes or not options.key_from_deletes:
-        return 0
-    key = layout.key or options.key or catalogue_key(layout, catalogue, options)
-    wanted = {name.casefold() for name in key}
-    places = [place for place, name in enumerate(layout.data) if name.casefold() in wanted]
-    return sum(1 << place for place in places) if len(places) == len(wanted) else 0
+    return key_bits(layout, options, catalogue) if deletes else 0
 
 
 def _key_in_masks(

@@ -14,6 +14,7 @@ from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue, JobCatalogue, Table
 from publisher.sources.change_table.live_table import LiveChangeTable
+from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.change_table.survey import PlannedRows
@@ -60,6 +61,57 @@ def test_without_a_whole_key_it_refuses_to_guess(tmp_path: Path, catalogue: Cata
 def test_deletes_that_show_another_index_are_no_evidence(tmp_path: Path) -> None:
     with pytest.raises(FatalError, match="mask_order"):
         reading_of(deletes(tmp_path, "000001"), KEY, key_from_deletes=False)
+
+
+def messages(tmp_path: Path, *masks: str, **headers: str) -> Path:
+    """Messages of deletes; the first of the columns is the key."""
+    named = {"operation": "DELETE"} | headers
+    path = tmp_path / "messages.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(
+                {
+                    "data": {"idu": number} | WIDE,
+                    "beforeData": None,
+                    "headers": named | {"changeSequence": seq(number), "changeMask": mask},
+                }
+            )
+            + "\n"
+            for number, mask in enumerate(masks, 1)
+        )
+    )
+    return path
+
+
+def order_in_messages(path: Path, catalogue: Catalogue, **changes: object) -> str | None:
+    options = ChangeTableOptions(layout="messages", source_table="usr", **changes)  # type: ignore[arg-type]
+    with prepare_here(ChangeTable(options), [path], 1, catalogue) as prepared:
+        (split,) = prepared.splits
+    assert isinstance(split.payload, MessageLines)
+    return None if split.payload.reading is None else split.payload.reading.order
+
+
+@pytest.mark.parametrize(("mask", "order"), [("000001", "msb"), ("010000", "lsb")])
+@pytest.mark.parametrize("key", [{"key": ("idu",)}, {}])
+def test_a_known_key_shows_the_order_in_messages(
+    tmp_path: Path, mask: str, order: str, key: dict[str, tuple[str, ...]]
+) -> None:
+    catalogue = JobCatalogue([]) if key else KEY
+    assert order_in_messages(messages(tmp_path, mask, mask), catalogue, **key) == order
+
+
+def test_messages_without_a_known_key_are_not_guessed(tmp_path: Path) -> None:
+    path = messages(tmp_path, "000001")
+    for catalogue in (JobCatalogue([]), JobCatalogue([Table("hr", "other", key=("idu",))])):
+        with pytest.raises(FatalError, match="mask_order"):
+            order_in_messages(path, catalogue)
+    with pytest.raises(FatalError, match="mask_order"):
+        order_in_messages(path, KEY, key_from_deletes=False)
+
+
+def test_messages_whose_deletes_contradict_each_other_are_not_guessed(tmp_path: Path) -> None:
+    with pytest.raises(FatalError, match="mask_order"):
+        order_in_messages(messages(tmp_path, "000001", "010000"), KEY)
 
 
 def test_the_catalogue_is_queried_only_to_explain_masks_of_deletes(
