@@ -99,7 +99,7 @@ class CatalogueEntries:
     """Names of all tables and views by schema."""
     folds: bool | None = None
     """True if the database ignores the case of table names."""
-    indexed: dict[tuple[str | None, str], frozenset[str]] = field(default_factory=dict)
+    index_columns: dict[tuple[str | None, str], frozenset[str]] = field(default_factory=dict)
     """The first columns of a table's indexes, by schema and name of the table."""
     watched: set[str] = field(default_factory=set)
     """Names of tables, as written and in lower case, that the stamp covers."""
@@ -129,7 +129,7 @@ class CatalogueEntries:
         ]
         if last_stamp is None or self.stamp != last_stamp:
             self.relations.clear()
-            self.indexed.clear()
+            self.index_columns.clear()
         for name in refused:
             self.relations.pop(name, None)
 
@@ -171,14 +171,14 @@ class DatabaseCatalogue:
             raise relation
         return relation
 
-    def indexed(self, relation: Relation) -> frozenset[str]:
+    def index_columns(self, relation: Relation) -> frozenset[str]:
         """Returns the first columns of a table's key and indexes.
 
         Raises ``UnreachableError``, and SQLAlchemy's other errors.
         """
         table = relation.table
-        key, indexed = (relation.schema, table.name), self._current().indexed
-        if key not in indexed:
+        key, columns = (relation.schema, table.name), self._current().index_columns
+        if key not in columns:
 
             def read(connection: Connection) -> frozenset[str]:
                 indexes = inspect(connection).get_indexes(table.name, relation.schema)
@@ -187,8 +187,8 @@ class DatabaseCatalogue:
                     name for first in [*firsts, table.key[:1]] for name in first if name
                 )
 
-            indexed[key] = self._database.run(read)
-        return indexed[key]
+            columns[key] = self._database.run(read)
+        return columns[key]
 
     def _current(self) -> CatalogueEntries:
         """Returns the entries, checked once in each run if they are cached."""

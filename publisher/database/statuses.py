@@ -350,7 +350,9 @@ class StatusWriter:
         """Chooses the sizes of statements for this table."""
         relation, dialect = self._log.relation, self._database.engine.dialect.name
         with self._errors():
-            self._indexed = self._log.record_id in catalogue_of(self._database).indexed(relation)
+            self._indexed = self._log.record_id in catalogue_of(self._database).index_columns(
+                relation
+            )
         if dialect == "postgresql":
             return ARRAYS if self._indexed else UNINDEXED_ARRAYS
         allows_long_lists = dialect in _DIALECTS_WITH_LONG_LISTS and not self._text

@@ -86,13 +86,13 @@ def read_runs(
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
 
-    def read_planned(journal: Journal) -> T | None:
+    def read_with_manifest(journal: Journal) -> T | None:
         manifest = journal.manifest()
         return None if manifest is None else read(journal, manifest)
 
     for root in _select_runs(journals, select):
         with suppress(UsageError):  # a run that is not planned yet, or was deleted meanwhile
-            result = read_journal(root, read_planned)
+            result = read_journal(root, read_with_manifest)
             if result is not None:
                 yield result
 
@@ -114,9 +114,8 @@ def open_runs(
 
 def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]]) -> list[Path]:
     """Lists the folders that the runs of ``read_runs`` have or had, oldest first."""
-    numbers = set(
-        journals.numbers()
-    )  # folders first: a run that moves meanwhile is then in a segment
+    # folders first: a run that moves meanwhile is then in a segment
+    numbers = set(journals.numbers())
     segments, seen = journals.segments, set[Path]()
     while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
         for segment in unseen:  # the segments that replace others meanwhile are unseen, too

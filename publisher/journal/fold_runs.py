@@ -111,7 +111,7 @@ class Folding:
     def step(self) -> bool:
         """Moves some runs, or merges some segments; returns false if there are too few of both."""
         with self._exclusively():
-            return self._remove_moved() or self._merge() or self._fold()
+            return self._remove_copies() or self._merge() or self._fold()
 
     def expire(self, *, days: float, runs: int | None) -> None:
         """Removes segments whose runs all ended more than ``days`` ago, and the oldest ones while there
@@ -133,7 +133,7 @@ class Folding:
             self._segments.remove_remains()
             yield
 
-    def _remove_moved(self) -> bool:
+    def _remove_copies(self) -> bool:
         """Removes runs that are in the newest segment: a crash came before their removal."""
         segments = self._segments.current()
         if not segments:

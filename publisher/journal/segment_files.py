@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -267,14 +268,27 @@ def read_rows(folder: Path, table: SegmentTable, run: int | None = None) -> Iter
     Raises:
         FatalError: The file is missing or damaged.
     """
+    with (
+        report_damage(folder, table) as path,
+        pq.ParquetFile(path, page_checksum_verification=True) as file,
+    ):
+        for number in range(file.num_row_groups):
+            limits = file.metadata.row_group(number).column(0).statistics
+            if run is None or limits.min <= run <= limits.max:
+                rows = file.read_row_group(number, use_threads=False)
+                yield rows if run is None else rows.filter(pc.equal(rows["run"], run))
+
+
+@contextmanager
+def report_damage(folder: Path, table: SegmentTable) -> Iterator[Path]:
+    """Yields the path of a table of a segment, to be read in the block.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
     path = folder / table.file
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            for number in range(file.num_row_groups):
-                limits = file.metadata.row_group(number).column(0).statistics
-                if run is None or limits.min <= run <= limits.max:
-                    rows = file.read_row_group(number, use_threads=False)
-                    yield rows if run is None else rows.filter(pc.equal(rows["run"], run))
+        yield path
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
             f"{path} of the journal cannot be read ({error}): restore it, or remove the directory "

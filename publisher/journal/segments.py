@@ -29,6 +29,7 @@ from publisher.journal.segment_files import (
     SegmentHeader,
     SegmentTable,
     SegmentWriter,
+    report_damage,
     unpack_run,
 )
 from publisher.model.change import Outcome
@@ -177,13 +178,7 @@ class Segments:
 def _read(
     folder: Path, table: SegmentTable, columns: list[str], condition: pc.Expression | None
 ) -> pa.Table:
-    path = folder / table.file
-    try:
+    with report_damage(folder, table) as path:
         return pq.read_table(
             path, columns=columns, filters=condition, page_checksum_verification=True
         )
-    except (OSError, pa.ArrowInvalid) as error:
-        raise FatalError(
-            f"{path} of the journal cannot be read ({error}): restore it, or remove the directory "
-            f"{folder}, whose finished runs can then no longer be explained"
-        ) from error

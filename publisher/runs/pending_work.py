@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from typing import NamedTuple, Self
 
@@ -51,15 +51,15 @@ class PendingWork:
         """
         return pending_sources(self._settings, self._published_files, self._journals.state_of)
 
-    def backlog(self) -> Backlog:
-        """Counts the pending work.
+    def backlog(self, sources: Iterable[SourceSettings] | None = None) -> Backlog:
+        """Counts the pending work; ``sources`` are the result of ``sources``, if it is at hand.
 
         Raises:
             FatalError: A table lacks columns of its format.
             UnreachableError: A database does not answer.
         """
         rows, files, ages = 0, 0, []
-        for source in self.sources():
+        for source in self.sources() if sources is None else sources:
             if source.table is None:
                 files += len(source.snapshots) or source.reads
                 continue

@@ -153,14 +153,16 @@ class PublisherInstance:
         Raises:
             PublisherError: See ``errors``.
         """
-        waiting = None
-        with suppress(PublisherError):  # the run itself will report the problem in full
-            backlog = self.backlog()
-            if backlog.is_empty:
-                return empty_report(self._settings.name)
-            waiting = backlog.rows
-        report = self.run_once(now, by_rows=by_rows, waiting=waiting)
-        return report or empty_report(self._settings.name)
+        with self._lease.guard():
+            sources = tuple(self._pending.sources())
+            waiting = None
+            with suppress(PublisherError):  # the run itself will report the problem in full
+                backlog = self._pending.backlog(sources)
+                if backlog.is_empty:
+                    return empty_report(self._settings.name)
+                waiting = backlog.rows
+            request = self._request(sources, now, by_rows=by_rows)
+            return self._carry_out(replace(request, waiting=waiting))
 
     def publish_sources(
         self, sources: Sequence[SourceSettings], now: datetime | None = None

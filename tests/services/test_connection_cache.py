@@ -126,7 +126,7 @@ def test_the_next_run_sees_a_new_index(place: Place) -> None:
             usr = relation(place, cache)
             assert usr is not None
             with place.database() as database:
-                assert catalogue_of(database).indexed(usr) == names
+                assert catalogue_of(database).index_columns(usr) == names
 
 
 def test_a_change_during_a_run_waits_for_the_next(postgres: Place) -> None:

@@ -156,9 +156,8 @@ class _Sender:
         self._transactions = 0
         self._retries = 0
         size = work.options.transaction_size
-        self._batch_size = -(
-            -size // -(-size // BATCH)
-        )  # so that a transaction holds complete batches
+        # so that a transaction holds complete batches
+        self._batch_size = -(-size // -(-size // BATCH))
 
     def send(self) -> LaneSendReport:
         attempts, transactions = 0, 0

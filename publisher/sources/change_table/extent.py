@@ -114,7 +114,7 @@ class ExtentFinder:
         greatest = _latest(mark.change_seq, extent.greatest)
         if greatest is None:
             return RunExtent(None, "", None, Mark(others=extent.others), ())
-        blocked = self.find_blocked(mark, greatest, clock)
+        blocked = self.find_blocking_seq(mark, greatest, clock)
         rows, upto = extent.rows, greatest
         if blocked is not None:
             ((rows, _, before),) = self._ask(self._statements.rows_before(blocked))
@@ -140,7 +140,7 @@ class ExtentFinder:
             tuple(self._notes(mark, extent, late, wait, blocked)),
         )
 
-    def find_blocked(self, mark: Mark, greatest: str, clock: int) -> str | None:
+    def find_blocking_seq(self, mark: Mark, greatest: str, clock: int) -> str | None:
         """Finds the least change_seq whose UPDATE or before image must wait for its partner, if any."""
         wait = self._options.pair_wait
         if not wait:
@@ -158,7 +158,7 @@ class ExtentFinder:
         ((rows, least, greatest),) = self._ask(self._statements.rows(mark.change_seq, None))
         blocked = None
         if rows and mark.wait is not None:
-            blocked = self.find_blocked(mark, str(_text(greatest)), clock)
+            blocked = self.find_blocking_seq(mark, str(_text(greatest)), clock)
         if blocked is not None:
             ((before, _, _),) = self._ask(self._statements.rows_before(blocked))
             ((read, _, _),) = self._ask(self._statements.rows(None, mark.change_seq))
