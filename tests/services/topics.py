@@ -24,6 +24,9 @@ from tests.services.jars import java
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
+UNLED = LEADERLESS | {KafkaError._NOENT}
+"""Errors of a partition without a leader; with the last, the client finds none before it asks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -75,7 +78,7 @@ class Topics:
                 return self._ends(topic)
             except KafkaException as error:
                 # a broker that has just come back may not lead yet
-                if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                if error.args[0].code() not in UNLED or time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
 
