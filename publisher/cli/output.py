@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from publisher.console import counts_text, printable
@@ -56,6 +57,9 @@ def run_text(report: RunReport) -> Iterator[str]:
         yield f"  statuses   {', '.join(f'{name} {n:,}' for name, n in report.statuses.items())}"
     if report.target:
         yield f"  written to {report.target}"
+    rejects = rejects_file(report)
+    if rejects is not None:
+        yield f"  rejects    {rejects}"
     if report.journal:
         yield f"  journal    {report.journal}"
     if report.engine is not None:
@@ -64,6 +68,12 @@ def run_text(report: RunReport) -> Iterator[str]:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
     yield from (printable(sample) for sample in report.samples)
+
+
+def rejects_file(report: RunReport) -> Path | None:
+    """Returns the file with the rejected records, which is at the target or, for Kafka, in the journal."""
+    places = (Path(place) / "rejects.jsonl" for place in (report.target, report.journal) if place)
+    return next(filter(Path.is_file, places), None) if report.rejected else None
 
 
 def outcomes_text(

@@ -41,7 +41,7 @@ def show(report: RunReport, json_: bool, allowed: int | None) -> None:
         echo(output.run_text(report))
     echo((f"note: {note}" for note in report.notes), err=True)
     if allowed is not None and report.rejected > allowed:
-        place = "rejects.jsonl" if report.target else "the output of inspect"
+        place = output.rejects_file(report) or "the output of inspect"
         raise BudgetError(
             f"records rejected: {report.rejected:,}, allowed: {allowed:,}; see {place}, correct the "
             "source, or raise [job] reject_budget"

@@ -61,10 +61,11 @@ def read_versioned(
         raise FatalError(f"{path} is damaged ({error}): restore it, or {remedy}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FatalError(f"{path} is damaged: restore it, or {remedy}") from error
-    program = content.get("program", "the version of the program")
+    program = content.get("program")
+    writer = f"{program}, which wrote it," if program else "the version that wrote it"
     raise FatalError(
-        f"{path} has {field} {stored}, this program reads {field} {version}: use {program} that wrote "
-        f"it, or {remedy}"
+        f"{path} has {field} {stored}, this program reads {field} {version}: use {writer} "
+        f"or {remedy}"
     )
 
 

@@ -54,11 +54,11 @@ def test_rejects_beyond_the_budget_are_code_4_of_a_run_that_is_complete(
     directory: Path, published: Result
 ) -> None:
     assert published.exit_code == 4, published.stderr
-    assert published.stderr == (
-        "error: records rejected: 1, allowed: 0; see rejects.jsonl, correct the source, or raise [job] "
-        "reject_budget\n"
-    )
     report = json.loads(published.stdout)
+    assert published.stderr == (
+        f"error: records rejected: 1, allowed: 0; see {report['target']}/rejects.jsonl, correct the "
+        "source, or raise [job] reject_budget\n"
+    )
     assert report["read"] == 3 == sum(report["outcomes"].values())
     assert report["outcomes"]["rejected"] == 1
     target = Path(report["target"])
@@ -72,6 +72,7 @@ def test_a_replay_allows_rejects_and_is_quiet(replayed: Result) -> None:
     assert (
         "3 read = 1 published + 0 superseded + 1 ignored + 0 held + 1 rejected" in replayed.stdout
     )
+    assert f"  rejects    {Path('replayed').absolute()}/rejects.jsonl\n" in replayed.stdout
 
 
 def test_the_same_replay_again_sends_nothing(directory: Path, replayed: Result) -> None:

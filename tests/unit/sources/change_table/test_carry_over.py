@@ -68,7 +68,7 @@ def test_marks_of_another_version_are_refused_with_the_way_out(
 ) -> None:
     (tmp_path / "marks.json").write_text(content)
     with pytest.raises(
-        FatalError, match="this program reads version 3: use the version of the program"
+        FatalError, match="this program reads version 3: use the version that wrote it"
     ):
         read_marks(tmp_path)
 
