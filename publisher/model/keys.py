@@ -19,7 +19,7 @@ becomes ``\\``.  The reference does not define these rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
@@ -27,6 +27,8 @@ from typing import NamedTuple, NoReturn
 BLANKS = " \t\r\n"
 
 _SIMPLE_TEXT = r"""[^,;'+"=\\<>\s]+"""
+_SIMPLE_TEXT_RE2 = r"[\pL\pN!#-&(-*\-./:?@\[\]^-`{-~]+"
+"""As ``_SIMPLE_TEXT`` in RE2's syntax, but only of letters, numbers and characters of ASCII."""
 _PLAIN_NUMBER = r"(?:-?[1-9][0-9]*|0)"
 _PART = f"({_SIMPLE_TEXT})=({_SIMPLE_TEXT})"
 _SIMPLE = re.compile(_PART).fullmatch
@@ -250,16 +252,17 @@ class KeyForm:
         number = value if kind is None else _number(name, kind, value)
         return key if name == column and number == value else self._join({name: number})
 
-    def canonical_matcher(self, column: str) -> Callable[[str], object]:
-        """Returns a predicate that is true for keys of this one column in canonical form.
+    def canonical_pattern(self, column: str) -> str | None:
+        """Returns a pattern in RE2's syntax that only keys of this one column in canonical form match.
 
-        ``column`` is a canonical name without special characters.
+        ``column`` is a canonical name without special characters.  Some canonical keys do not match;
+        ``None`` if none does.
         """
         name, kind = self.column(column)
-        value = {None: _SIMPLE_TEXT, "int": _PLAIN_NUMBER}.get(kind)
+        value = {None: _SIMPLE_TEXT_RE2, "int": _PLAIN_NUMBER}.get(kind)
         if name != column or value is None:
-            return lambda _key: False
-        return re.compile(f"{re.escape(column)}={value}").fullmatch
+            return None
+        return rf"\A{re.escape(column)}={value}\z"
 
     def canonical(self, parts: Iterable[KeyPart]) -> str:
         """Writes canonical text: columns in code-point order, necessary quotes, plain numbers."""

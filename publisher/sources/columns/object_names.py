@@ -6,15 +6,20 @@ Each distinct name is resolved once per split or batch, whatever the number of r
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import LONGEST_NAME, Catalogue, ColumnKind, Table
 from publisher.model.change import Outcome, Reason
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
+from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.contract import Excludes
 
 # Possessive quantifiers, so that matching takes linear time; blanks after a bare part are removed later.
@@ -46,6 +51,14 @@ class Key(NamedTuple):
     lane: int
 
 
+class Keys(NamedTuple):
+    """Many resolved keys of one table, and the faults of texts that are no keys."""
+
+    texts: pa.Array
+    lanes: npt.NDArray[np.int64]
+    faults: dict[int, RecordFault]
+
+
 class NamedColumn(NamedTuple):
     """A resolved column: its name, and whether its values are binary."""
 
@@ -61,8 +74,8 @@ class TargetTable:
     table: str
     known: Table | None
     form: KeyForm
-    is_plain: Callable[[str], object]
-    """A fast test that a key is canonical and names the key column; false for some canonical keys."""
+    canonical: str | None
+    """Matches keys that are canonical and name the key column (``KeyForm.canonical_pattern``)."""
     key_columns: frozenset[str]
     hash: int
 
@@ -157,7 +170,7 @@ class Names:
             spelled,
             known,
             form,
-            form.canonical_matcher(key[0]) if simple else _never,
+            form.canonical_pattern(key[0]) if simple else None,
             frozenset(column.casefold() for column in key),
             table_hash(schema, spelled),
         )
@@ -171,14 +184,33 @@ class Names:
 
     def key(self, target: TargetTable, text: str) -> Key | RecordFault:
         """Resolves a ``table_key`` to its canonical form and lane."""
-        if target.is_plain(text):
-            return Key(text, key_lane(target.hash, text, self._lanes))
         try:
             canonical = target.form.text(text)
             self._check_columns(target, canonical)
         except KeyProblem as problem:
             return RecordFault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
         return Key(canonical, key_lane(target.hash, canonical, self._lanes))
+
+    def keys(self, target: TargetTable, texts: pa.Array) -> Keys:
+        """Resolves many keys of a table, with the same results as ``key``."""
+        lanes = key_lanes(target.hash, texts, self._lanes)
+        canonical = np.zeros(len(texts), np.bool_)
+        if target.canonical is not None:
+            matches = pc.match_substring_regex(texts, target.canonical)
+            canonical = matches.to_numpy(zero_copy_only=False)
+        changed: dict[int, str] = {}
+        faults: dict[int, RecordFault] = {}
+        for row in np.flatnonzero(~canonical).tolist():
+            key = self.key(target, texts[row].as_py())
+            if isinstance(key, RecordFault):
+                faults[row] = key
+            else:
+                changed[row], lanes[row] = key
+        if changed:
+            mask = np.zeros(len(texts), np.bool_)
+            mask[list(changed)] = True
+            texts = pc.replace_with_mask(texts, mask, pa.array(changed.values(), pa.string()))
+        return Keys(texts, lanes, faults)
 
     def _check_columns(self, target: TargetTable, canonical: str) -> None:
         known = target.known
@@ -262,10 +294,6 @@ def _too_long(reason: Reason, name: str) -> RecordFault:
         f"{column} {_short(name)} has {len(name.strip(BLANKS)):,} characters, but names have "
         f"{LONGEST_NAME:,} at most; fix the program that writes the name",
     )
-
-
-def _never(_key: str) -> bool:
-    return False
 
 
 def _short(text: str) -> str:

@@ -54,11 +54,11 @@ class EventRows:
         return self.frame.batch.column(name)[row].as_py()
 
 
-def _encode(array: pa.Array) -> tuple[Codes, list[str]]:
+def _encode(array: pa.Array) -> tuple[Codes, pa.Array]:
     """Encodes texts as codes of distinct values; null counts as the empty text."""
     dictionary = pc.dictionary_encode(array.fill_null(""))
     codes = dictionary.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, dictionary.dictionary.to_pylist()
+    return codes, dictionary.dictionary
 
 
 class EventObjects:
@@ -67,14 +67,17 @@ class EventObjects:
     def __init__(self, names: Names, rows: EventRows) -> None:
         self._names = names
         self._rows = rows
-        self.tables, self._table_names = _encode(rows.text["table_name"])
+        self.tables, table_names = _encode(rows.text["table_name"])
         """Code of the table of each row."""
+        self._table_names: list[str] = table_names.to_pylist()
         self.targets = [names.target(name) for name in self._table_names]
         """The resolved tables, by code."""
         self.codes: Codes = np.full(len(self.tables), -1)
         """Code of the object of each row."""
-        self.keys: list[Key] = []
-        """The keys of the objects, by code."""
+        self.keys = pa.array([], pa.string())
+        """The canonical keys of the objects, by code."""
+        self.lanes: Codes = np.zeros(0, np.int64)
+        """The lanes of the objects, by code."""
 
     def resolve(self) -> None:
         """Finds the key of each live row; rejects the rows whose object cannot be resolved."""
@@ -87,16 +90,24 @@ class EventObjects:
         size = len(key_texts)
         pairs = pa.array(self.tables[rows.live] * size + codes[rows.live]).dictionary_encode()
         self.codes[rows.live] = pairs.indices.to_numpy()
-        faults = {}
-        for code, pair in enumerate(pairs.dictionary.to_pylist()):
-            key = self._names.key(targets[pair // size], key_texts[pair % size])
-            if isinstance(key, RecordFault):
-                faults[code] = key
-                key = Key("", 0)
-            self.keys.append(key)
+        tables, keys = np.divmod(pairs.dictionary.to_numpy(), size)
+        faults = self._resolve_keys(tables, key_texts.take(pa.array(keys)))
         if faults:
             wrong_keys = np.isin(self.codes[rows.live], list(faults))
             rows.reject(wrong_keys, lambda row: faults[int(self.codes[row])])
+
+    def _resolve_keys(self, tables: Codes, texts: pa.Array) -> dict[int, RecordFault]:
+        """Fills ``keys`` and ``lanes`` of objects from their tables and key texts; returns faults by code."""
+        self.keys, self.lanes = texts, np.zeros(len(texts), np.int64)
+        faults: dict[int, RecordFault] = {}
+        for table in np.unique(tables).tolist():
+            of_table = tables == table
+            codes = np.flatnonzero(of_table)
+            keys = self._names.keys(self.target(table), texts.filter(pa.array(of_table)))
+            self.keys = pc.replace_with_mask(self.keys, of_table, keys.texts)
+            self.lanes[codes] = keys.lanes
+            faults |= {int(codes[place]): fault for place, fault in keys.faults.items()}
+        return faults
 
     def target(self, table: int) -> TargetTable:
         """Returns the resolved table with this code."""
@@ -110,7 +121,10 @@ class EventObjects:
 
     def of(self, row: int) -> tuple[TargetTable, Key]:
         """Returns table and key of a row whose object is resolved."""
-        return self.target(int(self.tables[row])), self.keys[self.codes[row]]
+        code = self.codes[row]
+        return self.target(int(self.tables[row])), Key(
+            self.keys[code].as_py(), int(self.lanes[code])
+        )
 
 
 class EventColumns:
@@ -127,7 +141,8 @@ class EventColumns:
     def resolve(self) -> None:
         """Fills ``names``; rejects rows with an unknown column or an invalid binary value."""
         rows, objects = self._rows, self._objects
-        columns, column_texts = _encode(rows.text["column_name"])
+        columns, names = _encode(rows.text["column_name"])
+        column_texts: list[str] = names.to_pylist()
         pairs = objects.tables * len(column_texts) + columns
         per_field = np.isin(self._types, (1, 2, 3, 7, 8))
         spelled: dict[int, str] = {}

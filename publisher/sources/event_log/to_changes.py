@@ -169,7 +169,7 @@ def _build_changes(
     return batch(
         len(live),
         source=place.source,
-        lane=pa.array([key.lane for key in objects.keys], pa.int32()).take(codes),
+        lane=pa.array(objects.lanes, pa.int32()).take(codes),
         part="",
         rank=ids,
         high=ids,
@@ -180,7 +180,7 @@ def _build_changes(
         records=1,
         schema=_of_tables(objects, "schema").take(tables),
         table=_of_tables(objects, "table").take(tables),
-        key=pa.array([key.text for key in objects.keys], pa.string()).take(codes),
+        key=objects.keys.take(codes),
         event_type=kinds.astype(np.int32),
         columns=lists(pick(columns.names), np.isin(kinds, (1, 2, 3, 7, 8)), None),
         old=lists(pick(columns.old), kinds == 2, kinds != 2),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,6 +70,21 @@ def key(
 
 def column(name: str, text: str) -> NamedColumn | RecordFault:
     return names().column(name, target(name), text)
+
+
+@pytest.mark.parametrize("name", ["usr", "orders", "partly"])
+@given(
+    st.lists(
+        st.sampled_from(["idu=", "IDU=", "Region=a+No=", ""]).flatmap(
+            lambda start: st.text("012-+. a=\"'Ж\xa0", max_size=4).map(lambda value: start + value)
+        )
+    )
+)
+def test_many_keys_resolve_as_each_of_them(name: str, written: list[str]) -> None:
+    keys = names().keys(target(name), pa.array(written, pa.string()))
+    for row, text in enumerate(written):
+        resolved = keys.faults.get(row) or Key(keys.texts[row].as_py(), int(keys.lanes[row]))
+        assert resolved == key(name, text)
 
 
 part = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
