@@ -90,8 +90,10 @@ def association(draw: Draw) -> Element:
 
 
 def value(draw: Draw) -> Element:
-    node = element(draw, "value", ("association-ref", "timestamp", "naming"))
+    node = element(draw, "value", ("timestamp", "naming"))
     kind = draw(st.sampled_from([None, "structured", *VALUES]))
+    if kind == "dn" and draw(st.booleans()):
+        node.set("association-ref", draw(TEXT))
     if kind is None:
         node.text = draw(TEXT)
         return node
@@ -121,7 +123,11 @@ def attribute(draw: Draw, name: str) -> Element:
 
 
 def operation(draw: Draw) -> Element:
-    name = draw(st.sampled_from([*OPERATIONS, "status"]))
+    name = draw(st.sampled_from([*OPERATIONS, "status", "modify-association"]))
+    if name == "modify-association":
+        node = element(draw, name, ("event-id",))
+        node.extend([association(draw), association(draw)])
+        return node
     if name == "status":
         return element(draw, "status", ("event-id", "type"), level=draw(TYPED["level"]))
     required = {"class_name": draw(TEXT)} if name == "add" else {}
@@ -304,7 +310,9 @@ def shuffle(draw: Draw, root: Element) -> None:
     elif what == "copy":
         place.insert(draw(st.integers(0, len(place))), etree.fromstring(etree.tostring(other)))
     elif what == "text":
-        place.text = draw(st.one_of(TEXT, st.sampled_from(["true", "-1", "qqo=", " "])))
+        # the package xmlschema takes a no-break space for white space of XML
+        text = TEXT.filter(lambda text: text.strip() == text.strip(" \t\r\n"))
+        place.text = draw(st.one_of(text, st.sampled_from(["true", "-1", "qqo=", " "])))
     elif what == "attribute" and other.attrib:
         name = draw(st.sampled_from(sorted(other.attrib)))
         place.set(name, draw(st.sampled_from([other.attrib[name], "structured", "octet", ""])))
