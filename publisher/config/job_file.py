@@ -60,7 +60,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "run": (RunOptions,),
     "spark": (SparkOptions,),
 }
-"""Tables of a job file with their options classes; ``sources`` has those of an event log."""
+"""Options classes by table of a job file; for ``sources``, the classes of the default format, event log."""
 
 
 def load(path: Path, overrides: Overrides | None = None) -> Settings:
@@ -78,9 +78,9 @@ def load_to_publish(
 ) -> Settings:
     """Reads the settings of a job file for ``publish``, with ``--follow`` or without.
 
-    Raises the errors of ``load``.  Missing settings that ``publish`` needs are problems, too.  If there
-    are problems, those that a start would find next are added: missing inputs, and settings that
-    librdkafka refuses.
+    Raises the errors of ``load``, also if the file lacks a setting that ``publish`` needs.  If the file
+    has any problem, the error also lists the problems that a start with the corrected file would find:
+    missing inputs, and settings that librdkafka refuses.
     """
     return _job_reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
 
@@ -135,14 +135,14 @@ class _JobReader:
         self._overrides = overrides or Overrides()
 
     def settings(self, name: str) -> Settings:
-        """Raises ``SettingsError``."""
+        """Builds the settings.  Raises ``SettingsError`` with all problems."""
         settings = self._read(name)
         if self._problems:
             raise SettingsError(self._problems.in_order())
         return settings
 
     def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
-        """Raises ``SettingsError``."""
+        """Builds the settings for ``publish``.  Raises ``SettingsError`` with all problems."""
         settings = self._read(name)
         for problem in publish_problems(settings, follows=follows):
             if not any(self._problems.concern(self._in_file(cause)) for cause in problem.causes):

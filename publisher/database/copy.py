@@ -23,8 +23,9 @@ from publisher.errors import UnreachableError
 class Bounds(NamedTuple):
     """Conditions on the rows to copy; a row must meet all of them.
 
-    The value of the column ``order`` is in [low, high), and NULL belongs to the first part; the column of
-    ``where`` has its value; the row is in ``span``.  Rows are sorted by ``sort``, at most ``max_rows``.
+    The column ``order`` has a value in [low, high), or NULL if ``low`` is ``None``; the column named first in
+    ``where`` has the value named second; the row is in ``span``.  The rows are sorted by ``sort`` and limited
+    to ``max_rows``.
     """
 
     order: str | None
@@ -43,7 +44,7 @@ def can_copy(database: Database) -> bool:
 
 @contextmanager
 def shared_snapshot(database: Database) -> Iterator[tuple[Connection, str]]:
-    """Opens a connection with a snapshot, and returns the name by which others can join it meanwhile."""
+    """Opens a connection with a snapshot; others can join the snapshot by its name until the context ends."""
     with database.separate() as separate:
         try:
             with separate.connect() as connection:

@@ -27,7 +27,7 @@ class KeyColumn(NamedTuple):
     read: Callable[[str], Any]
     """Converts the text in a key to a statement's parameter; raises ``ValueError``."""
     same: Callable[[Any], Any]
-    """Converts parameters and values of the driver to a form that is equal for equal values."""
+    """Normalises parameters and the driver's results, so that equal values compare as equal."""
 
 
 def key_column(kind: ColumnKind, *, padded: bool, sqlite: bool) -> KeyColumn:
@@ -76,7 +76,7 @@ def _integer(text: str) -> int | Decimal:
 def _sqlite_integer(text: str) -> int:
     number = int(whole_text(text))
     if not -(1 << 63) <= number < 1 << 63:
-        raise KeyValueError(f"{_excerpt(text)} is larger than any integer of SQLite")
+        raise KeyValueError(f"{_excerpt(text)} does not fit the 64 bits of SQLite's integers")
     return number
 
 

@@ -1,4 +1,7 @@
-"""The fifth format: compares tables whose changes no system records; samples show the touched tables."""
+"""The demo of the format ``triggerless``: compares the tables of the company with their last known state.
+
+Samples of LINTER's table queue show which tables have changed.
+"""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Company:
 
 
 def company(random: Random, employees: int) -> Company:
-    """Invents ``employees`` employees; those who can be members are members of one group."""
+    """Invents ``employees`` employees, and for each who can be a member a membership of one group."""
     people = {number: employee(random) for number in range(1, employees + 1)}
     members = {
         (random.choice(GROUPS), number): membership(random)
@@ -75,7 +75,7 @@ def company(random: Random, employees: int) -> Company:
 
 
 def can_be_member(number: int) -> bool:
-    """One employee in five can be a member of groups, and stays in the company."""
+    """Returns whether an employee can be a member of groups: one in five can, and never leaves."""
     return number % 5 == 1
 
 

@@ -58,7 +58,7 @@ def find_journal(directory: Path) -> Path:
 
 
 def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
-    """Opens a journal as ``open_journal`` and reads it; reads it again if it moves meanwhile.
+    """Opens a journal like ``open_journal`` and reads it; reads it again if it was moved in the meantime.
 
     Raises:
         UsageError: The directory has no journal.
@@ -91,7 +91,7 @@ def read_runs(
         return None if manifest is None else read(journal, manifest)
 
     for root in _select_runs(journals, select):
-        with suppress(UsageError):  # a run that is not planned yet, or was deleted meanwhile
+        with suppress(UsageError):  # a run that is not planned yet, or was deleted in the meantime
             result = read_journal(root, read_with_manifest)
             if result is not None:
                 yield result
@@ -114,11 +114,11 @@ def open_runs(
 
 def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]]) -> list[Path]:
     """Lists the folders that the runs of ``read_runs`` have or had, oldest first."""
-    # folders first: a run that moves meanwhile is then in a segment
+    # folders first: a run that is moved after this line is found in a segment
     numbers = set(journals.numbers())
     segments, seen = journals.segments, set[Path]()
     while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
-        for segment in unseen:  # the segments that replace others meanwhile are unseen, too
+        for segment in unseen:  # in the next round: segments that have replaced others since
             seen.add(segment.folder)
             try:
                 numbers.update(select(segment))

@@ -49,7 +49,7 @@ class Journals:
 
     @property
     def segments(self) -> Segments:
-        """The segments, where finished small runs are after a while."""
+        """The segments, into which ``publish`` moves finished small runs."""
         return Segments(self.root)
 
     def journal(self, run: str) -> Journal:
@@ -57,7 +57,8 @@ class Journals:
         return Journal(self.root / run)
 
     def create_run(self) -> str:
-        """Creates the next run; its id is the job's name and a number that only a discarded run may share."""
+        """Creates the next run; its id is the job's name and a number that no other run has, except a
+        discarded one."""
         number = 1 + self.last_number()
         # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self.run_id(number)).mkdir(mode=0o700)
@@ -194,7 +195,7 @@ class Journals:
         return sum(journal.is_sent for journal in self._journals())
 
     def idle_runs(self) -> list[str]:
-        """The finished runs that found no change, without the last run of the job."""
+        """The finished runs that found no change, except the last run of the job."""
         earlier = [*self._journals()][:-1]
         ends = ((journal.root.name, journal.acknowledgement) for journal in earlier)
         return [run for run, end in ends if end is not None and end.idle]

@@ -29,7 +29,7 @@ class Lineage:
 
         ``plan`` is ``None`` for a run that may not be planned yet.
 
-        Read the progress before calling this: another instance may plan further runs meanwhile.
+        Read the progress before calling this: another instance may plan further runs at any time.
         """
         root = self.journals.root
         if identity != self.identity:

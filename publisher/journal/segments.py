@@ -130,7 +130,7 @@ class Segments:
             except FatalError:
                 if segment.exists():
                     raise
-                return self._find(number)  # another segment has replaced it meanwhile
+                return self._find(number)  # another segment has replaced this one
             if plans.num_rows:
                 return segment, plans["plan"][0].as_py()
         return None

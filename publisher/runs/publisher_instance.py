@@ -243,7 +243,8 @@ class PublisherInstance:
         try:
             report = plan_and_send(request, dispatcher, self._engine, self._progress)
         except (OSError, PublisherError):
-            check_inputs(request.settings.sources)  # raises if an input is absent: it may return
+            # a missing input is the likely cause; its error says so, and ``--follow`` tries again
+            check_inputs(request.settings.sources)
             raise
         if not report.has_journal:
             dispatcher.discard()  # first: the sink must never have a run that the journal does not know

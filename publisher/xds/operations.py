@@ -1,14 +1,16 @@
 """The meaning of event types: the kind of operation, and the element of one column.
 
-These are the event types, with 1 to 5 as in the driver's guide::
+The driver's guide documents types 1 to 5 like this::
 
     type  operation  element of an attribute                      NULL
     1     add        add-attr                                     no attribute
-    2     modify     remove-value old, add-value new              that part is left out
+    2     modify     remove-value old, add-value new              no element for this value
     3     modify     remove-all-values, add-value new             remove-all-values alone
     4     delete
-    5, 7  modify     as 3 ("add": add, as 1), current values      as 3 ("add": as 1)
-    6, 8  modify     as 3, current values                         as 3
+    5, 7  modify     as 3, with current values                    as 3
+    6, 8  modify     as 3, with current values                    as 3
+
+With ``insert_query_back = "add"``, types 5 and 7 give an add as type 1, with current values.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from publisher.errors import FatalError
 _PACKAGE = Path(publisher.__file__).parent
 _SUFFIXES = frozenset({".py", ".properties"})
 _SPREAD_SECONDS = 0.3
-"""Duration of a probing task, so that other tasks go to other executors."""
+"""Minimum duration of a probing task: while it occupies its executor, Spark gives other tasks to others."""
 
 
 def ship(spark: SparkSession) -> str | None:

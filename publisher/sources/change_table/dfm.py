@@ -33,7 +33,7 @@ class DfmDescription:
     problem: str | None
     """The reason why CSV of this form cannot be read, if it cannot."""
     content: str | None
-    """``data`` of a full load, ``changes`` of changes; some exports write ``data`` for both."""
+    """``data`` for a full load, ``changes`` for changes; some exports write ``data`` for both."""
 
 
 def read_dfm(path: Path) -> DfmDescription | None:
@@ -76,7 +76,7 @@ def _description(content: Mapping[str, Any], dfm: Path) -> DfmDescription:
 
 
 def _reading(format_: Mapping[str, Any]) -> Mapping[str, str]:
-    """The settings that the format names.
+    """The settings that the ``.dfm`` gives for the form of CSV.
 
     An empty quoteChar means that nothing is quoted, an empty escapeChar that quotes are doubled.
     """
@@ -96,15 +96,15 @@ def _csv_problem(format_: Mapping[str, Any], dfm: str) -> str | None:
     end = _characters(format_, "recordDelimiter")
     if end and end not in _LINE_ENDS:
         return (
-            f"{dfm}: recordDelimiter is {end!r}, but records of CSV must end with a line end; set that of"
-            " the target to \\n, or export Parquet"
+            f"{dfm}: recordDelimiter is {end!r}, but records of CSV must end with a line end; set the record"
+            " delimiter of the target to \\n, or export Parquet"
         )
     for name in ("quoteChar", "escapeChar"):
         value = _characters(format_, name)
         if value is not None and len(value) > 1:
             return (
-                f"{dfm}: {name} is {value!r}, but must be one character; set that of the target to a"
-                " double quote, or export Parquet"
+                f"{dfm}: {name} is {value!r}, but must be one character; set it to a double quote in the"
+                " target, or export Parquet"
             )
     try:
         apply_dfm(SnapshotOptions(), _reading(format_))

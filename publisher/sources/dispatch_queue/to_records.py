@@ -261,7 +261,7 @@ class DispatchQueueRecordBuilder:
         earlier = (
             ""
             if last is None
-            else f"; the last one with its transaction number is at {address_text(last)}"
+            else f"; the last COMMIT or ROLLBACK of its transaction number is at {address_text(last)}"
         )
         return f"no COMMIT or ROLLBACK follows in the input{earlier}{also}"
 

@@ -27,7 +27,7 @@ KINDS = {
 }
 """Kinds of values in documents, by the full name of the type."""
 
-_SHORT = {
+_SYNONYMS = {
     "INT": "INTEGER",
     "DEC": "DECIMAL",
     "DOUBLE": "DOUBLE PRECISION",
@@ -108,7 +108,7 @@ def parse_item(text: str) -> Item:
     if type_text.startswith("INTERVAL"):
         return _interval(name, type_text)
     parts = _TYPE.fullmatch(type_text)
-    kind = _SHORT.get(parts[1], parts[1]) if parts else ""
+    kind = _SYNONYMS.get(parts[1], parts[1]) if parts else ""
     if parts is None or kind not in {*KINDS, "FLOAT"} or kind == "INTERVAL":
         hint = " (its form is not documented)" if kind == "BYTEA" else ""
         raise ValueError(

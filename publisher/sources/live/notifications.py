@@ -151,7 +151,7 @@ class Notifications:
     def wait(self, seconds: float, stop: threading.Event) -> None:
         """Waits until a table has new rows, ``stop`` is set, or the time is over.
 
-        The wait also ends when a connection begins or is lost: rows may have come meanwhile.
+        The wait also ends when a connection begins or is lost: rows may have come while nothing listened.
         """
         if not self._listeners:
             stop.wait(seconds)

@@ -27,7 +27,8 @@ KINDS = {
     "NCHAR": ColumnKind.STRING,
     "NVARCHAR": ColumnKind.STRING,
 }
-"""Types of columns with their types in documents; a DATE whose coding is unknown becomes text."""
+"""For each type of a column, the type of its values in documents; with ``date_coding = "raw"`` a DATE is
+published as text."""
 
 CODES = {
     1: "CHAR",
@@ -71,7 +72,7 @@ NATIONAL = frozenset({"NCHAR", "NVARCHAR"})
 DIGITS, FRACTION = 30, 10
 """Decimal digits of a DECIMAL, and digits after the point (documented)."""
 
-_SHORT = {"CHARACTER": "CHAR", "INT": "INTEGER", "NUMERIC": "DECIMAL"}
+_SYNONYMS = {"CHARACTER": "CHAR", "INT": "INTEGER", "NUMERIC": "DECIMAL"}
 _WITH_LENGTH = frozenset(KINDS) - frozenset(NUMBERS)
 _COLUMN = re.compile(
     r'\s*(?:"((?:[^"]|"")+)"|([^\s"]+))\s+([A-Za-z]+)\s*'
@@ -121,7 +122,7 @@ def parse_column(text: str) -> ImageColumn:
         raise ValueError(f'{text!r} is not a column; write "NAME TYPE", such as "pay DECIMAL(9,2)"')
     name = match[1].replace('""', '"') if match[1] else match[2]
     kind = match[3].upper()
-    kind = _SHORT.get(kind, kind)
+    kind = _SYNONYMS.get(kind, kind)
     if kind not in KINDS:
         raise ValueError(f"{name}: {match[3]} is not a type; write one of {', '.join(KINDS)}")
     length = int(match[4] or 0)

@@ -1,7 +1,8 @@
-"""Warnings about doubtful operations that are nevertheless published.
+"""Warnings about suspicious operations that are nevertheless published.
 
-Two images of a row need at most three parts, so more parts are suspicious.  If each part has only its own
-lengths, an operation whose last part is full may lack the next part.
+Two images of a row need at most three parts, so more parts are suspicious.  If LEN1 and LEN2 of each part
+give only the lengths of this part, nothing shows the number of parts: an operation whose last part is full
+may lack another one.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from publisher.sources.dispatch_queue.transactions.facts import (
 
 EXPECTED_PARTS = 3
 _MANY = (
-    f"have more than {EXPECTED_PARTS} parts, more than two images of a row should need: check"
-    " whether the images are complete"
+    f"have more than {EXPECTED_PARTS} parts, but two images of a row need at most {EXPECTED_PARTS}:"
+    " check whether the images are complete"
 )
 _FULL = (
     "end with a part that is full to its last byte, and the queue does not show whether another"
     " part follows: compare them with the table"
 )
 _DOUBTS = (_MANY, _FULL)
-"""Texts by the number of the doubt."""
+"""Texts of the warnings; facts refer to them by index."""
 
 
 def doubts_as_facts(operations: Operations, faults: Collection[int]) -> pa.RecordBatch:
-    """Counts doubtful operations by doubt and database, with the address of the first, as facts.
+    """Counts suspicious operations by warning and database; each fact has the address of the first one.
 
     ``faults``: numbers of operations that are rejected anyway."""
     lengths = operations.rows.integers

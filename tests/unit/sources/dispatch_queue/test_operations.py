@@ -304,7 +304,9 @@ def test_an_operation_above_its_commit_says_where_that_is(tmp_path: Path) -> Non
     rows = [queue.row(INSERT, jack(1)), queue.row(COMMIT), queue.row(INSERT, jack(2))]
     records, _ = read(OPTIONS, binary(rows), tmp_path)
     assert record_text(records[2]) == "held open-transaction"
-    assert records[2]["detail"].endswith("the last one with its transaction number is at 3.1200")
+    assert records[2]["detail"].endswith(
+        "the last COMMIT or ROLLBACK of its transaction number is at 3.1200"
+    )
 
 
 def test_a_broken_4_is_no_evidence_of_the_other_list(tmp_path: Path) -> None:
