@@ -19,7 +19,7 @@ MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 PACKAGES = (
     *("cli", "demo", "reports", "runs", "config", "engine", "activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
-    *("xds", "model", "console", "resources", "redaction", "errors"),
+    *("consumer", "xds", "model", "console", "resources", "redaction", "errors"),
 )
 """From the command line down to the errors: each imports only from those after it."""
 
@@ -133,6 +133,16 @@ def test_an_import_of_a_format_is_seen(tmp_path: Path, line: str) -> None:
 def test_pyspark_is_imported_only_by_the_spark_engine(path: Path) -> None:
     foreign = {name.split(".")[0] for name in imports_of(path)} & {"pyspark", "py4j"}
     assert not foreign or name_of(path).startswith("publisher.engine.spark.")
+
+
+def test_the_consumer_imports_little_of_the_program() -> None:
+    consumer = [path for path in MODULES if part_of(name_of(path)) == "consumer"]
+    names = {name for path in consumer for name in imports_of(path)}
+    own = {name for name in names if name.startswith("publisher.")}
+    outside = {".".join(name.split(".")[:3]) for name in own} - {
+        ".".join(name_of(path).split(".")[:3]) for path in consumer
+    }
+    assert outside == {"publisher.errors.PublisherError", "publisher.xds.framing"}
 
 
 def test_workers_need_no_pydantic() -> None:

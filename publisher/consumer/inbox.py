@@ -1,0 +1,229 @@
+"""Brings arriving documents into the order in which they must be applied, each once.
+
+Repeats are recognised in two ways: by their place (exactly, a number per partition or file), and by the ids
+of the last ``remembered`` events, for documents that were sent again.
+
+A change of a key is sent under both keys, and there is no order between their partitions.  Each copy marks
+the same moment in its partition: everything of the key before it happened before the change, everything
+after it later.  So a key waits at its copy until the other copy has arrived; then the change is applied once
+and both keys go on.  Applying the first copy at once would be wrong: documents of the old key that come
+late would change an object that newer documents have already changed, and a late delete of an earlier object
+with the new key would delete the renamed one.
+
+Keys cannot wait for each other for ever: the earliest change that is not applied is at the head of both of
+its keys as soon as its copies have arrived.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from publisher.consumer.delivery import Delivery
+from publisher.consumer.errors import NOWHERE, HeldError
+
+
+@dataclass(slots=True)
+class _Part:
+    """Progress in a partition or file."""
+
+    next: int = 0
+    """All smaller numbers have arrived."""
+    held: set[int] = field(default_factory=set)
+    """Numbers that have arrived and wait."""
+    missing: set[int] = field(default_factory=set)
+    """Smaller numbers that waited when an earlier consumer ended; they arrive again."""
+
+    def take(self, number: int) -> bool:
+        """Notes an arrival; returns whether it is the first one."""
+        if number < self.next:
+            repeated = number not in self.missing
+            self.missing.discard(number)
+            return not repeated
+        self.next = number + 1
+        return True
+
+    @property
+    def waiting(self) -> list[int]:
+        return sorted(self.held | self.missing)
+
+
+class Inbox:
+    """Accepts documents as they arrive and returns those that can be applied.
+
+    ``remembered`` is the number of event ids that are remembered; ``max_held`` limits the documents that
+    wait for the other copy of a key change.  ``snapshot`` resumes where an earlier inbox ended.
+    """
+
+    def __init__(
+        self,
+        *,
+        remembered: int = 100_000,
+        max_held: int = 100_000,
+        snapshot: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._remembered, self._max_held = remembered, max_held
+        self._parts: dict[str, _Part] = {}
+        self._seen: dict[str, None] = {}
+        self._queues: dict[str, deque[Delivery]] = {}
+        self._held = 0
+        if snapshot is not None:
+            self._seen = dict.fromkeys(snapshot["seen"])
+            self._parts = {
+                part: _Part(numbers["next"], missing=set(numbers["held"]))
+                for part, numbers in snapshot["parts"].items()
+            }
+
+    @property
+    def held(self) -> int:
+        """The number of documents that wait."""
+        return self._held
+
+    def in_order(self, deliveries: Iterable[Delivery]) -> Iterator[Delivery]:
+        """Yields the documents that can be applied while others arrive."""
+        for delivery in deliveries:
+            yield from self.accept(delivery)
+
+    def accept(self, delivery: Delivery) -> list[Delivery]:
+        """Takes an arrived document; returns the documents that can be applied now, in order.
+
+        The list is empty for a repeated document, and for one that must wait.
+
+        Raises:
+            HeldError: Too many documents wait; this one was not accepted.
+        """
+        key, change = delivery.key, delivery.key_change
+        waits = key is not None and (change is not None or key in self._queues)
+        if waits and self._held >= self._max_held:
+            raise self._overflow(delivery)
+        if not self._is_new(delivery):
+            return []
+        if key is None or not waits:
+            return [delivery]
+        self._hold(key, delivery)
+        return [] if change is None else self._proceed([key])
+
+    def release(self) -> list[Delivery]:
+        """Gives up waiting: returns all held documents, as if the missing copies had arrived.
+
+        For copies that cannot arrive any more, because retention has removed them or reading began after
+        them.  Call it when the ends of all partitions have been reached.
+        """
+        ready: list[Delivery] = []
+        while self._queues:
+            copy = self._incomplete()
+            assert copy.key_change is not None
+            for key in copy.key_change:
+                self._remember(_id_of(copy, key))
+                for held in [d for d in self._queues.get(key, ()) if d.event_id == copy.event_id]:
+                    self._take(key, held)
+            ready.append(copy)
+            ready += self._proceed(copy.key_change)
+        return ready
+
+    def snapshot(self) -> dict[str, Any]:
+        """Returns what a later inbox needs, in the types of JSON.
+
+        Store it in the same transaction as the results of all documents that ``accept`` returned.
+        """
+        held = {_id_of(delivery) for queue in self._queues.values() for delivery in queue}
+        return {
+            "parts": {
+                name: {"next": part.next, "held": part.waiting}
+                for name, part in self._parts.items()
+            },
+            "seen": [id_ for id_ in self._seen if id_ not in held],
+        }
+
+    def resume_at(self) -> dict[str, int]:
+        """Returns the first number of each part that must be read again after a restart."""
+        return {name: min([*p.waiting, p.next]) for name, p in self._parts.items()}
+
+    def _is_new(self, delivery: Delivery) -> bool:
+        origin = delivery.origin
+        if origin is not NOWHERE:
+            part = self._parts.setdefault(origin.part, _Part())
+            if not part.take(origin.number):
+                return False
+        if delivery.event_id is None or delivery.is_heartbeat:
+            return True
+        return self._remember(_id_of(delivery))
+
+    def _remember(self, id_: str) -> bool:
+        """Remembers an event; returns whether it was unknown."""
+        if id_ in self._seen:
+            return False
+        self._seen[id_] = None
+        while len(self._seen) > self._remembered:
+            del self._seen[next(iter(self._seen))]
+        return True
+
+    def _hold(self, key: str, delivery: Delivery) -> None:
+        self._queues.setdefault(key, deque()).append(delivery)
+        self._held += 1
+        if delivery.origin is not NOWHERE:
+            self._parts[delivery.origin.part].held.add(delivery.origin.number)
+
+    def _take(self, key: str, delivery: Delivery) -> Delivery:
+        """Takes a document from the queue of its key."""
+        queue = self._queues[key]
+        queue.remove(delivery)
+        if not queue:
+            del self._queues[key]
+        self._held -= 1
+        if delivery.origin is not NOWHERE:
+            self._parts[delivery.origin.part].held.discard(delivery.origin.number)
+        return delivery
+
+    def _proceed(self, keys: Iterable[str]) -> list[Delivery]:
+        """Lets the documents of keys pass, up to key changes whose other copy is missing."""
+        ready: list[Delivery] = []
+        todo = list(keys)
+        while todo:
+            key = todo.pop()
+            while key in self._queues and self._queues[key][0].key_change is None:
+                ready.append(self._take(key, self._queues[key][0]))
+            if key not in self._queues:
+                continue
+            change = self._queues[key][0].key_change or ()
+            copies = [self._queues[each][0] for each in change if each in self._queues]
+            if len(copies) == 2 and copies[0].event_id == copies[1].event_id:
+                ready.append(copies[0])
+                for each, copy in zip(change, copies, strict=True):
+                    self._take(each, copy)
+                todo += change
+        return ready
+
+    def _incomplete(self) -> Delivery:
+        """Returns a copy at the head of its key whose other copy has not arrived."""
+        heads = [queue[0] for queue in self._queues.values()]
+        for copy in heads:
+            keys = copy.key_change or ()
+            arrived = sum(
+                delivery.event_id == copy.event_id
+                for key in keys
+                for delivery in self._queues.get(key, ())
+            )
+            if arrived < 2:
+                return copy
+        return heads[0]
+
+    def _overflow(self, delivery: Delivery) -> HeldError:
+        queue = next(iter(self._queues.values()))
+        first = queue[0]
+        keys = first.key_change or ("", "")
+        return HeldError(
+            delivery.origin,
+            f"{self._held:,} documents wait for the other copy of event {first.event_id} "
+            f"({keys[0]} becomes {keys[1]}), which arrived first at {first.origin}: read all partitions of "
+            "the topic with one inbox, raise max_held, or call release() if the copy is lost",
+        )
+
+
+def _id_of(delivery: Delivery, key: str | None = None) -> str:
+    """Returns the id under which a document is remembered; copies of a key change have two."""
+    if delivery.key_change is None:
+        return delivery.event_id or ""
+    return f"{delivery.event_id}\0{key or delivery.key}"

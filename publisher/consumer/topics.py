@@ -1,0 +1,124 @@
+"""Reads documents from Kafka topics.  The only module of the consumer that needs confluent-kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import Any, Self, cast
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as Partition
+
+from publisher.consumer.delivery import Delivery, Headers, from_record
+from publisher.consumer.errors import Origin, TopicError
+from publisher.consumer.parse import DEFAULT_LIMITS, Limits
+
+_BATCH = 500
+_SECONDS = 30.0
+_FIXED = MappingProxyType(
+    {
+        "isolation.level": "read_committed",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        # an offset that is gone is an error: to skip records silently would lose changes
+        "auto.offset.reset": "error",
+    }
+)
+
+
+class TopicReader:
+    """Reads all partitions of topics, committed records only, in the order of each partition.
+
+    It joins no consumer group, because the two copies of a key change are in different partitions, and one
+    ``Inbox`` must get both.  Offsets are not stored in Kafka either: store ``Inbox.snapshot()`` with the
+    results, and pass ``Inbox.resume_at()`` as ``start`` after a restart.
+
+    Partitions that are added later are read by the next reader.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        *topics: str,
+        start: Mapping[str, int] = MappingProxyType({}),
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Connects and finds the partitions; ``settings`` are those of librdkafka.
+
+        Raises:
+            TopicError: The brokers do not answer, or a topic does not exist.
+        """
+        self._limits = limits
+        group = {"group.id": "xds-consumer"}  # librdkafka demands one; nothing is committed
+        self._consumer = Consumer({**group, **settings, **_FIXED})
+        try:
+            self._partitions = [
+                Partition(topic, number, start.get(f"{topic}/{number}", OFFSET_BEGINNING))
+                for topic in topics
+                for number in self._numbers(topic)
+            ]
+            self._consumer.assign(self._partitions)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._consumer.close()
+
+    def deliveries(self, *, follow: bool = True) -> Iterator[Delivery]:
+        """Yields the documents of all partitions as they arrive.
+
+        Without ``follow`` it ends when the ends of all partitions have been reached.
+
+        Raises:
+            DocumentError: A record is not one of the publisher.
+            TopicError: A topic cannot be read any more.
+        """
+        unfinished = {(p.topic, p.partition) for p in self._partitions}
+        while follow or unfinished:
+            for message in self._consumer.consume(_BATCH, 1.0):
+                place = str(message.topic()), int(message.partition() or 0)
+                error = message.error()
+                if error is None:
+                    unfinished.add(place)
+                    yield self._delivery(message)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- the client's name
+                    unfinished.discard(place)
+                else:
+                    raise _topic_error(f"{place[0]}/{place[1]}", error)
+
+    def _delivery(self, message: Message) -> Delivery:
+        origin = Origin(f"{message.topic()}/{message.partition()}", int(message.offset() or 0))
+        headers = cast("Headers", message.headers() or ())
+        return from_record(message.value(), message.key(), headers, origin, self._limits)
+
+    def _numbers(self, topic: str) -> Sequence[int]:
+        try:
+            found = self._consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+        except KafkaException as error:
+            raise _topic_error(topic, error.args[0]) from error
+        if found.error is not None:
+            raise _topic_error(topic, found.error)
+        return sorted(found.partitions)
+
+
+def _topic_error(place: str, error: KafkaError) -> TopicError:
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):  # noqa: SLF001
+        return TopicError(
+            place,
+            f"the records at the stored offset are gone ({error.str()}): the topic was created again, or "
+            "retention has removed them; start with an empty state, or from a copy of all objects",
+        )
+    return TopicError(place, f"{error.str()}: check the brokers, the topic and its read permission")
