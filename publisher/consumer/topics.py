@@ -14,7 +14,6 @@ from publisher.consumer.errors import Origin, TopicError
 from publisher.consumer.parse import DEFAULT_LIMITS, Limits
 
 _BATCH = 500
-_SECONDS = 30.0
 _FIXED = MappingProxyType(
     {
         "isolation.level": "read_committed",
@@ -42,6 +41,7 @@ class TopicReader:
         *topics: str,
         start: Mapping[str, int] = MappingProxyType({}),
         limits: Limits = DEFAULT_LIMITS,
+        connect_seconds: float = 30.0,
     ) -> None:
         """Connects and finds the partitions; ``settings`` are those of librdkafka.
 
@@ -55,7 +55,7 @@ class TopicReader:
             self._partitions = [
                 Partition(topic, number, start.get(f"{topic}/{number}", OFFSET_BEGINNING))
                 for topic in topics
-                for number in self._numbers(topic)
+                for number in self._numbers(topic, connect_seconds)
             ]
             self._consumer.assign(self._partitions)
         except BaseException:
@@ -104,9 +104,9 @@ class TopicReader:
         headers = cast("Headers", message.headers() or ())
         return from_record(message.value(), message.key(), headers, origin, self._limits)
 
-    def _numbers(self, topic: str) -> Sequence[int]:
+    def _numbers(self, topic: str, seconds: float) -> Sequence[int]:
         try:
-            found = self._consumer.list_topics(topic, timeout=_SECONDS).topics[topic]
+            found = self._consumer.list_topics(topic, timeout=seconds).topics[topic]
         except KafkaException as error:
             raise _topic_error(topic, error.args[0]) from error
         if found.error is not None:

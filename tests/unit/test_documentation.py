@@ -188,7 +188,7 @@ def test_errors_of_a_job_file_are_those_that_are_shown(
 
 def test_the_consumer_is_the_same_on_both_pages() -> None:
     pages = [text_of(f"{name}.md") for name in ("tutorials/log-to-kafka", "how-to/consume")]
-    assert blocks(pages[0], "python") == blocks(pages[1], "python")
+    assert blocks(pages[0], "python") == blocks(pages[1], "python")[:1]
 
 
 def test_a_line_that_is_no_record_is_kept_as_it_is(tmp_path: Path) -> None:

@@ -1,0 +1,153 @@
+"""Documents in real topics: order over partitions, interrupted transactions, restarts."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from publisher.consumer import Delivery, Inbox, KeyChange, Objects, TopicError
+from publisher.consumer.topics import TopicReader
+from publisher.xds.document import Envelope, EnvelopeOptions, operation
+from tests.services.topics import Topics
+from tests.support.documentation import blocks, text_of
+
+ENVELOPE = Envelope(EnvelopeOptions())
+
+
+def add(key: str, fname: str) -> str:
+    part = f'<add-attr attr-name="fname"><value type="string">{fname}</value></add-attr>'
+    return operation("add", "usr", key, [part])
+
+
+def change(key: str, old: str, new: str) -> str:
+    part = (
+        f'<modify-attr attr-name="fname"><remove-value><value type="string">{old}</value>'
+        f'</remove-value><add-value><value type="string">{new}</value></add-value></modify-attr>'
+    )
+    return operation("modify", "usr", key, [part])
+
+
+def delete(key: str) -> str:
+    return operation("delete", "usr", key)
+
+
+def rename(old: str, new: str) -> str:
+    keys = "".join(f"<association>{key}</association>" for key in (old, new))
+    return f"<modify-association>{keys}</modify-association>"
+
+
+Sent = tuple[int, str, str, str, KeyChange | None]
+"""Partition, key, event id, operation, keys of a key change."""
+
+
+def send(kafka: Topics, topic: str, records: Iterable[Sent], *, commit: bool = True) -> None:
+    """Sends records in one transaction."""
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}-sender"}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition, key, event_id, text, keys in records:
+        headers: list[tuple[str, str | bytes | None]] = [("event-id", event_id.encode())]
+        if keys is not None:
+            headers += [("key-from", keys.old.encode()), ("key-to", keys.new.encode())]
+        document = ENVELOPE.document([text])
+        producer.produce(topic, document, key, partition, headers=headers)
+    producer.flush(30)
+    if commit:
+        producer.commit_transaction(30)
+    else:
+        producer.abort_transaction(30)
+
+
+A_TO_B = KeyChange("a", "b")
+FIRST: tuple[Sent, ...] = (
+    (1, "b", "s:1", add("b", "Bob"), None),
+    (0, "a", "s:2", add("a", "Ann"), None),
+    (1, "b", "s:3", delete("b"), None),
+    (0, "a", "s:4", change("a", "Ann", "Anna"), None),
+    (1, "b", "s:5", rename("a", "b"), A_TO_B),
+    (1, "b", "s:6", change("b", "Anna", "Hannah"), None),
+    (1, "c", "s:7", add("c", "Carl"), None),
+)
+"""The other copy of ``s:5`` is missing, as if its partition were read later."""
+SECOND: tuple[Sent, ...] = (
+    (0, "a", "s:5", rename("a", "b"), A_TO_B),
+    (0, "a", "s:8", add("a", "Adam"), None),
+)
+
+
+def reader(kafka: Topics, topic: str, start: dict[str, int] | None = None) -> TopicReader:
+    settings = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
+    return TopicReader(settings, topic, start=start or {})
+
+
+def read(kafka: Topics, topic: str, start: dict[str, int] | None = None) -> list[Delivery]:
+    with reader(kafka, topic, start) as opened:
+        return list(opened.deliveries(follow=False))
+
+
+def names(objects: Objects) -> dict[str, str | None]:
+    return {key: objects[key].text("fname") for key in objects}
+
+
+def test_a_key_change_between_partitions_is_applied_in_order(kafka: Topics) -> None:
+    topic = kafka.make(partitions=3)
+    assert read(kafka, topic) == []
+    send(kafka, topic, FIRST)
+    send(kafka, topic, [(2, "d", "s:9", add("d", "Dora"), None)], commit=False)
+    objects, inbox = Objects(strict=True), Inbox()
+    objects.apply_all(inbox.in_order(read(kafka, topic)))
+    assert names(objects) == {"a": "Anna", "c": "Carl"}
+    assert inbox.held == 2
+    assert inbox.resume_at() == {f"{topic}/0": 2, f"{topic}/1": 2}
+    send(kafka, topic, SECOND)
+    objects.apply_all(inbox.in_order(read(kafka, topic, inbox.resume_at())))
+    assert names(objects) == {"b": "Hannah", "c": "Carl", "a": "Adam"}
+    assert inbox.held == 0
+
+
+def test_following_yields_documents_as_they_arrive(kafka: Topics) -> None:
+    topic = kafka.make(partitions=2)
+    send(kafka, topic, FIRST[:1])
+    with reader(kafka, topic) as opened:
+        arrived = opened.deliveries()
+        assert next(arrived).event_id == "s:1"
+        send(kafka, topic, FIRST[1:2])
+        assert next(arrived).event_id == "s:2"
+
+
+def test_lost_records_and_missing_topics_are_errors(kafka: Topics) -> None:
+    topic = kafka.make()
+    with pytest.raises(TopicError, match=rf"^{topic}/0: the records at the stored offset are gone"):
+        read(kafka, topic, {f"{topic}/0": 5})
+    with pytest.raises(TopicError, match=r"^missing: .*check the brokers, the topic"):
+        reader(kafka, "missing")
+    with pytest.raises(TopicError, match="check the brokers"):
+        TopicReader({"bootstrap.servers": "localhost:1", "log_level": 0}, "x", connect_seconds=0.2)
+
+
+def test_the_documented_copy_survives_restarts(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make(partitions=2)
+    program = blocks(text_of("how-to/consume.md"), "python")[1]
+    program = program.replace("localhost:9092", kafka.bootstrap).replace('"xds"', f'"{topic}"')
+    for records, expected in (
+        (FIRST, [("a", "Anna"), ("c", "Carl")]),
+        ((), [("a", "Anna"), ("c", "Carl")]),
+        (SECOND, [("a", "Adam"), ("b", "Hannah"), ("c", "Carl")]),
+    ):
+        if records:
+            send(kafka, topic, records)
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        database = sqlite3.connect(tmp_path / "copy.db")
+        rows = database.execute("SELECT key, text FROM value ORDER BY key").fetchall()
+        database.close()
+        assert rows == expected
