@@ -58,8 +58,8 @@ def contradiction_reasons(lanes: list[LaneLetters]) -> Iterator[StatusReason]:
     for window in status_windows(lanes):
         for number in window.contradictory.tolist():
             detail = (
-                f"record_id {number} appears in several rows, of which one was published and one is "
-                "held: give each row its own record_id, and status N to the one that was held"
+                f"record_id {number} appears in several rows; one was published, another is held: "
+                "give each row its own record_id, and status N to the row that was held"
             )
             yield StatusReason(number, Status.ERROR, Reason.DOUBLE_RECORD, detail, None, None)
 

@@ -56,7 +56,7 @@ def activity(
 ) -> None:
     """Show how often tables appear in LINTER's table queue.
 
-    It also shows how long the queue should be.  SAMPLES are files and directories with recorded DIRR
+    It also shows whether the queue is long enough.  SAMPLES are files and directories with recorded DIRR
     calls of any number of sweeps.  Of a job file only [table_queue], [activity], [run] engine
     and [spark] are used.
     """
@@ -111,7 +111,7 @@ def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
         )
     yield from report.notes()
     if not any(node.sweeps for node in activity.nodes):
-        yield "no sweep counts: see the sweeps that were left out, and check [table_queue] recorded"
+        yield "all sweeps were left out: see the reasons above, and check [table_queue] recorded"
 
 
 def activity_text(report: ActivityReport, limit: int) -> Iterator[str]:
@@ -137,7 +137,7 @@ def activity_text(report: ActivityReport, limit: int) -> Iterator[str]:
         yield "updates/h: the sum of UpdFlag over observed time, which is"
         yield from (f"  {bias}" for bias in UPDATE_RATE_BIASES)
         yield "evicted, included again: a table left the queue, or came back (presence view)"
-        yield "replaced: another table at the same ordinal (slot view); never add the two views up"
+        yield "replaced: another table took the same ordinal (slot view); do not add figures of both views"
 
 
 def _node_text(node: NodeCounts) -> Iterator[str]:

@@ -21,7 +21,7 @@ def explain(journal: Path, what: str, json_: bool) -> None:
     """Explain the outcome of a change.
 
     It shows the record, the outcome with its reason, and the document.  JOURNAL is the journal of a
-    run, a directory that replay wrote, or the journal directory of a job, of which all runs are searched.
+    run, a directory that replay wrote, or the journal directory of a job, whose runs are all searched.
     Name the change by its position (4711), its event id, a key (idu=1) or
     an association (idu=1,table=usr,schema=indirect).
     """

@@ -50,8 +50,8 @@ class FollowOptions:
     def next_publication(self, after: datetime) -> datetime:
         """Returns the first publication time later than ``after``, both with a zone.
 
-        Every time of day applies once a day: a time that the clocks repeat applies the first time, and a
-        skipped time applies as long after midnight as on other days (02:30 becomes 03:30).
+        Every time of day applies once a day: if the clocks are set back, a repeated time applies the first
+        time; if they are set forward, a skipped time is moved by the skipped hour (02:30 becomes 03:30).
         """
         zone = ZoneInfo(self.time_zone)
         times = [time.fromisoformat(text) for text in self.publication_times]

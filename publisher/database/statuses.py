@@ -5,8 +5,8 @@ somebody else, does no harm.  Fingerprints show whether the run has read a row: 
 is rolled back and repeated without this row.  PostgreSQL returns the rows of each UPDATE; in other
 databases the rows are locked and read first.
 
-A portion of ids becomes few statements: lists of ids for rare letters, then one range for the most
-frequent letter of a series of ids without gaps.
+A portion of ids needs few statements: a series of ids without gaps is one range, whose rows get its most
+frequent letter; before that, lists of ids give the other rows their letters.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Sizes(NamedTuple):
     listed: int
     """Ids in one list."""
     series: int
-    """Minimum number of ids without gaps that get a statement of their own."""
+    """Minimum length of a series of ids without gaps that gets a statement of its own."""
 
 
 ARRAYS = Sizes(50_000, 50_000, 5_000)
@@ -308,7 +308,7 @@ class StatusWriter:
         return comparison.same if rows.returns_rows else connection.execute(change).rowcount
 
     def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
-        """Yields the condition on the id of each statement."""
+        """Yields for each statement its condition on the id."""
         if isinstance(step, IdRange):
             yield self._id.between(_number(step.low), _number(step.high))
         elif connection.dialect.name == "postgresql":
@@ -343,7 +343,7 @@ class StatusWriter:
         wanted = self._status.in_([_literal(letter) for letter in among])
         if not self._indexed:
             return wanted
-        # keeps the planner from using an index on the status, which has all rows of the log
+        # keeps the planner from using an index on the status, where N may stand for all rows of the log
         return case((wanted, 1), else_=0) == 1
 
     def _choose_sizes(self) -> Sizes:

@@ -1,4 +1,4 @@
-"""The identity of a job: a random name of its journal directory, set at creation.
+"""The identity of a job: random text that its journal directory gets when it is created.
 
 Manifests, tokens and ``run.json`` contain it.  A sink with progress of another identity was written
 from another journal: two jobs share a name, or the journal directory was lost and created again.

@@ -34,7 +34,7 @@ _ORDER = [*Position._fields, "reason", "detail"]
 def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
     """Rejects the transactions that the results would tear; returns ``None`` if there are none.
 
-    ``results`` are those of all lanes; their files lie in ``staging``."""
+    ``results`` are the results of all lanes, whose files are in ``staging``."""
     torn = {
         number: causes
         for number, source in enumerate(work.sources)

@@ -31,7 +31,7 @@ LARGEST = 256 * 1024 * 1024
 """Maximum bytes of a document; a larger one is a finding."""
 
 MAX_TAGS = 250_000
-"""Maximum tags of a document: its tree needs many times their bytes."""
+"""Maximum tags of a document, because a tag needs many times its bytes in the tree."""
 
 PARSER = etree.XMLParser(
     encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True, huge_tree=True

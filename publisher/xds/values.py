@@ -1,6 +1,6 @@
 """Values of columns as ``<value>`` elements, by the kind of the column.
 
-The text form of values is that of old_value and new_value in the event log: plain text, Base64 for binary
+The text form of values is the form of old_value and new_value in the event log: plain text, Base64 for binary
 columns, ODBC canonical form for dates and times.  ``text_of`` converts values of database drivers to the
 same form, so that logged and looked-up values are converted in the same way.
 """

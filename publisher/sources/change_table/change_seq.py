@@ -1,9 +1,9 @@
 """``change_seq``: 16 digits of time (YYYYMMDDHHmmSShh) and a change number of 19 digits.
 
 The width is fixed, so the order of the texts is the order of changes (manual, change_seq).  35 digits do not
-fit into 64 bits, so the program uses two integers: the time part, and the change number less 2^63.  A change
-number of 19 digits needs an unsigned integer, but Spark and Arrow sort signed ones; less 2^63, it fits into a
-signed integer, and the order stays the same.
+fit into 64 bits, so the program uses two integers: the time part, and the change number minus 2^63.  A change
+number of 19 digits needs an unsigned integer, but Spark and Arrow sort signed ones.  Subtracting 2^63 makes
+it fit into a signed integer and keeps the order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EXPECTED_FORM = "a change_seq has 35 digits: YYYYMMDDHHmmSShh and a number of 19
 
 
 def parse_column(array: pa.Array) -> tuple[Integers, Integers, Flags]:
-    """Parses a text column: time parts, change numbers less 2^63, and a mark on each valid value."""
+    """Parses a text column: time parts, change numbers minus 2^63, and a mark on each valid value."""
     text = pc.utf8_trim_whitespace(array)
     matches = pc.fill_null(pc.match_substring_regex(text, _SEQ), False)
     number = pc.utf8_slice_codeunits(text, TIME_DIGITS, TIME_DIGITS + NUMBER_DIGITS)
@@ -65,7 +65,7 @@ def parse_column(array: pa.Array) -> tuple[Integers, Integers, Flags]:
 
 
 class Ranking(NamedTuple):
-    """Mapping of change numbers (less 2^63) to ranks: the least number of the input, and the bits to drop."""
+    """Mapping of change numbers (minus 2^63) to ranks: the least number of the input, and bits to drop."""
 
     least: int = -_BIAS
     shift: int = 64 - RANK_BITS
@@ -104,7 +104,7 @@ def text_of(high: int, low: int) -> str:
 
 
 def parts_of(text: str) -> tuple[int, int]:
-    """The time part and change number, less 2^63, of 35 digits."""
+    """The time part of 35 digits, and their change number minus 2^63."""
     return int(text[:TIME_DIGITS]), int(text[TIME_DIGITS:]) - _BIAS
 
 

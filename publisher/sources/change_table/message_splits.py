@@ -125,7 +125,8 @@ def raw(split: Split[MessageLines], row: int, snapshot: SnapshotOptions) -> str 
 def _read_lines(
     split: Split[object], part: TextRange, snapshot: SnapshotOptions
 ) -> Iterator[tuple[int, ChangeMessage | str, str]]:
-    """Number, message or problem, and text of each line that is not blank."""
+    """Yields each line that is not blank: its number, with its message and "", or with a problem and the
+    text of the line."""
     if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     blocks = file_splits.blocks(split.path, part, snapshot)
@@ -225,7 +226,7 @@ _KEYLESS = "the message lacks {}, which is in the key of its table; export all c
 
 
 def _table_in_path(path: Path, options: ChangeTableOptions) -> str | None:
-    """The table in the name of file or folder, if there is one."""
+    """The table that the name of the file or its folder contains, if any."""
     try:
         return table_in_path(path, options)
     except FatalError:

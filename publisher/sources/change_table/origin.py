@@ -69,7 +69,10 @@ class CurrentTable:
             raise self._refusal(mark, "no remembered row shows that it is the same table")
 
     def origin(self, mark: Mark, before: Mark, rows: Iterable[RowDigests]) -> MarkOrigin:
-        """The origin to store in ``mark``, with the rows at it, or those of ``before`` if they are gone."""
+        """The origin to store in ``mark``; it remembers ``rows``, the rows at its change_seq.
+
+        If these are gone, it remembers the rows of ``before``, the previous mark.
+        """
         digests = tuple(sorted(set(rows))[:MAX_ROWS])
         if not digests and mark.change_seq == before.change_seq:
             digests = before.origin.rows
@@ -81,9 +84,9 @@ class CurrentTable:
         upto = f" up to change_seq {mark.change_seq}" if mark.change_seq is not None else ""
         return FatalError(
             f"{source}table {self.table} of {self.database} is not the table{read} that earlier runs have"
-            f" read{upto}: {why}. Nothing was read, because rows up to there would be skipped: restore the"
-            f" url and the table of the source;{remedy} or give the source another name, which publishes"
-            " all rows of this table, including those that were published before"
+            f" read{upto}: {why}. Nothing was read, because rows up to this change_seq would be skipped:"
+            f" restore the url and the table of the source;{remedy} or give the source another name, which"
+            " publishes all rows of this table, including those that were published before"
         )
 
 

@@ -82,7 +82,7 @@ class PairFinder:
         self.youngest: dict[int, tuple[int, int]] = {}
         """The greatest change_seq of each split, as its two integers."""
         self.least, self.greatest = LARGEST, Ranking().least
-        """Least and greatest change number, less 2^63."""
+        """Least and greatest change number, minus 2^63."""
         self.strays: list[tuple[int, int, int, int]] = []
         """Split and row of the UPDATE, split and row of its before image."""
         self.copies: list[tuple[int, int]] = []

@@ -109,7 +109,7 @@ class DispatchQueueOptions:
     row_stride: Literal["auto", 3596, 3600] = "auto"
     """Bytes from one row to the next in binary files; ``auto`` inspects each file."""
     byte_order: ByteOrder = "little"
-    """Byte order of integers in binary rows, which is that of the server's machine."""
+    """Byte order of integers in binary rows: the byte order of the server's machine."""
     date_order: ByteOrder = "big"
     """Byte order of OPER_DATE."""
     check_dates: bool = True
@@ -146,9 +146,9 @@ class DispatchQueueOptions:
     """Bit of a NULL bitmap that belongs to the first column: the least (``lsb``) or the most
     significant (``msb``). A set bit means NULL. There is no default."""
     image_byte_order: ByteOrder = "little"
-    """Byte order of numbers in row images, which is that of the source's machine."""
+    """Byte order of numbers in row images: the byte order of the source's machine."""
     image_charset: str | None = None
-    """Character code of CHAR and VARCHAR in row images, which is that of the source's tables. There
+    """Character code of CHAR and VARCHAR in row images: the code of the source's tables. There
     is no default."""
     nchar_order: ByteOrder | None = None
     """Byte order of NCHAR and NVARCHAR in row images. There is no default."""

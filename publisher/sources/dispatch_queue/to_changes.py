@@ -1,7 +1,7 @@
 """Converts decoded operations to changes.
 
-INSERT gives event type 1, UPDATE type 2 with the columns that differ (for a changed key types 4 and 1),
-DELETE type 4, and an operation on a BLOB type 8.
+INSERT gives event type 1, DELETE type 4, and an operation on a BLOB type 8.  UPDATE gives type 2, or what
+the setting ``update`` chooses, with the columns that differ; an UPDATE of the key gives types 4 and 1.
 """
 
 from __future__ import annotations

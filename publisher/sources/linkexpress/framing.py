@@ -40,7 +40,8 @@ BYTES = 4 << 20
 """Approximate bytes of a block."""
 _FEW = 16
 _RUN = 4
-"""Consecutive records of tables outside the settings that are accepted without a good record after them."""
+"""Number of consecutive records of undescribed tables that the framer accepts although no good header
+follows them."""
 _NONE: Mapping[int, str] = MappingProxyType({})
 
 
@@ -192,8 +193,8 @@ class RecordFramer:
         used = self.headers.used_lengths(with_end, heads)
         good = np.append(heads.good[1:count], heads.good[count] or after == self.end)
         whole = heads.good & (used == heads.length)
-        # a record whose items do not fill it proves where the record before it ends only if a good header
-        # follows
+        # the start of a record confirms the length of the record before it; if its own items do not fill it,
+        # only together with a good header after it
         leads = np.append(whole[1:count] | good[1:], whole[count] or after == self.end)
         trusted = whole[:count] & good & leads
         heads, used = heads.take(slice(count)), used[:count]
@@ -210,8 +211,8 @@ class RecordFramer:
         return RecordBlock(offsets[:stop], lengths[:stop], heads.take(slice(stop)))
 
     def _are_in_run(self, heads: HeaderBatch, after: int) -> Mask:
-        """Marks records of tables outside the settings whose lengths lead to a good header, to the end of
-        the file, or to several more such records."""
+        """Marks records of undescribed tables whose lengths lead to a good header, to the end of the file, or
+        to several more such records."""
         if not heads.odd.any():
             return heads.odd
         odd, ends = self._look_ahead(after)
@@ -225,8 +226,8 @@ class RecordFramer:
     def _look_ahead(self, at: int) -> tuple[Mask, Mask]:
         """Follows the lengths of a few records from an offset.
 
-        Marks offsets with a header of a table outside the settings, and offsets with a good header or at
-        the end of the file.
+        Marks offsets with a header of an undescribed table, and offsets with a good header or at the end of
+        the file.
         """
         odd: list[bool] = []
         ends: list[bool] = []

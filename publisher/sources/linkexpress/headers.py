@@ -28,7 +28,7 @@ class NoTable(IntEnum):
     """Values of ``HeaderBatch.table`` that are not numbers of tables."""
 
     UNKNOWN = -1
-    """A table outside the settings."""
+    """A table that the settings do not describe."""
     MARK = -2
     """A commit record."""
     NO_ROWS = -3
@@ -179,7 +179,7 @@ class HeaderReader:
         return HeaderBatch(length, count, words["xid"], words["flag"], code, table, good, cut, odd)
 
     def _are_plausible(self, at: Offsets, words: dict[str, Numbers], table: Numbers) -> Mask:
-        """Marks headers that may begin records of tables outside the settings."""
+        """Marks headers that may begin records of tables that the settings do not describe."""
         if not self.form.has_length:
             return np.zeros(len(at), bool)
         length, items = words["length"], np.ones(len(at), np.int64)

@@ -156,7 +156,8 @@ def read(
 def measure_extent(
     database: Database, table: LiveTable, split: TableSplit[object], form: str, mark: str | None
 ) -> TableExtent:
-    """Measures the table at the moment of a split, by the values of ``sorted_by`` in the given form.
+    """Determines the extent of the table at the moment of a split: rows are counted by ``sorted_by``, whose
+    values have the given form.
 
     Reads the whole table or an index.  Raises ``FatalError`` and ``UnreachableError``.
     """

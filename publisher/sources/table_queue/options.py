@@ -28,7 +28,7 @@ class TableQueueOptions:
     identifier_length: Annotated[int, Ge(1), Le(1024)] = 66
     """Bytes of TblName (MAX_ID_LEN); with the default values a DIRR_OUT record has 72 bytes."""
     byte_order: ByteOrder = "little"
-    """Byte order of Owner, UpdFlag and UCS2 names, which is that of the machine that recorded."""
+    """Byte order of Owner, UpdFlag and UCS2 names: the byte order of the recording machine."""
     code_page: Annotated[str, Len(1)] | None = None
     """Code page of TblName in samples that name none: UTF-8, UCS2, CP866, CP1251, KOI8-R and
     others."""

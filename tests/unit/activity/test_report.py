@@ -260,5 +260,5 @@ def test_notes_warn_of_problems_and_biases() -> None:
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
     nothing = ActivityReport(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
     assert list(activity_notes(nothing, "json")) == [
-        "no sweep counts: see the sweeps that were left out, and check [table_queue] recorded"
+        "all sweeps were left out: see the reasons above, and check [table_queue] recorded"
     ]

@@ -63,9 +63,9 @@ class SettingsAdvisor:
         options: DispatchQueueOptions,
         scoring: Scoring,
     ) -> str | None:
-        """Advises on images of a length, of which ``scoring`` tries ``count``; ``None`` if no setting fits.
+        """Advises on images of one length; ``None`` if no setting fits.
 
-        ``options`` are those of the table."""
+        ``scoring`` tries ``count`` of these images; ``options`` are the options of the table."""
         if length not in self._advice and not self._searches_left:
             earlier = next(iter(self._advice.values()), None)
             return earlier and f"other images of the table are rejected, too, and {earlier}"

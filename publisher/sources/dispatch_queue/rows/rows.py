@@ -40,7 +40,7 @@ class Destination(NamedTuple):
 
 
 class LostRow(NamedTuple):
-    """A row with an unreadable column that still names its transaction; it is rejected."""
+    """A rejected row: one of its columns is unreadable, but its transaction is known."""
 
     node: str
     transaction: int
@@ -91,7 +91,7 @@ class QueueRows:
 def binary_rows(
     data: Bytes, start: int, stop: int, stride: int, options: DispatchQueueOptions, number: int
 ) -> QueueRows:
-    """Reads the rows of a binary file from byte ``start`` on; ``number`` is that of the first row.
+    """Reads the rows of a binary file from byte ``start`` on; ``number`` is the number of the first row.
 
     Bytes after the last whole row are a broken piece."""
     count = whole_rows(stop - start, stride)
