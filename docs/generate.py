@@ -28,7 +28,7 @@ from publisher.config.source_sections import source_parts
 from publisher.config.validation import Choices
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.spark.options import SparkOptions
-from publisher.model.catalogue import Table
+from publisher.model.catalogue import ChildTable, DeclaredTable, Reference
 from publisher.planning.filters import SelectionOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
@@ -65,6 +65,7 @@ _INTRODUCTIONS: Mapping[str, str] = {
     "job": "The job as a whole.",
     "database": "The database that holds the rows of query-backs and the types of columns. Set `url` or `url_env`.",
     "tables": "Facts about a table that no database supplies, or that override the database.",
+    "classes": "Classes: parent tables with their child tables and references.",
     "documents": "The form of documents and values.",
     "dispatch": "The sink that documents are sent to.",
     "journal": "The journals of all runs of the job.",
@@ -105,9 +106,13 @@ _SHOWN_NAMES: Mapping[tuple[type, str], str] = {(SparkOptions, "conf"): '"spark.
 _SHOWN_DEFAULTS: Mapping[tuple[type, str], str] = {
     (EnvelopeOptions, "version"): "default: version of the program",
     (SparkOptions, "conf"): "",
-    (Table, "name"): "default: `NAME`",
+    (DeclaredTable, "name"): "default: `NAME`",
 }
 """Defaults that are not constants."""
+
+
+_ENTRY: Mapping[type, str] = {ChildTable: "CHILD", Reference: "COLUMN"}
+"""Names of the entries of tables of tables."""
 
 
 class Setting(NamedTuple):
@@ -164,6 +169,9 @@ def _section(place: str, kind: type) -> Iterator[str]:
         yield "Also for `--to kafka://HOST:PORT/TOPIC`, which overrides `bootstrap` and `topic`.\n"
     for owner in _owners(kind):
         yield from _definitions(place, owner)
+        for name, nested in _nested_tables(owner):
+            yield f"### `[{place}.NAME.{name}.{_ENTRY[nested]}]`\n"
+            yield from _definitions(f"{place}.{name}", nested)
 
 
 def _owners(kind: type) -> list[type]:
@@ -238,6 +246,8 @@ def _type_text(hint: Any) -> str:
         text = _choices([json.dumps(value, ensure_ascii=False) for value in arguments])
     elif origin in (tuple, frozenset):
         text = f"list of {'tables' if _item_of(hint) else _plural(_type_text(arguments[0]))}"
+    elif origin is not None and is_dataclass(arguments[1]):
+        text = "table of tables"
     elif origin is not None:
         text = f"table of {_plural(_type_text(arguments[1]))}"
     elif issubclass(hint, Enum):
@@ -271,10 +281,11 @@ def _bounds(marks: tuple[Any, ...]) -> str:
 
 
 def _item_of(hint: Any) -> type | None:
-    """Returns the options class of which a type is a list, if it is one."""
+    """Returns the options class of which a type is a list or a table of names, if it is one."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
-    item = get_args(hint)[0] if get_origin(hint) is tuple else None
+    origin, arguments = get_origin(hint), get_args(hint)
+    item = arguments[0] if origin is tuple else arguments[1] if origin is Mapping else None
     return item if isinstance(item, type) and is_dataclass(item) else None
 
 

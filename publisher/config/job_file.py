@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +28,8 @@ from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
 from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError
-from publisher.model.catalogue import Table
+from publisher.model.catalogue import DeclaredTable, Table
+from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
@@ -48,7 +49,8 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "job": (JobOptions,),
     "sources": (SourceOptions, EventLogOptions, SnapshotOptions, FilterOptions, PollOptions),
     "database": (DatabaseOptions,),
-    "tables": (Table,),
+    "tables": (DeclaredTable,),
+    "classes": (ClassOptions,),
     "documents": (DocumentOptions, EnvelopeOptions, ValueOptions),
     "dispatch": (SinkOptions, KafkaOptions),
     "journal": (JournalOptions,),
@@ -194,6 +196,7 @@ class _JobReader:
             sources=self._sources.sources(),
             database=database,
             tables=self._tables(),
+            classes=self._whole("classes", ClassOptions),
             values=documents.options(ValueOptions),
             envelope=self._envelope(documents),
             documents=documents.options(DocumentOptions),
@@ -282,10 +285,13 @@ class _JobReader:
         for name, entry in self._section("tables").data.items():
             section = Section(("tables", name), entry, self._problems)
             section.data = {"name": name, "schema": None, **section.data}
-            table = section.entry(Table)
+            declared = section.entry(DeclaredTable)
             section.finish()
-            if table is None:
+            if declared is None:
                 continue
+            table = Table(
+                **{field.name: getattr(declared, field.name) for field in fields(declared)}
+            )
             if (table.schema, table.name) in tables:
                 section.problem("name", f"{table.name} is described twice; keep one description")
             tables[table.schema, table.name] = table

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -30,6 +30,7 @@ from publisher.engine.tasks import Rules
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Position
+from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
@@ -226,6 +227,7 @@ class Settings:
     database: DatabaseOptions | None
     """Database for look-ups; without one, query-backs are rejected."""
     tables: tuple[Table, ...]
+    classes: ClassOptions
     values: ValueOptions
     envelope: EnvelopeOptions
     documents: DocumentOptions
@@ -254,7 +256,14 @@ class Settings:
     @property
     def rules(self) -> Rules:
         """The settings that tasks need to plan changes."""
-        return Rules(self.documents, self.envelope, self.values, self.tables, self.database)
+        return Rules(
+            self.documents,
+            self.envelope,
+            self.values,
+            self.tables,
+            self.database,
+            self.classes,
+        )
 
     def allowed_rejects(self, default: int | None) -> int | None:
         """Maximum number of rejected records, ``None`` without limit; ``default`` if not set."""
@@ -309,8 +318,8 @@ class Settings:
         content = {
             "sources": sources,
             "database": database_identity(self.database),
-            "tables": [asdict(table) for table in self.tables],
-            "documents": _meaning_of(self.values, self.envelope, self.documents),
+            "tables": [_meaning_of(table) for table in self.tables],
+            "documents": _meaning_of(self.values, self.envelope, self.documents, self.classes),
         }
         return json.dumps(
             content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_json

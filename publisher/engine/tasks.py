@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +21,8 @@ from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
+from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.classes import ClassOptions
 from publisher.model.keys import IdentifierCase
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, FilterOptions, Window
@@ -72,6 +74,14 @@ class Rules:
     values: ValueOptions
     tables: tuple[Table, ...]
     database: DatabaseOptions | None
+    classes: ClassOptions = field(default_factory=ClassOptions)
+
+    def have_classes(self, format_: str) -> bool:
+        """Returns whether sources of a format publish the objects of classes instead of rows."""
+        if self.classes.minimal_metadata:
+            return False
+        declared = any(table.children or table.references for table in self.tables)
+        return declared or format_ == "event-log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +115,7 @@ class Resources:
     """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
 
     def __init__(self, rules: Rules) -> None:
+        self._rules = rules
         job = JobCatalogue(rules.tables)
         self._database = Database(rules.database) if rules.database is not None else None
         self.catalogue: Catalogue = job
@@ -112,6 +123,12 @@ class Resources:
         if self._database is not None:
             self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
             self.lookup = DatabaseLookup(self._database, text_of)
+
+    def catalogue_of(self, format_: str) -> Catalogue:
+        """Returns the catalogue for sources of a format: of classes, or of single tables."""
+        if not self._rules.have_classes(format_):
+            return self.catalogue
+        return ClassCatalogue(self.catalogue, self._rules.tables, self._rules.classes)
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +143,8 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     source, split = work.splits()[number]
     collect_rarely()
     with Resources(work.rules) as resources:
-        context = context_of(work, source, resources.catalogue)
+        catalogue = resources.catalogue_of(work.sources[source].source.format)
+        context = context_of(work, source, catalogue)
         records = contract.read_split(work.sources[source].source, split, number, context)
         if ranks_by_id(work.sources[source].polls):
             records = with_ids(records, Place(source, number, "", work.lanes), work.ids)
@@ -136,7 +154,13 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
     """Builds the context in which the splits of a source are read."""
     excludes = Filter(work.sources[source].filters).excludes
-    return Context(source=source, lanes=work.lanes, catalogue=catalogue, excludes=excludes)
+    return Context(
+        source=source,
+        lanes=work.lanes,
+        catalogue=catalogue,
+        excludes=excludes,
+        classes=work.rules.classes,
+    )
 
 
 def plan_lane(
@@ -267,7 +291,7 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     filter_ = Filter(source.filters, held_after=held_after)
-    catalogue = resources.catalogue
+    catalogue = resources.catalogue_of(source.source.format)
     if tables := source.source.tables():
         catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
     renderer = Renderer(
@@ -277,6 +301,7 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
         Values(work.rules.values),
         filter_,
         catalogue,
+        work.rules.classes,
     )
     return LanePlanner(
         renderer,

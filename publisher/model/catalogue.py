@@ -28,8 +28,32 @@ class ColumnKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
-    """A table or view."""
+class Reference:
+    """The key of a class, to which a column refers."""
+
+    table: str
+    """Table of the class that the values refer to."""
+    schema: str | None = None
+    """Schema of this table; by default that of the referring table."""
+    key: str | None = None
+    """Column of this table's key; by default its only key column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTable:
+    """A child table, whose rows are values of attributes of its parent's objects."""
+
+    columns: Mapping[str, ColumnKind] = field(default_factory=dict)
+    """Types of the columns that hold values; by default all columns without a constraint, and
+    references to other classes."""
+    link: tuple[str, ...] = ()
+    """Columns that hold the key of the parent, in the order of the parent's key; by default those of
+    the foreign key, or else columns named like the parent's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTable:
+    """A table or view as the job file describes it."""
 
     schema: str | None
     """Schema of the table; without it the entry applies to the table in any schema."""
@@ -43,6 +67,27 @@ class Table:
     """Reject columns that ``columns`` does not name."""
     padded: frozenset[str] = frozenset()
     """Columns of fixed width (CHAR), whose values the database pads with blanks."""
+    children: Mapping[str, ChildTable] = field(default_factory=dict)
+    """Child tables by name; each column of values is an attribute, named ``child.column``."""
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    """Columns that refer to other classes or to the same class, columns of children as
+    ``child.column``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table(DeclaredTable):
+    """A table or view; with classes, the attributes of its children are among its columns."""
+
+    parent: Table | None = None
+    """For a child table: its class, to whose objects its rows belong."""
+
+    def child_of(self, attribute: str) -> str | None:
+        """Returns the child table whose column an attribute is; ``None`` for the table's own columns."""
+        for name, child in self.children.items():
+            prefix = f"{name}."
+            if attribute.startswith(prefix) and attribute[len(prefix) :] in child.columns:
+                return name
+        return None
 
     def column(self, name: str) -> str | None:
         """Finds a column by its exact name, else the only column whose name differs only in case."""
@@ -75,7 +120,7 @@ class JobCatalogue:
         """Finds a table by its exact name, else the only table whose name differs only in case.
 
         Schemas are compared only if both sides have one."""
-        for equal in (str.__eq__, _equal_in_any_case):
+        for equal in (str.__eq__, equal_in_any_case):
             tables = [
                 table
                 for table in self._tables
@@ -131,8 +176,11 @@ def _combine(first: Table, second: Table) -> Table:
         columns=kinds,
         complete=first.complete or second.complete,
         padded=frozenset(padded),
+        children={**second.children, **first.children},
+        references={**second.references, **first.references},
     )
 
 
-def _equal_in_any_case(name: str, other: str) -> bool:
+def equal_in_any_case(name: str, other: str) -> bool:
+    """Compares two names without regard to case."""
     return name.casefold() == other.casefold()

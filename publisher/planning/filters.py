@@ -66,12 +66,14 @@ class Filter:
         """Changes with a later event time are held; ``None`` holds no change."""
         self.loopback_user = None if options.allow_loopback else options.driver_user
         """User whose changes are not published; ``None`` publishes changes of all users."""
-        self._selects_columns = bool(options.include_columns or options.exclude_columns)
+        self._selects_columns = bool(
+            options.include_columns or options.exclude_columns or options.exclude
+        )
         self._excluded = tuple(pattern.lower() for pattern in options.exclude)
         self._excluded_columns = tuple(pattern.lower() for pattern in options.exclude_columns)
         self._hides_system = options.system_schemas == "exclude"
         self._tables: dict[tuple[str | None, str], bool] = {}
-        self._columns: dict[tuple[str, str], bool] = {}
+        self._columns: dict[tuple[str | None, str, str], bool] = {}
 
     @property
     def passes_all(self) -> bool:
@@ -102,22 +104,30 @@ class Filter:
             return Decision(change.row, Outcome.HELD, Reason.FUTURE)
         return None
 
-    def publishes_column(self, table: str, column: str) -> bool:
-        """Returns whether a column of a table is published."""
+    def publishes_column(self, obj: Object, column: str) -> bool:
+        """Returns whether a column of an object's table is published, or an attribute of a child table.
+
+        An attribute ``child.column`` is filtered by the names of child and column, too."""
         if not self._selects_columns:
             return True
-        published = self._columns.get((table, column))
+        published = self._columns.get((obj.schema, obj.table, column))
         if published is None:
-            options = self._options
-            names = (column, f"{table}.{column}")
-            included = not options.include_columns or _matches(names, options.include_columns)
-            lower = [name.lower() for name in names]
-            published = included and not _matches(lower, self._excluded_columns)
-            self._columns[table, column] = published
+            published = self._selects_column(obj, column)
+            self._columns[obj.schema, obj.table, column] = published
         return published
 
+    def _selects_column(self, obj: Object, column: str) -> bool:
+        options = self._options
+        child, _, child_column = column.rpartition(".")
+        names = [column, f"{obj.table}.{column}", *([child_column] if child else ())]
+        if options.include_columns and not _matches(names, options.include_columns):
+            return False
+        if _matches([name.lower() for name in names], self._excluded_columns):
+            return False
+        return not (child and self.excludes(obj.schema, child))
+
     def _publishes_any_column(self, change: Change) -> bool:
-        return any(self.publishes_column(change.object.table, name) for name in change.columns)
+        return any(self.publishes_column(change.object, name) for name in change.columns)
 
     def publishes_table(self, obj: Object) -> bool:
         """Returns whether the table of an object is published."""

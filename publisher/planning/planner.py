@@ -24,6 +24,7 @@ from publisher.model.change import (
     Change,
     Decision,
     Document,
+    EventType,
     Object,
     Outcome,
     Position,
@@ -32,7 +33,7 @@ from publisher.model.change import (
 from publisher.model.document_batches import Documents, Outbox
 from publisher.planning.filters import Filter, Window
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
-from publisher.planning.precedence import apply_precedence
+from publisher.planning.precedence import apply_precedence, ignore_after_delete
 from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
 from publisher.planning.renderer import PreparedPoll, Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
@@ -162,6 +163,7 @@ class Planner:
             changes = self._reject_problems(changes, prepared)
         if self._rejected is not None:
             changes = self._reject_torn(changes, self._rejected)
+        changes = self._ignore_after_delete(changes)
         remaining, decisions = apply_precedence(changes, self._renderer.is_in_row)
         self._result.decisions += decisions
         if QUERY_BACK.isdisjoint([change.event_type for change in remaining]):
@@ -170,6 +172,14 @@ class Planner:
             self._postpone(PendingPoll(poll, remaining, prepared))
         if self._waiting and self._must_look_up():
             self._look_up()
+
+    def _ignore_after_delete(self, changes: list[Change]) -> list[Change]:
+        """Drops updates of child tables after the delete of their object and decides on them."""
+        if len(changes) < 2 or EventType.DELETE_ROW not in [c.event_type for c in changes]:
+            return changes
+        remaining, decisions = ignore_after_delete(changes, self._renderer.is_ignored_if_deleted)
+        self._result.decisions += decisions
+        return remaining
 
     def _postpone(self, entry: PendingPoll) -> None:
         if not self._waiting:

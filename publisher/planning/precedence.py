@@ -35,6 +35,13 @@ class PrecedenceResult(NamedTuple):
     decisions: list[Decision]
 
 
+_INSERTS = frozenset(
+    {
+        EventType.INSERT_FIELD,
+        EventType.INSERT_ROW_QUERY_BACK,
+        EventType.INSERT_FIELD_QUERY_BACK,
+    }
+)
 InRow = Callable[[Change], bool]
 """Returns whether a query-back of the row publishes the columns of a per-field event."""
 
@@ -53,6 +60,28 @@ def apply_precedence(changes: Sequence[Change], in_row: InRow) -> PrecedenceResu
         else:
             segment.append(change)
     _settle_segment(segment, in_row, result, ended_by=None)
+    return result
+
+
+def ignore_after_delete(
+    changes: Sequence[Change], is_of_child: Callable[[Change], bool]
+) -> PrecedenceResult:
+    """Ignores updates of child tables after the delete of their object, until it is inserted again.
+
+    The database logs them when it deletes the rows of child tables with their parent's row."""
+    result = PrecedenceResult([], [])
+    deleted: Change | None = None
+    for change in changes:
+        if change.event_type == EventType.DELETE_ROW:
+            deleted = change
+        elif change.event_type in _INSERTS:
+            deleted = None
+        if deleted is not None and change is not deleted and is_of_child(change):
+            result.decisions.append(
+                Decision(change.row, Outcome.IGNORED, Reason.CHILD_AFTER_DELETE, by=deleted.row)
+            )
+        else:
+            result.remaining.append(change)
     return result
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue, Table
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import (
     PER_FIELD,
     PER_FIELD_LOGGED,
@@ -26,15 +25,17 @@ from publisher.model.change import (
     Reason,
     reject,
 )
+from publisher.model.classes import ClassOptions
 from publisher.model.keys import IdentifierCase, parse
 from publisher.planning.filters import Filter
 from publisher.planning.polls import ObjectPoll
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
+from publisher.planning.rendered_columns import ColumnRenderer, RenderedColumn
 from publisher.xds.association import association, key_text
 from publisher.xds.document import DocumentOptions, Envelope, operation
 from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
 from publisher.xds.operations import MEANINGS, OperationKind
-from publisher.xds.values import Converter, Values
+from publisher.xds.values import Values
 
 _READS_REMEMBERED = 4096
 
@@ -66,14 +67,6 @@ class PreparedPoll(NamedTuple):
     problems: dict[int, ValueProblem]
 
 
-class RenderedColumn(NamedTuple):
-    """A column of a table: its name in XML, the converter of its values, whether it is published."""
-
-    name: str
-    convert: Converter
-    is_published: bool
-
-
 @dataclass(frozen=True, slots=True)
 class SourceNaming:
     """The name of a source, the notation of its positions, and the case of its identifiers."""
@@ -94,16 +87,16 @@ class Renderer:
         values: Values,
         filter_: Filter,
         catalogue: Catalogue,
+        classes: ClassOptions | None = None,
     ) -> None:
         self._naming = naming
         self._options = options
         self._envelope = envelope
-        self._values = values
-        self._filter = filter_
         self._catalogue = catalogue
+        self._classes = classes or ClassOptions()
         self.meanings = MEANINGS[options.insert_query_back]
         """Operation and attribute parts of each event type."""
-        self._tables: dict[tuple[str | None, str], dict[str, RenderedColumn]] = {}
+        self._columns = ColumnRenderer(naming.identifier_case, values, filter_, catalogue)
         self._read: dict[tuple[object, ...], Sequence[tuple[int, RenderedColumn]]] = {}
 
     @property
@@ -178,6 +171,12 @@ class Renderer:
             for name in change.columns
         )
 
+    def is_ignored_if_deleted(self, change: Change) -> bool:
+        """Returns whether a per-field event is ignored after the delete of its object."""
+        return self._classes.child_after_delete == "ignore" and any(
+            self.column(change.object, name).is_of_child for name in change.columns
+        )
+
     def key_text(self, obj: Object) -> str:
         """The key part of the association."""
         return key_text(obj.key, self._key_order(obj))
@@ -210,14 +209,12 @@ class Renderer:
     def _render_values(self, change: Change) -> OperationPiece:
         meaning = self.meanings[change.event_type]
         obj = change.object
-        columns = self._tables.get(obj[:2])
-        if columns is None:
-            columns = self._tables[obj[:2]] = {}
+        columns = self._columns.of_table(obj)
         attributes: list[str] = []
         for place, name in enumerate(change.columns):
             column = columns.get(name)
             if column is None:
-                column = columns[name] = self._column(obj, name)
+                column = self._columns.column(obj, name)
             if column.is_published:
                 old = change.old[place] if change.old is not None else None
                 new = change.new[place] if change.new is not None else None
@@ -282,28 +279,7 @@ class Renderer:
 
     def column(self, obj: Object, name: str) -> RenderedColumn:
         """A column of the object's table.  Raises ``ValueProblem`` if XML forbids its name."""
-        columns = self._tables.setdefault(obj[:2], {})
-        if name not in columns:
-            columns[name] = self._column(obj, name)
-        return columns[name]
-
-    def _column(self, obj: Object, name: str) -> RenderedColumn:
-        table = self._known_table(obj)
-        table_column = None if table is None else table.column(name)
-        kind = None if table_column is None or table is None else table.columns[table_column]
-        padded = table is not None and table_column in table.padded
-        return RenderedColumn(
-            escape_attribute(name),
-            self._values.converter(kind, padded),
-            self._filter.publishes_column(obj.table, name),
-        )
-
-    def _known_table(self, obj: Object) -> Table | None:
-        """Describes the object's table.  Raises ``ValueProblem`` if the database refuses access to it."""
-        try:
-            return self._catalogue.table(obj.schema, obj.table)
-        except TableRefusedError as error:
-            raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
+        return self._columns.column(obj, name)
 
     def _association(self, obj: Object) -> str:
         """The association of an object.  Raises ``ValueProblem`` if XML forbids a name in it."""
@@ -316,7 +292,7 @@ class Renderer:
         """Columns of a compound primary key in their order."""
         if "+" not in obj.key:
             return ()
-        table = self._known_table(obj)
+        table = self._columns.known_table(obj)
         return table.key if table is not None else ()
 
     def _documents(

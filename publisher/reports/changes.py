@@ -28,7 +28,12 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     source = settings.for_replay().sources[0]
     reader = source.reader
     with Resources(settings.rules) as resources:
-        context = Context(source=0, lanes=settings.run.lanes, catalogue=resources.catalogue)
+        context = Context(
+            source=0,
+            lanes=settings.run.lanes,
+            catalogue=resources.catalogue_of(source.format),
+            classes=settings.classes,
+        )
         split_count = _split_count(reader, snapshots)
         with prepare_here(reader, snapshots, split_count, resources.catalogue) as prepared:
             for number, split in enumerate(prepared.splits):

@@ -67,7 +67,8 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     """
     sample = Sample()
     with Resources(settings.rules) as resources:
-        context = Context(source=0, lanes=1, catalogue=resources.catalogue)
+        catalogue = resources.catalogue_of(source.format)
+        context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
         with _prepare(source, resources.catalogue) as prepared:
             numbers = range(len(prepared.splits))
             batches = (batch for number in numbers for batch in prepared.read(number, context))

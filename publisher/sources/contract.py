@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 from publisher.database import Database, DatabaseOptions
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
+from publisher.model.classes import ClassOptions
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.table_queue.options import TableQueueOptions
@@ -37,6 +38,7 @@ class Context:
     catalogue: Catalogue
     excludes: Excludes | None = None
     """Tests whether a table is excluded by its name in the source, before the catalogue is asked."""
+    classes: ClassOptions = field(default_factory=ClassOptions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,9 +78,9 @@ def escape_permitted(text: str) -> str:
     return text
 
 
-def attribute_text(text: str) -> str:
+def attribute_text(text: str, what: str | None = None) -> str:
     """Escapes ``text`` for an attribute in double quotes.  Raises ``ValueProblem``."""
-    refuse_forbidden(text, f"the name {text[:80]!r}", "fix it in the source")
+    refuse_forbidden(text, what or f"the name {text[:80]!r}", "fix it in the source")
     return text.translate(_IN_ATTRIBUTE_TABLE)
 
 

@@ -73,6 +73,9 @@ class ValueOptions:
     """IANA name of the time zone of dates and times without one."""
     trim_padding: bool = True
     """Remove the blanks with which the database pads columns of fixed width (CHAR)."""
+    reference_text: Literal["association", "key", "empty"] = "association"
+    """Text of references, whose attribute ``association-ref`` names their target: the association of
+    the target, the key in it, or nothing."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError``."""
@@ -87,7 +90,7 @@ class Values:
     """Creates the converters of columns, by the options of a run."""
 
     def __init__(self, options: ValueOptions) -> None:
-        self._options = options
+        self.options = options
         self._replacement = options.replacement if options.forbidden == "replace" else None
         times = Times(options.time_syntax, time_zone(options.time_zone), options.time_range)
         self._checked: dict[ColumnKind, Converter] = {
@@ -106,7 +109,7 @@ class Values:
         """
         if kind in self._checked:
             return self._checked[kind]
-        return _string(self._replacement, padded and self._options.trim_padding)
+        return _string(self._replacement, padded and self.options.trim_padding)
 
 
 def _string(replacement: str | None, trim: bool) -> Converter:

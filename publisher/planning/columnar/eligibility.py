@@ -15,7 +15,8 @@ from publisher.model.change import ROW_QUERY_BACK, Object
 from publisher.planning.columnar.rows import ChangeColumns, Flags, flags_of
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
-from publisher.xds.escape import FORBIDDEN, FORBIDDEN_RE2
+from publisher.planning.renderer import Renderer
+from publisher.xds.escape import FORBIDDEN, FORBIDDEN_RE2, ValueProblem
 
 DELETE = 4
 _FIELD_TYPES = (1, 2, 3)
@@ -91,6 +92,27 @@ def continued_polls(rows: ChangeColumns, open_objects: Collection[Object]) -> Fl
         return np.zeros(len(rows.rank), np.bool_)
     keys = pa.array([obj.key for obj in open_objects], pa.string())
     return flags_of(pc.is_in(rows.batch.column("key"), keys))
+
+
+def changes_after_delete(rows: ChangeColumns, renderer: Renderer) -> Flags:
+    """Changes of child tables whose object is deleted, too: some of these may be ignored."""
+    flags = np.zeros(len(rows.rank), np.bool_)
+    if not (rows.type == DELETE).any():
+        return flags
+    per_field = np.flatnonzero(rows.column >= 0)
+    pairs = rows.table[per_field] * len(rows.names) + rows.column[per_field]
+    _, firsts, places = np.unique(pairs, return_index=True, return_inverse=True)
+    of_child = [_is_of_child(rows, row, renderer) for row in per_field[firsts].tolist()]
+    flags[per_field] = np.array(of_child, np.bool_)[places]
+    return flags & rows.spread(rows.type == DELETE)
+
+
+def _is_of_child(rows: ChangeColumns, row: int, renderer: Renderer) -> bool:
+    obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
+    try:
+        return renderer.column(obj, rows.names[rows.column[row]]).is_of_child
+    except ValueProblem:  # the change is rejected
+        return False
 
 
 def excluded_tables(rows: ChangeColumns, filter_: Filter) -> Flags:

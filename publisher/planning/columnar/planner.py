@@ -73,6 +73,7 @@ class ColumnarPlanner:
             | eligibility.ineligible_repeats(rows, next_high)
             | eligibility.continued_polls(rows, open_objects)
             | eligibility.excluded_tables(rows, self._filter)
+            | eligibility.changes_after_delete(rows, self._renderer)
         )
         remaining = rows.spread(ineligible)
         reads = eligibility.row_query_backs(rows)

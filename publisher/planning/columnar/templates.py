@@ -16,7 +16,8 @@ import numpy as np
 from publisher.model.change import Object
 from publisher.planning.columnar.eligibility import DELETE
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
-from publisher.planning.renderer import RenderedColumn, Renderer
+from publisher.planning.rendered_columns import RenderedColumn
+from publisher.planning.renderer import Renderer
 from publisher.xds.association import suffix
 from publisher.xds.escape import ValueProblem
 from publisher.xds.operations import Part, cut_attribute

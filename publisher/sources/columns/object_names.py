@@ -15,8 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import LONGEST_NAME, Catalogue, ColumnKind, Table
+from publisher.model.catalogue import (
+    LONGEST_NAME,
+    Catalogue,
+    ColumnKind,
+    Table,
+    equal_in_any_case,
+)
 from publisher.model.change import Outcome, Reason
+from publisher.model.classes import attribute_of
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
 from publisher.sources.columns.key_lanes import key_lanes
@@ -78,6 +85,8 @@ class TargetTable:
     """Matches keys that are canonical and name the key column (``KeyForm.canonical_pattern``)."""
     key_columns: frozenset[str]
     hash: int
+    child: str | None = None
+    """The child table that the records name; ``table`` and ``known`` are its class."""
 
 
 def split_name(text: str) -> tuple[str | None, str] | None:
@@ -85,6 +94,14 @@ def split_name(text: str) -> tuple[str | None, str] | None:
 
     Drops the name of a database before the schema.  Returns ``None`` for text that is not a name.
     """
+    parts = _split_parts(text)
+    if parts is None or len(parts) > 3:
+        return None
+    return (parts[-2] if len(parts) > 1 else None), parts[-1]
+
+
+def _split_parts(text: str) -> list[str] | None:
+    """Splits a name at its dots; ``None`` for text that is not a name."""
     parts, at = [], 0
     while True:
         match = _PART.match(text, at)
@@ -101,10 +118,7 @@ def split_name(text: str) -> tuple[str | None, str] | None:
             parts.append(bare.rstrip())
         at = match.end()
         if match[5] != ".":
-            break
-    if not 1 <= len(parts) <= 3 or not all(parts):
-        return None
-    return (parts[-2] if len(parts) > 1 else None), parts[-1]
+            return parts if all(parts) else None
 
 
 class Names:
@@ -136,18 +150,24 @@ class Names:
         return target
 
     def _find_target(self, name: str) -> TargetTable | RecordFault:
-        if _is_too_long(name):
-            return _too_long(Reason.TABLE_NAME, name)
-        parts = split_name(name)
-        if parts is None:
-            return RecordFault(
-                Reason.TABLE_NAME,
-                f"table_name {name!r} is not a table name; write table or schema.table",
-            )
+        parts = _parse_table_name(name)
+        if isinstance(parts, RecordFault):
+            return parts
         schema, table = parts[0] or self._schema, parts[1]
-        if self._excludes is not None and self._excludes(schema, table):
-            detail = f"table_name {_short(name)} is excluded, or belongs to a system schema"
-            return RecordFault(Reason.EXCLUDED, detail)
+        if self._is_excluded(schema, table):
+            return _excluded(name)
+        known = self._describe(schema, table, name)
+        if isinstance(known, RecordFault):
+            return known
+        if known is None or known.parent is None:
+            return self._target_table(schema, table, known, None)
+        child, known = known.name, known.parent
+        if self._is_excluded(schema or known.schema, known.name):
+            return _excluded(name)
+        return self._target_table(schema, known.name, known, child)
+
+    def _describe(self, schema: str | None, table: str, name: str) -> Table | RecordFault | None:
+        """Describes a table that records call ``name``; ``None`` if it is unknown, but may exist."""
         try:
             known = self._catalogue.table(schema, table)
         except TableRefusedError as refused:
@@ -157,6 +177,14 @@ class Names:
                 Reason.TABLE_NAME,
                 f"the database has no table {name!r}; fix table_name, or set the schema",
             )
+        return known
+
+    def _is_excluded(self, schema: str | None, table: str) -> bool:
+        return self._excludes is not None and self._excludes(schema, table)
+
+    def _target_table(
+        self, schema: str | None, table: str, known: Table | None, child: str | None
+    ) -> TargetTable:
         schema = schema or (known.schema if known else None)
         spelled = self._case.apply(table, known.name if known else None)
         if schema is not None:
@@ -173,6 +201,7 @@ class Names:
             form.canonical_pattern(key[0]) if simple else None,
             frozenset(column.casefold() for column in key),
             table_hash(schema, spelled),
+            child,
         )
 
     def _spelling(self, schema: str, known: Table | None) -> str | None:
@@ -238,6 +267,14 @@ class Names:
                 self._columns[name, column] = resolved
         return resolved
 
+    def child_attributes(self, target: TargetTable) -> list[str]:
+        """The attributes of the child table that the records of a target name."""
+        known, child = target.known, target.child
+        if known is None or child is None:
+            return []
+        names = [attribute_of(child, column) for column in known.children[child].columns]
+        return [self._case.apply(name, name) for name in names]
+
     def _find_column(self, target: TargetTable, column: str) -> NamedColumn | RecordFault:
         column = column.strip(BLANKS)  # columns of fixed width pad their values
         if not column:
@@ -249,13 +286,20 @@ class Names:
         known = target.known
         if known is None:
             return NamedColumn(self._case.apply(column), octet=False)
-        match = _lookup(known, column)
-        if match is None and "." in column:
+        match = _find_attribute(known, target.child, column)
+        if match is None and "." in column and target.child is None:
             match = self._child_column(target, column)
-        if match is None and known.complete:
+        if match is None and (known.complete or target.child is not None):
             return RecordFault(
                 Reason.COLUMN_NAME,
-                f"{known.name} has no column {column!r}; fix column_name, or the table's columns",
+                f"{target.child or known.name} has no column {column!r}; fix column_name, or the "
+                "table's columns",
+            )
+        if match is None and (attribute := _unprefixed(known, column)) is not None:
+            return RecordFault(
+                Reason.COLUMN_NAME,
+                f"{column!r} is a column of a child table; write {attribute}, or the child table as "
+                "table_name",
             )
         kind = match[1] if match else None
         return NamedColumn(
@@ -273,6 +317,42 @@ class Names:
         return (f"{child.name}.{match[0]}", match[1]) if child is not None and match else None
 
 
+def _parse_table_name(name: str) -> tuple[str | None, str] | RecordFault:
+    if _is_too_long(name):
+        return _too_long(Reason.TABLE_NAME, name)
+    return split_name(name) or RecordFault(
+        Reason.TABLE_NAME,
+        f"table_name {name!r} is not a table name; write table or schema.table",
+    )
+
+
+def _find_attribute(table: Table, child: str | None, column: str) -> tuple[str, ColumnKind] | None:
+    """Finds a column of a class by any of its names: with or without table and schema.
+
+    ``child`` is the child table that a record names instead of its class."""
+    match = _lookup(table, column if child is None else attribute_of(child, column))
+    if match is not None or "." not in column:
+        return match
+    parts = _split_parts(column) or []
+    if len(parts) not in (2, 3) or (
+        len(parts) == 3 and not equal_in_any_case(parts[0], table.schema or parts[0])
+    ):
+        return None
+    owner, name = parts[-2:]
+    if child is not None and not equal_in_any_case(owner, child):
+        return None
+    own = child is None and equal_in_any_case(owner, table.name)
+    return _lookup(table, name if own else attribute_of(owner, name))
+
+
+def _unprefixed(table: Table, column: str) -> str | None:
+    """The attribute of a child table that has a column of this name."""
+    for name, child in table.children.items():
+        if any(equal_in_any_case(column, own) for own in child.columns):
+            return attribute_of(name, column)
+    return None
+
+
 def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
     """Finds name and kind of a column: an exact match, or else the only match that ignores case."""
     kind = table.columns.get(column)
@@ -281,6 +361,11 @@ def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
     folded = column.casefold()
     matches = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
     return matches[0] if len(matches) == 1 else None
+
+
+def _excluded(name: str) -> RecordFault:
+    detail = f"table_name {_short(name)} is excluded, or belongs to a system schema"
+    return RecordFault(Reason.EXCLUDED, detail)
 
 
 def _is_too_long(name: str) -> bool:

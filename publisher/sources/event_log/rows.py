@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,10 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Reason
-from publisher.sources.columns.object_names import Key, NamedColumn, Names, RecordFault, TargetTable
+from publisher.model.classes import ChildRowEvents
+from publisher.sources.columns.object_names import (
+    Key,
+    NamedColumn,
+    Names,
+    RecordFault,
+    TargetTable,
+)
 from publisher.sources.columns.record_batches import Codes, Mask, Place
 from publisher.sources.files.frame import Frame
 
+_CHILD_ADVICE: Mapping[ChildRowEvents, str] = {
+    "reject": 'log events of its columns, or set child_row_events = "read"',
+    "read": "which has several attributes; log type 8 for each",
+}
 MakeFault = Callable[[int], RecordFault]
 """Makes the fault of a row from its number in the frame."""
 
@@ -119,6 +130,10 @@ class EventObjects:
         """Resolves a column name in the table with this code."""
         return self._names.column(self._table_names[table], self.target(table), column)
 
+    def child_attributes(self, table: int) -> list[str]:
+        """Returns the attributes of the child table with this code."""
+        return self._names.child_attributes(self.target(table))
+
     def of(self, row: int) -> tuple[TargetTable, Key]:
         """Returns table and key of a row whose object is resolved."""
         code = self.codes[row]
@@ -133,7 +148,8 @@ class EventColumns:
     def __init__(self, rows: EventRows, objects: EventObjects, types: Codes) -> None:
         self._rows = rows
         self._objects = objects
-        self._types = types
+        self.types = types
+        """Event types; events of rows of child tables may become field query-backs."""
         self.names: pa.Array = pa.nulls(len(types), pa.string())
         self.old = rows.text["old_value"]
         self.new = rows.text["new_value"]
@@ -144,7 +160,7 @@ class EventColumns:
         columns, names = _encode(rows.text["column_name"])
         column_texts: list[str] = names.to_pylist()
         pairs = objects.tables * len(column_texts) + columns
-        per_field = np.isin(self._types, (1, 2, 3, 7, 8))
+        per_field = np.isin(self.types, (1, 2, 3, 7, 8))
         spelled: dict[int, str] = {}
         octets: list[int] = []
         faults: dict[int, RecordFault] = {}
@@ -168,16 +184,30 @@ class EventColumns:
         if octets:
             self._decode(np.isin(pairs, octets))
 
-    def _reject(self, wrong: Mask, make: MakeFault) -> None:
+    def resolve_row_events(self, handling: ChildRowEvents) -> None:
+        """Rejects events of whole rows of child tables, or reads the current values of the attribute."""
+        objects, types = self._objects, self.types
+        for code, target in enumerate(objects.targets):
+            if not isinstance(target, TargetTable) or target.child is None:
+                continue
+            affected = (objects.tables == code) & np.isin(types, (4, 5, 6))
+            attributes = objects.child_attributes(code) if handling == "read" else []
+            if len(attributes) == 1:
+                self.types = np.where(affected, 8, self.types)
+                self.names = pc.replace_with_mask(self.names, affected, attributes[0])
+            else:
+                self._reject(affected[self._rows.live], _child_row_fault(target.child, handling))
+
+    def _reject(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
         for row in self._rows.live[wrong].tolist():
             self._rows.objects[row] = self._objects.of(row)
-        self._rows.reject(wrong, make)
+        self._rows.reject(wrong, fault)
 
     def _decode(self, octet: Mask) -> None:
         live = np.zeros(len(octet), bool)
         live[self._rows.live] = True
-        self.old, bad_old = _base64(self.old, octet & live & (self._types == 2))
-        self.new, bad_new = _base64(self.new, octet & live & (self._types <= 3))
+        self.old, bad_old = _base64(self.old, octet & live & (self.types == 2))
+        self.new, bad_new = _base64(self.new, octet & live & (self.types <= 3))
         self._reject(
             (bad_old | bad_new)[self._rows.live],
             lambda row: RecordFault(
@@ -186,6 +216,13 @@ class EventColumns:
                 f" {self.names[row].as_py()}; fix the trigger, or the column's type in [tables]",
             ),
         )
+
+
+def _child_row_fault(child: str, handling: ChildRowEvents) -> RecordFault:
+    return RecordFault(
+        Reason.CHILD_ROW,
+        f"the event concerns a whole row of the child table {child}: {_CHILD_ADVICE[handling]}",
+    )
 
 
 def _ranks_of(values: Codes, order: dict[int, int]) -> Codes:

@@ -95,6 +95,7 @@ def read_frames(
         names,
         any_status=options.status == "any",
         time_zone=options.time_zone,
+        child_row_events=ctx.classes.child_row_events,
         fingerprints=fingerprints,
     )
     return builder.batches(frames)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Outcome, Reason
+from publisher.model.classes import ChildRowEvents
 from publisher.sources.columns.columns import Integers, integers, texts, times
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import (
@@ -52,6 +53,7 @@ class EventLogChangeBuilder:
         *,
         any_status: bool,
         time_zone: str,
+        child_row_events: ChildRowEvents = "reject",
         fingerprints: bool = False,
     ) -> None:
         """``fingerprints``: add the fingerprint of each row, for its acknowledgement."""
@@ -60,6 +62,7 @@ class EventLogChangeBuilder:
         self._names = names
         self._any_status = any_status
         self._time_zone = time_zone
+        self._child_row_events = child_row_events
 
     def batches(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """Yields the records of all frames, and the tally of the split at the end."""
@@ -147,20 +150,21 @@ class EventLogChangeBuilder:
             return None
         columns = EventColumns(rows, objects, types[0])
         columns.resolve()
+        columns.resolve_row_events(self._child_row_events)
         if not len(rows.live):
             return None
-        return _build_changes(rows, objects, columns, types[0], moments)
+        return _build_changes(rows, objects, columns, moments)
 
 
 def _build_changes(
-    rows: EventRows, objects: EventObjects, columns: EventColumns, types: Codes, moments: Codes
+    rows: EventRows, objects: EventObjects, columns: EventColumns, moments: Codes
 ) -> pa.RecordBatch:
     live, place = rows.live, rows.place
     is_whole = len(live) == rows.frame.batch.num_rows
     take = pa.array(live)
     codes = pa.array(objects.codes[live])
     tables = pa.array(objects.tables[live])
-    kinds = types[live]
+    kinds = columns.types[live]
     ids = pa.array(rows.ids[live])
 
     def pick(array: pa.Array) -> pa.Array:

@@ -1,0 +1,83 @@
+"""The columns of tables as documents show them: their names in XML and the forms of their values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from publisher.errors import TableRefusedError
+from publisher.model.catalogue import Catalogue, Table
+from publisher.model.change import Object, Reason
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import Filter
+from publisher.xds.escape import ValueProblem, escape_attribute
+from publisher.xds.references import ReferenceTarget, reference_converter
+from publisher.xds.values import Converter, Values
+
+
+class RenderedColumn(NamedTuple):
+    """A column of a table: its name in XML, the converter of its values, whether it is published."""
+
+    name: str
+    convert: Converter
+    is_published: bool
+    is_of_child: bool = False
+    """True for an attribute of a child table."""
+
+
+class ColumnRenderer:
+    """Finds the rendered columns of the tables of one source, each once."""
+
+    def __init__(
+        self, case: IdentifierCase, values: Values, filter_: Filter, catalogue: Catalogue
+    ) -> None:
+        self._case = case
+        self._values = values
+        self._filter = filter_
+        self._catalogue = catalogue
+        self._tables: dict[tuple[str | None, str], dict[str, RenderedColumn]] = {}
+
+    def of_table(self, obj: Object) -> dict[str, RenderedColumn]:
+        """The columns of an object's table that were found so far."""
+        return self._tables.setdefault(obj[:2], {})
+
+    def column(self, obj: Object, name: str) -> RenderedColumn:
+        """A column of the object's table.  Raises ``ValueProblem`` if XML forbids its name."""
+        columns = self.of_table(obj)
+        if name not in columns:
+            columns[name] = self._column(obj, name)
+        return columns[name]
+
+    def _column(self, obj: Object, name: str) -> RenderedColumn:
+        table = self.known_table(obj)
+        table_column = None if table is None else table.column(name)
+        return RenderedColumn(
+            escape_attribute(name),
+            self._converter(table, table_column),
+            self._filter.publishes_column(obj, name),
+            table is not None
+            and table_column is not None
+            and table.child_of(table_column) is not None,
+        )
+
+    def _converter(self, table: Table | None, column: str | None) -> Converter:
+        if table is None or column is None:
+            return self._values.converter(None)
+        padded = column in table.padded
+        reference = table.references.get(column)
+        if reference is None or reference.key is None:
+            return self._values.converter(table.columns[column], padded)
+        target = self._catalogue.table(reference.schema, reference.table)
+        kind = None if target is None else target.columns.get(reference.key)
+        apply = self._case.apply
+        names = (reference.table, reference.key)
+        table_name, key = (apply(name, name) for name in names)
+        schema = reference.schema and apply(reference.schema, reference.schema)
+        target_names = ReferenceTarget(schema, table_name, key, kind)
+        return reference_converter(target_names, self._values.options, padded)
+
+    def known_table(self, obj: Object) -> Table | None:
+        """Describes the object's table.  Raises ``ValueProblem`` if the database refuses access to it."""
+        try:
+            return self._catalogue.table(obj.schema, obj.table)
+        except TableRefusedError as error:
+            raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
