@@ -62,12 +62,12 @@ def read_leftovers(root: Path) -> dict[str, Leftovers]:
 
 def write_leftovers(root: Path, leftovers: Mapping[str, Leftovers]) -> None:
     """Writes the leftovers durably if they changed."""
-    if leftovers == read_leftovers(root):
+    present = {name: rows for name, rows in sorted(leftovers.items()) if rows != Leftovers()}
+    if present == read_leftovers(root):
         return
     sources = {
         name: {"held": rows.held, "reported": sorted(f"{n:016x}" for n in rows.reported)}
-        for name, rows in sorted(leftovers.items())
-        if rows != Leftovers()
+        for name, rows in present.items()
     }
     write_durably(root / _FILE, json.dumps({"format": FORMAT, "sources": sources}) + "\n")
 

@@ -28,6 +28,7 @@ from publisher.journal.manifest import (
     Journal,
     Manifest,
 )
+from publisher.model.change import Outcome
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
@@ -268,8 +269,15 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
 
 
 def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
-    """Writes rejected records, then the documents that the sink refuses, to the journal's folder."""
+    """Writes rejected records, then the documents that the sink refuses, to the journal's folder.
+
+    Writes no file if there are none."""
     path = journal.root / REJECTS
+    rejected = any(
+        count.outcome == Outcome.REJECTED for result in manifest.results for count in result.counts
+    )
+    if not (rejected or refused or path.exists()):
+        return
     staged = path.with_name(f"{REJECTS}.new")
     with staged.open("w", encoding="utf-8", newline="\n") as file:
         for entry in chain(read_rejects(journal, manifest), map(_reject, refused)):

@@ -1,5 +1,7 @@
 """The dispatch record: documents of a run that a sink refuses permanently, written before sending.
 
+A record with refusals is durable before anything is sent, so a run without a record has none.
+
 The journal's folder has one such file for each sink.  Reports combine it with the decisions: the records
 of a refused document count as rejected, not as published.
 """
@@ -9,14 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import read_versioned, write_durably
+from publisher.journal.durable import read_versioned, write_durably, write_report
 from publisher.model.change import Outcome
 from publisher.model.plain import restore
 
@@ -69,10 +71,19 @@ class DispatchRecord:
         """The numbers of the refused documents of a lane."""
         return frozenset(entry.document for entry in self.refusals if entry.lane == lane)
 
+    def after(self, sent: Mapping[int, int]) -> DispatchRecord:
+        """Omits refusals of documents that are sent: ``sent`` counts the first documents of each lane."""
+        refusals = (entry for entry in self.refusals if entry.document >= sent.get(entry.lane, 0))
+        return replace(self, refusals=tuple(refusals))
+
     def write(self, root: Path, sink: str) -> None:
-        """Writes the record durably into a journal's folder; ``sink`` identifies the sink."""
+        """Writes the record into a journal's folder, durably if it has or replaces refusals.
+
+        ``sink`` identifies the sink."""
         content = {"format": RECORD_FORMAT, **asdict(self)}
-        write_durably(record_path(root, sink), json.dumps(content, indent=1) + "\n")
+        path = record_path(root, sink)
+        write = write_durably if self.refusals or path.exists() else write_report
+        write(path, json.dumps(content, indent=1) + "\n")
 
 
 def record_path(root: Path, sink: str) -> Path:
@@ -136,4 +147,6 @@ def _read(path: Path) -> DispatchRecord | None:
         del content["format"]
         return restore(DispatchRecord, content)
 
+    if path.exists() and not path.stat().st_size:
+        return None  # a record without refusals that a loss of power has emptied
     return read_versioned(path, RECORD_FORMAT, decode, "remove it and send with --again")

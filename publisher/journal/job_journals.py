@@ -14,7 +14,7 @@ from pathlib import Path
 from publisher.journal.durable import read_number, write_durably
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.published_files import PublishedFiles
-from publisher.journal.read_watermarks import read_greatest, write_greatest
+from publisher.journal.read_watermarks import greatest_text, read_greatest
 from publisher.journal.segments import Segments
 from publisher.journal.source_state import StateArchive, number_of
 
@@ -60,13 +60,11 @@ class Journals:
         """Creates the next run; its id is the job's name and a number that no other run has, except a
         discarded one."""
         number = 1 + self.last_number()
-        # the folder first: a copy of the directory must not have the number without the folder
         (self.root / self.run_id(number)).mkdir(mode=0o700)
-        write_durably(self.root / _LAST, f"{number}\n")
         return self.run_id(number)
 
     def last_number(self) -> int:
-        """The number of the last run; it is kept when the run's journal is deleted."""
+        """The number of the last run, whose journal may be deleted."""
         path = self.root / _LAST
         last = read_number(path, _LAST_REMEDY)
         numbers = self.numbers()
@@ -79,6 +77,12 @@ class Journals:
     def skip_to(self, number: int) -> None:
         """Skips the numbers up to this one, which another journal may have used."""
         if number > self.last_number():
+            write_durably(self.root / _LAST, f"{number}\n")
+
+    def _store_last_number(self) -> None:
+        """Stores the number of the last run; called before folders, which show it, are removed."""
+        number = self.last_number()
+        if number > read_number(self.root / _LAST, _LAST_REMEDY):
             write_durably(self.root / _LAST, f"{number}\n")
 
     def number_of(self, run: str) -> int | None:
@@ -103,6 +107,8 @@ class Journals:
         runs = self.incomplete_runs()
         if check_lease is not None:
             check_lease()
+        if runs:
+            self._store_last_number()
         for run in runs:
             shutil.rmtree(self.root / run)
         return runs
@@ -110,9 +116,6 @@ class Journals:
     def discard(self, run: str) -> None:
         """Removes the last run; the next run gets its number."""
         shutil.rmtree(self.root / run)
-        number = self.number_of(run)
-        if number is not None and number == self.last_number():
-            write_durably(self.root / _LAST, f"{number - 1}\n")
 
     def incomplete_runs(self) -> list[str]:
         """The runs that are not planned completely, oldest first."""
@@ -165,12 +168,11 @@ class Journals:
         """The greatest record id that was read from each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
 
-    def note_greatest_ids(self, ids: Mapping[str, int]) -> None:
-        """Stores record ids that are greater than the stored ones."""
+    def greater_ids(self, ids: Mapping[str, int]) -> dict[Path, str]:
+        """The file of the greatest record ids with its new text; empty if no id is greater."""
         stored = self.greatest_ids()
         greater = {name: number for name, number in ids.items() if number > stored.get(name, 0)}
-        if greater:
-            write_greatest(self.root / _GREATEST, stored | greater)
+        return {self.root / _GREATEST: greatest_text(stored | greater)} if greater else {}
 
     def expire(self, *, days: float, runs: int | None) -> list[str]:
         """Removes finished runs older than ``days``, and the oldest ones if there are more than ``runs``."""
@@ -212,6 +214,8 @@ class Journals:
             published = PublishedFiles.read(self.root / _FILES)
             published.with_runs([manifest for _, manifest in runs]).write(self.root / _FILES)
         self._archive_states(runs)
+        if runs:
+            self._store_last_number()
         for journal, _ in runs:
             journal.forget()  # first: after a crash the next start removes the other files
             shutil.rmtree(journal.root)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
-from publisher.journal.durable import make_private, sync_folder
+from publisher.journal.durable import sync
 from publisher.model.change import Decision, Object, Outcome
 from publisher.model.document_batches import Documents
 from publisher.model.plain import restore
@@ -192,12 +192,7 @@ class LaneFiles:
         self._documents.close()
         self._write_lookups()
         self._lookup_writer.close()
-        for name in self._names.journal_files():
-            make_private(self._folder / name)
-        make_private(self._documents_folder / self._names.part)
-        for folder in (self._folder, self._documents_folder):
-            sync_folder(folder)
-            sync_folder(folder.parent)
+        self._sync()
         return LaneResult(
             lane=self._lane,
             staged=self._staged,
@@ -211,6 +206,14 @@ class LaneFiles:
             tallies=tuple(self._tallies),
             digest=self._documents.digest,
         )
+
+    def _sync(self) -> None:
+        files = [self._folder / name for name in self._names.journal_files()]
+        files.append(self._documents_folder / self._names.part)
+        for path in files:
+            path.chmod(0o600)
+        folders = (self._folder, self._documents_folder)
+        sync([*files, *folders, *(folder.parent for folder in folders)])
 
     def abandon(self) -> None:
         """Closes the files of a failed attempt; the next start removes them from the staging folders."""

@@ -10,15 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from publisher import __version__
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned, sync_folder, write_durably
+from publisher.journal.durable import read_versioned, sync, write_all_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
@@ -182,13 +183,21 @@ class Journal:
         """Removes the manifest, so that the run is planned again."""
         (self.root / MANIFEST).unlink(missing_ok=True)
 
-    def mark_sent(self, notes: Sequence[str] = (), *, idle: bool = False) -> None:
-        """Records that the run is sent and acknowledged completely.
+    def mark_sent(
+        self,
+        notes: Sequence[str] = (),
+        *,
+        idle: bool = False,
+        others: Mapping[Path, str] = MappingProxyType({}),
+    ) -> None:
+        """Records that the run is sent and acknowledged completely; makes its reports durable.
 
-        ``notes`` are notes of the acknowledgement; an ``idle`` run found no change.
+        ``notes`` are notes of the acknowledgement; an ``idle`` run found no change; ``others`` are the texts
+        of files that are written together with the mark.
         """
         entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
-        write_durably(self.root / SENT, json.dumps(entry) + "\n")
+        texts = {**others, self.root / SENT: json.dumps(entry) + "\n"}
+        write_all_durably(texts, self.root.glob("*.json"))
 
     @property
     def acknowledgement(self) -> RunEnd | None:
@@ -232,12 +241,14 @@ class Journal:
         """Writes the manifest, which is the commit point, then moves all files to their places."""
         for source in manifest.states:
             secure(self.new_state(source))
-        write_durably(self.root / MANIFEST, manifest.to_json())
+        folders = (self.root, self.root.parent, self.documents(manifest))
+        write_all_durably({self.root / MANIFEST: manifest.to_json()}, folders)
         self.complete(manifest)
 
     def complete(self, manifest: Manifest) -> None:
         """Moves staged files to their places.  May be called any number of times."""
         documents = self.documents(manifest)
+        is_complete = not self.staging.exists()
         if manifest.states:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
@@ -250,9 +261,10 @@ class Journal:
                     f"{final} of run {manifest.run} is missing, and so is {staged}: another program "
                     "changed the journal; remove it and publish again"
                 )
+        if is_complete:
+            return
         states = [self.root / STATE] if manifest.states else []
-        for folder in (*states, self.root, documents):
-            sync_folder(folder)
+        sync([*states, self.root, documents])
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from publisher.errors import FatalError
-from publisher.journal.durable import write_durably
 
 
 def read_greatest(path: Path) -> dict[str, int]:
@@ -31,6 +30,6 @@ def read_greatest(path: Path) -> dict[str, int]:
         ) from error
 
 
-def write_greatest(path: Path, greatest: Mapping[str, int]) -> None:
-    """Writes record ids durably."""
-    write_durably(path, json.dumps(dict(greatest), indent=1) + "\n")
+def greatest_text(greatest: Mapping[str, int]) -> str:
+    """Composes the text of the file with these record ids."""
+    return json.dumps(dict(greatest), indent=1) + "\n"

@@ -155,10 +155,10 @@ class Acknowledgement:
             if has_status(entry) and entry.name in self.live_sources:
                 leftovers[entry.name] = leftovers_of(journal, manifest, number)
         self.check_lease()
-        self.journals.note_greatest_ids(statuses.greatest)
         write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
-        journal.mark_sent(report.notes, idle=report.is_idle)
+        greater = self.journals.greater_ids(statuses.greatest)
+        journal.mark_sent(report.notes, idle=report.is_idle, others=greater)
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])

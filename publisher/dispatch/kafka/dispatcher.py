@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from publisher.dispatch.files import REJECTS, run_json, write_journal_rejects
@@ -28,8 +28,9 @@ from publisher.dispatch.kafka.records import RECOVERED_BYTES, LaneDocuments
 from publisher.dispatch.kafka.recovery import Recovery, refuse_incomplete
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import (
-    GREATEST_MESSAGE,
+    BATCH_BYTES,
     limits_of,
+    producer_limits,
     refusals,
     topics_of,
     unusable_topics,
@@ -39,7 +40,7 @@ from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, apply_refusals, read_record
 from publisher.errors import FatalError, ReplacedError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import write_durably, write_report
 from publisher.journal.job_journals import RUN
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
@@ -50,8 +51,6 @@ RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
 
 _FENCED_AT_ONCE = 16
 _SURVEYED_AT_ONCE = 4
-_BATCH_BYTES = 1_000_000
-"""librdkafka's default of ``batch.size``."""
 
 
 def send_in_process(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
@@ -192,7 +191,9 @@ class KafkaDispatcher:
         if not self._has_all(tokens, manifest):
             self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
-        write_durably(journal.root / RUN, run_json(manifest, apply_refusals(report, refusals)))
+        # with a job, the mark of the sent run makes it durable
+        write = write_durably if self.lineage is None else write_report
+        write(journal.root / RUN, run_json(manifest, apply_refusals(report, refusals)))
 
     def claim_tokens(self, begin: Token) -> None:
         """Replaces the tokens of a lost journal with ``begin``; tokens of the run of ``begin`` remain.
@@ -229,21 +230,39 @@ class KafkaDispatcher:
         has_begun = any(token.is_of(identity, manifest.run, plan) for token in tokens.values())
         if record is None or record.plan != plan or not has_begun:
             record = self._survey(topics, lanes, manifest)
+            # a record of the documents before would exist if the sink refused any
+            begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
+            sent = {n: t.sent for n, t in begun.items() if t.is_of(identity, manifest.run, plan)}
+            record = record.after(sent)
             record.write(journal.root, self._sink)
         else:
             topics.require(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
         pending = [t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))]
+        write_journal_rejects(journal, manifest, record.refusals)
+        whole = Token(identity, manifest.run, plan, sum(totals.values()))
+        completes = self._completes_run(pending, journal)
+        if completes:
+            pending = [replace(pending[0], whole=whole)]
         self.run_lanes(pending)
         for task in pending:
             self.session.note(task)
-        write_journal_rejects(journal, manifest, record.refusals)
+        if completes:
+            return
         self._send_rejects(topics, journal, record, identity)
         if self.check_lease is not None:
             self.check_lease()
-        whole = Token(identity, manifest.run, plan, sum(totals.values()))
         self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
+
+    def _completes_run(self, pending: Sequence[LaneSendTask], journal: Journal) -> bool:
+        """Returns whether the transaction of a single lane completes the run.
+
+        Only the token of lane 0 shares its partition with the token of the run.
+        """
+        has_letters = self.options.dead_letter_topic and (journal.root / REJECTS).exists()
+        is_single = [task.lane for task in pending] == [0]
+        return is_single and self.options.exactly_once and not has_letters
 
     def _send_rejects(
         self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
@@ -255,6 +274,8 @@ class KafkaDispatcher:
         topics.require([name])
         limit = min(limits_of(topics, {name})[name], record.document_bytes)
         recovered = (journal.root / RECOVERY).exists()
+        if not (journal.root / REJECTS).exists():
+            return
         letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
         count = letters.count()
         if count:
@@ -283,8 +304,8 @@ class KafkaDispatcher:
             plan=manifest.plan,
             target=self.target,
             topics=tuple(sorted(names)),
-            batch_bytes=min(limits.values(), default=_BATCH_BYTES),
-            document_bytes=max(limits.values(), default=_BATCH_BYTES),
+            batch_bytes=min(limits.values(), default=BATCH_BYTES),
+            document_bytes=max(limits.values(), default=BATCH_BYTES),
             refusals=tuple(refusal for lane in refused for refusal in lane),
         )
 
@@ -316,7 +337,7 @@ class KafkaDispatcher:
             plan=record.plan,
             total=total,
             refused=record.of_lane(lane.lane) if isinstance(lane.lane, int) else frozenset(),
-            limits=_limits(self.options, record),
+            limits=producer_limits(self.options, record),
             check_lease=self.check_lease,
             producers=self.session.producers,
         )
@@ -376,15 +397,3 @@ class KafkaDispatcher:
     def _sink(self) -> str:
         """Identifies the sink of a journal; brokers may have several names."""
         return f"{self.owner} {self.target}"
-
-
-def _limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
-    """Settings of the producer: batches that every topic accepts, and room for the largest document."""
-    batch_size = int(options.kafka.get("batch.size", _BATCH_BYTES))
-    # librdkafka counts a message's headers more generously than brokers do
-    greatest = min(record.document_bytes + 1_024, GREATEST_MESSAGE)
-    return (
-        ("batch.size", min(batch_size, record.batch_bytes)),
-        ("message.max.bytes", greatest),
-        ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
-    )

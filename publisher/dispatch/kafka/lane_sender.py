@@ -23,7 +23,7 @@ from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_tra
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tokens
+from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, read_tokens
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.errors import FatalError, PublisherError, ReplacedError
 
@@ -65,6 +65,8 @@ class LaneSendTask:
     limits: tuple[tuple[str, int], ...]
     check_lease: Callable[[], None] | None = None
     producers: LaneProducers = field(default_factory=LaneProducers)
+    whole: Token | None = None
+    """The token of the complete run, if the last transaction of the lane completes the run."""
 
     @property
     def transactional_id(self) -> str:
@@ -232,13 +234,19 @@ class _Sender:
                     raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from None
             producer.poll(0.05)
 
-    def _produce_token(self, producer: Producer, sent: int) -> None:
-        work, place = self._work, self._work.place
-        token, key = Token(work.identity, work.run, work.plan, sent), place.key(work.lane)
-        partition = place.partition(work.lane)
-        value = token.to_bytes()
-        produce = partial(producer.produce, place.topic, value, key, partition=partition)
-        self._produce_when_possible(producer, produce)
+    def _produce_tokens(self, producer: Producer, sent: int) -> None:
+        """Passes the token of the lane to the producer, and that of the run once it is complete."""
+        work = self._work
+        tokens = [(work.lane, Token(work.identity, work.run, work.plan, sent))]
+        if work.whole is not None and sent == work.total:
+            tokens.append((WHOLE, work.whole))
+        for lane, token in tokens:
+            key, partition = work.place.key(lane), work.place.partition(lane)
+            produce = producer.produce
+            self._produce_when_possible(
+                producer,
+                partial(produce, work.place.topic, token.to_bytes(), key, partition=partition),
+            )
 
     def _activity(self) -> str:
         return f"sending lane {self._work.lane} of run {self._work.run}"
@@ -294,7 +302,7 @@ class ExactlyOnceSender(_Sender):
             self.produce(producer, batch)
             is_full = batch.end - committed + self._batch_size > options.transaction_size
             if is_full or batch.end == self._work.total or time.monotonic() >= deadline:
-                self._produce_token(producer, batch.end)
+                self._produce_tokens(producer, batch.end)
                 commit(producer, options.timeout)
                 self._transactions += 1
                 committed, is_open = batch.end, False
@@ -349,7 +357,7 @@ class _AtLeastOnce(_Sender):
                 )
                 if is_full or batch.end == self._work.total:
                     self._flush(producer)
-                    self._produce_token(producer, batch.end)
+                    self._produce_tokens(producer, batch.end)
                     committed = batch.end
                     self._transactions += 1
                     self._check_lease()

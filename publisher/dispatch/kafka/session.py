@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from publisher.dispatch.kafka.client import KafkaClients, MessageProducer
 from publisher.dispatch.kafka.lane_producers import LaneProducers
 from publisher.dispatch.kafka.lane_sender import LaneSendTask
-from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, token_messages
+from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, token_messages
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
 _SECONDS = 60.0
@@ -71,6 +71,8 @@ class KafkaSession:
         name, token = task.transactional_id, task.last_token
         if task.place.partition(task.lane) in self._partitions:
             self._tokens = {**self._tokens, task.place.key(task.lane): token}
+            if task.whole is not None:
+                self._tokens[task.place.key(WHOLE)] = task.whole
         if self.producers.token(name) != token:
             self.producers.drop(name)  # a task on another machine has fenced it
 

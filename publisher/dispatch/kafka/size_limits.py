@@ -7,11 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, DocumentTable, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import Refusal, RefusalReason
+from publisher.dispatch.refusals import DispatchRecord, Refusal, RefusalReason
 
+BATCH_BYTES = 1_000_000
+"""librdkafka's default of ``batch.size``."""
 GREATEST_MESSAGE = 1_000_000_000
 """Maximum of ``message.max.bytes`` in librdkafka."""
 _PRODUCERS = "message.max.bytes"
@@ -136,4 +139,16 @@ def _detail(size: int, topic: str, limit: int) -> str:
     return (
         f"the record has {size:,} bytes, topic {topic} accepts {limit:,}: raise its {_TOPICS} "
         f"({_PRODUCERS} in [dispatch.kafka], if set), then retry the records"
+    )
+
+
+def producer_limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
+    """Settings of the producer: batches that every topic accepts, and room for the largest document."""
+    batch_size = int(options.kafka.get("batch.size", BATCH_BYTES))
+    # librdkafka counts a message's headers more generously than brokers do
+    greatest = min(record.document_bytes + 1_024, GREATEST_MESSAGE)
+    return (
+        ("batch.size", min(batch_size, record.batch_bytes)),
+        ("message.max.bytes", greatest),
+        ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -109,6 +110,29 @@ def test_each_sink_has_its_record(tmp_path: Path) -> None:
     assert read_record(tmp_path, "third") is None
     assert {entry.target for entry in read_records(tmp_path)} == {one.target, other.target}
     assert [set(one.of_lane(lane)) for lane in range(4)] == [{1}, set(), set(), {7}]
+
+
+def test_refusals_of_documents_that_are_sent_are_omitted() -> None:
+    entries = [refusal("hr", 1, 2), replace(refusal("hr", 4), document=5), refusal("crm", 7)]
+    one = record(*(replace(e, lane=n) for e, n in zip(entries, (0, 0, 3), strict=True)))
+    assert one.after({}) == one
+    assert one.after({0: 5}) == replace(one, refusals=one.refusals[1:])
+    assert one.after({0: 6, 3: 9}).refusals == ()
+
+
+def test_only_a_record_without_refusals_may_get_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs: list[int] = []
+    monkeypatch.setattr(os, "fsync", syncs.append)
+    record().write(tmp_path, "one")
+    assert not syncs
+    record_path(tmp_path, "one").write_text("")  # as after a loss of power
+    assert read_record(tmp_path, "one") is None
+    record(refusal("hr", 1)).write(tmp_path, "one")
+    assert len(syncs) == 2
+    record().write(tmp_path, "one")  # replaces a record with refusals
+    assert len(syncs) == 4
 
 
 @pytest.mark.parametrize(

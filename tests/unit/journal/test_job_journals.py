@@ -83,6 +83,16 @@ def test_an_older_instance_throws_away_no_run_of_a_newer_one(tmp_path: Path) -> 
     assert not (tmp_path / run).exists()
 
 
+def test_the_number_of_a_run_that_was_removed_is_not_used_again(tmp_path: Path) -> None:
+    journals = Journals(tmp_path, "job")
+    assert [journals.create_run(), journals.create_run()] == ["job-000001", "job-000002"]
+    assert journals.discard_incomplete() == ["job-000001", "job-000002"]
+    assert journals.last_number() == 2
+    assert journals.create_run() == "job-000003"
+    journals.discard("job-000003")  # found nothing new: the next run may have its number
+    assert journals.create_run() == "job-000003"
+
+
 def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     assert journal.acknowledgement is None

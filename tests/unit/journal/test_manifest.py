@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -94,6 +95,32 @@ def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
     )
     assert not run.journal.staging.exists()
     assert (run.journal.root / MANIFEST).stat().st_mode & 0o777 == 0o600
+
+
+def test_all_files_of_a_plan_are_synced_before_the_manifest_appears(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: set[int] = set()
+    before_manifest: list[set[int]] = []
+    sync, replace = os.fsync, Path.replace
+
+    def note_sync(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    def note_replace(path: Path, target: Path) -> Path:
+        if target.name == MANIFEST:
+            before_manifest.append(set(synced))
+        return replace(path, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(Path, "replace", note_replace)
+    run.journal.commit(run.stage())
+    paths = [run.folder, run.journal.root]
+    paths += [path for folder in paths for path in folder.iterdir() if path.is_file()]
+    assert len(paths) == 13
+    assert {path.stat().st_ino for path in paths} <= before_manifest[0]
+    assert len(before_manifest) == 1
 
 
 def test_a_manifest_is_read_as_it_was_written(run: Run) -> None:
