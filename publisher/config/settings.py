@@ -115,7 +115,7 @@ class RunOptions:
     lanes: Annotated[int, Ge(1), Le(10_000)] = 8
     """Number of lanes, the units of order and parallelism; each writes one part file."""
     engine: EngineName = "auto"
-    """Engine that runs the tasks: ``"spark"``; ``"local"``, the driver process without Spark; or
+    """Engine that runs the tasks: ``"spark"``; ``"local"``, processes of this machine without Spark; or
     ``"auto"``, which chooses ``local`` if the input is known to be small, no Spark master is set and
     ``spark-submit`` did not start the program. All engines give the same documents."""
 

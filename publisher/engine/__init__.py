@@ -1,5 +1,5 @@
 """Runs the work of a run: surveys, plans lanes, compares tables, sends, counts activity.
 
-``tasks`` holds the functions that process one split or one lane; ``local`` runs them in this process,
-``spark`` on Spark.
+``tasks`` holds the functions that process one split or one lane; ``local`` runs them in processes of
+this machine, ``spark`` on Spark.
 """

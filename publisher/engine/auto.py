@@ -1,4 +1,4 @@
-"""The engine that chooses for each run: this process for input that is known to be small, otherwise Spark."""
+"""The engine that chooses for each run: local for input that is known to be small, otherwise Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Progress
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.local.engine import LocalEngine, OutgrownError
+from publisher.engine.local.engine import ONE_PROCESS, LocalEngine, OutgrownError
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Work
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
     from publisher.engine.survey import SurveyWork
     from publisher.sources.task_runner import ShuffleWork
 
-SMALL = InputSize(rows=500_000, bytes=64_000_000)
-"""Maximum input of a run in this process.  The limit is cautious: Spark takes longer for smaller input, since
-it has to start first; for larger input it may be faster, since its tasks share the cores."""
+SMALL = InputSize(rows=5_000_000, bytes=1_000_000_000)
+"""Maximum input of a run without Spark.  Beyond it, Spark's start no longer counts."""
+_SMALL_SAMPLES = 64_000_000
+"""Maximum bytes of the samples that one process counts."""
 _GROWTH = 8
-"""Records in memory may have this many times the bytes of their files before the run moves to Spark."""
+"""Ratio of the bytes of records to those of their files at which a run in one process moves to Spark."""
 KEEP_SECONDS = 600.0
 """Seconds after its last use at which Spark ends."""
 _OUTGROWN = "the input turned out to be large"
@@ -51,7 +52,7 @@ class AutoEngine:
         self._has_used_spark = False
         """True if Spark was used since the last call of ``stop_idle_processes``."""
         self._last_use = 0.0
-        self._local = LocalEngine(max_bytes=_GROWTH * small.bytes)
+        self._local = LocalEngine(max_bytes=_GROWTH * min(small.bytes, ONE_PROCESS.bytes))
         self._spark = SparkEngine(options)
         self._engine: Engine = self._local
         self.use = EngineUse("local", "no input yet")
@@ -75,6 +76,7 @@ class AutoEngine:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._local.__exit__(*exc)
         self._spark.__exit__(*exc)
 
     def warm_up(self) -> None:
@@ -82,6 +84,7 @@ class AutoEngine:
 
     def stop_idle_processes(self) -> None:
         """See ``Engine.stop_idle_processes``: ends Spark ``KEEP_SECONDS`` after its last use."""
+        self._local.stop_idle_processes()
         if self._has_used_spark:
             self._has_used_spark, self._last_use = False, self._clock()
         elif self._spark.is_started and self._clock() - self._last_use >= KEEP_SECONDS:
@@ -90,10 +93,11 @@ class AutoEngine:
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """See ``Engine.expect``: chooses the engine of the run."""
         size = measure()
-        if size.rows > self._small.rows or size.bytes > self._small.bytes:
+        if size.exceeds(self._small):
             self._use_spark(f"large input, {size}").warm_up()
         else:
             self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
+            self._local.expect(lambda: size)
 
     def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
@@ -123,7 +127,7 @@ class AutoEngine:
 
     def count_activity(self, samples: Samples) -> Activity:
         """See ``Engine.count_activity``: chooses by the bytes of the samples."""
-        is_small = samples.size <= self._small.bytes
+        is_small = samples.size <= _SMALL_SAMPLES
         return self._engine_for(is_small=is_small).count_activity(samples)
 
     def _engine_for(self, *, is_small: bool) -> Engine:

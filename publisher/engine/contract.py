@@ -31,6 +31,10 @@ class InputSize:
     bytes: int = 0
     """Approximate bytes of files after decompression, and of the state that earlier runs left."""
 
+    def exceeds(self, limit: InputSize) -> bool:
+        """Returns whether the rows or the bytes are above those of a limit."""
+        return self.rows > limit.rows or self.bytes > limit.bytes
+
     def __str__(self) -> str:
         rows = [f"{self.rows:,} rows of tables"] if self.rows else []
         files = [f"{self.bytes / 1e6:,.2f} MB of files"] if self.bytes or not rows else []

@@ -91,7 +91,7 @@ def role(process: Process, root: int, table: Mapping[int, Process]) -> Role:
     if parent is not None and parent.name.startswith("java"):
         return Role.DAEMON
     grandparent = table.get(parent.parent) if parent is not None else None
-    if grandparent is not None and grandparent.name.startswith("java"):
+    if grandparent is not None and (grandparent.name.startswith("java") or grandparent.pid == root):
         return Role.WORKER
     return Role.OTHER
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from publisher.engine.contract import Engine
+from publisher.engine.contract import Engine, InputSize
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.local.external_sort import MEMORY_BYTES
 from publisher.engine.spark.engine import SparkEngine
@@ -31,7 +31,7 @@ from tests.support.samples import SAMPLES
 from tests.support.source_contract import Sample
 from tests.support.task_runs import work_of
 
-ENGINES = ("local", "local that spills", "spark")
+ENGINES = ("local", "local that spills", "local in processes", "spark")
 LANES = 3
 BY_TIME = ("log.csv", "lines.csv")
 """Samples that are ordered by event time, too."""
@@ -43,6 +43,10 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     if request.param == "spark":
         request.getfixturevalue("spark")
         with SparkEngine(SparkOptions()) as engine:
+            yield engine
+    elif request.param == "local in processes":
+        with LocalEngine(one_process=InputSize(), processes=2) as engine:
+            engine.expect(lambda: InputSize(rows=1))
             yield engine
     else:
         with LocalEngine(memory=1 if "spills" in request.param else MEMORY_BYTES) as engine:

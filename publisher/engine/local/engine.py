@@ -1,9 +1,10 @@
-"""The local engine, which runs the tasks of a run one after the other in this process."""
+"""The local engine: runs tasks in this process, or those of large runs in several processes."""
 
-# ruff: noqa: PLC0415 - only one command counts activity
+# ruff: noqa: PLC0415 - small runs need no other processes, and only one command counts activity
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+    from publisher.engine.local.parallel_tasks import ParallelTasks
+
+ONE_PROCESS = InputSize(rows=250_000, bytes=32_000_000)
+"""Maximum input of a run in this process alone: to start other processes takes half a second."""
 
 
 class OutgrownError(Exception):
@@ -43,13 +48,20 @@ class LocalEngine:
         *,
         memory: int = MEMORY_BYTES,
         max_bytes: int | None = None,
+        one_process: InputSize = ONE_PROCESS,
+        processes: int | None = None,
     ) -> None:
         """Packed records beyond ``memory`` bytes are sorted in files.
 
-        Reading more than ``max_bytes`` of records raises ``OutgrownError``."""
+        A run beyond ``one_process`` works in ``processes``, by default one for each core.  Reading more
+        than ``max_bytes`` of records in a smaller run raises ``OutgrownError``."""
         self.use = EngineUse("local", reason)
         self._memory = memory
         self._max_bytes = max_bytes
+        self._one_process = one_process
+        self._process_count = processes or len(os.sched_getaffinity(0))
+        self._parallel: ParallelTasks | None = None
+        self._is_large = False
         self.seconds = 0.0
         self.transactions = self.retries = 0
 
@@ -57,23 +69,32 @@ class LocalEngine:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        """Ends nothing: the engine has no processes."""
+        self.stop_idle_processes()
 
     def warm_up(self) -> None:
-        """Starts nothing: the engine has no processes."""
+        """Starts nothing: the input may be small."""
 
     def stop_idle_processes(self) -> None:
-        """Ends nothing: the engine has no processes."""
+        """See ``Engine.stop_idle_processes``."""
+        if self._parallel is not None:
+            self._parallel.close()
+            self._parallel = None
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
-        """Does nothing: the engine accepts any input."""
+        """See ``Engine.expect``: starts processes if the input is large."""
+        self._is_large = measure().exceeds(self._one_process)
+        self._parallel_tasks(is_large=self._is_large)
 
     def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
+        if parallel := self._parallel_tasks(is_large=self._is_large):
+            return parallel.survey(work)
         return [facts for _, facts in work.facts(range(len(work.items)))]
 
     def shuffle(self, work: ShuffleWork) -> list[str]:
         """See ``Engine.shuffle``."""
+        if parallel := self._parallel_tasks(is_large=self._is_large):
+            return parallel.shuffle(work)
         attempt = secrets.token_hex(4)
         with ExternalSort(work.schema, ("partition",), memory=self._memory) as pieces:
             for part in range(work.parts):
@@ -88,6 +109,10 @@ class LocalEngine:
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
     ) -> list[LaneResult]:
         """See ``Engine.plan``."""
+        report = progress or _report_nothing
+        parallel = self._parallel_tasks(is_large=self._is_large)
+        if parallel is not None and not work.sources_by_time():
+            return parallel.plan(work, staging, documents, report)
         attempt = secrets.token_hex(4)
         results: dict[int, LaneResult] = {}
 
@@ -102,7 +127,6 @@ class LocalEngine:
                 attempt=attempt,
             )
 
-        report = progress or _report_nothing
         with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
             for batch in pack(
                 rank_by_time(self._limit_bytes(_read(work, report)), work, staging, self._memory)
@@ -117,7 +141,9 @@ class LocalEngine:
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine.send``."""
-        reports = [lane.send() for lane in lanes]
+        documents = sum(lane.total for lane in lanes)
+        parallel = self._parallel_tasks(is_large=documents > self._one_process.rows)
+        reports = parallel.send(lanes) if parallel else [lane.send() for lane in lanes]
         self.transactions += sum(report.transactions for report in reports)
         self.retries += sum(report.retries for report in reports)
         return reports
@@ -128,12 +154,23 @@ class LocalEngine:
 
         return count_activity(samples, self._memory)
 
+    def _parallel_tasks(self, *, is_large: bool) -> ParallelTasks | None:
+        """Returns the tasks of large work in several processes; ``None`` if this process does it alone."""
+        if not is_large or self._process_count == 1:
+            return None
+        if self._parallel is None:
+            from publisher.engine.local.parallel_tasks import ParallelTasks
+            from publisher.engine.local.worker_processes import WorkerProcesses
+
+            self._parallel = ParallelTasks(WorkerProcesses(self._process_count))
+        return self._parallel
+
     def _limit_bytes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the batches; raises ``OutgrownError`` if they have more bytes than the engine may read."""
         size = 0
         for batch in batches:
             size += batch.nbytes
-            if self._max_bytes is not None and size > self._max_bytes:
+            if not self._is_large and self._max_bytes is not None and size > self._max_bytes:
                 raise OutgrownError
             yield batch
 

@@ -59,6 +59,16 @@ def test_a_reset_forgets_the_peak() -> None:
     assert before > 96 * MIB > after
 
 
+def test_processes_that_a_child_forks_are_workers() -> None:
+    table = {
+        5: Process(5, 1, "python"),
+        7: Process(7, 5, "python3"),
+        8: Process(8, 7, "python3"),
+    }
+    roles = [role(p, 5, table) for p in process_tree(5, table)]
+    assert roles == [Role.ROOT, Role.OTHER, Role.WORKER]
+
+
 def test_tree_has_descendants_only_and_is_empty_for_no_process() -> None:
     table = {
         1: Process(1, 0, "init"),
