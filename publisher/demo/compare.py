@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from publisher.consumer import AttributeChange, Modify, Operation, RemoveAllValues
 from publisher.demo.acts import COLUMNS, Act
-from publisher.demo.recordings import Attribute, Operation, Operations
+from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.model.change import QUERY_BACK, Reason
 
 
@@ -139,13 +140,13 @@ def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
 
 def form_of(operation: Operation, table: str) -> str:
     """Describes an operation in a few words."""
-    if operation.kind != "modify":
-        return operation.kind
-    forms = {_attribute_form(attribute) for attribute in operation.attributes}
+    if not isinstance(operation, Modify):
+        return type(operation).__name__.lower()
+    names = attributes_of(operation)
+    forms = {_attribute_form(changes_of(operation, name)) for name in names}
     form = forms.pop() if len(forms) == 1 else "some of each"
-    is_whole = len(operation.attributes) == len(COLUMNS[table])
-    return "whole row" if is_whole and form == "new" else form
+    return "whole row" if len(names) == len(COLUMNS[table]) and form == "new" else form
 
 
-def _attribute_form(attribute: Attribute) -> str:
-    return "new" if attribute.removes_all else "old → new"
+def _attribute_form(changes: Sequence[AttributeChange]) -> str:
+    return "new" if isinstance(changes[0], RemoveAllValues) else "old → new"

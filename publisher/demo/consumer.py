@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
+from publisher.consumer import KnownObject, Modify, Objects, Operation, RemoveValue, Value
 from publisher.demo.acts import COLUMNS, Act
 from publisher.demo.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
-from publisher.demo.recordings import Operation, Operations
+from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.errors import InternalError
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class KnownRow:
     """The state of a row according to documents."""
 
-    exists: bool = False
-    values: dict[str, str | None] = field(default_factory=dict)
+    exists: bool
+    values: Mapping[str, frozenset[Value]]
     """Values of the columns that documents mention."""
 
 
@@ -26,20 +27,29 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
 
     Raises ``InternalError`` if an operation removes a value that the row does not have.
     """
-    row = KnownRow()
+    objects = Objects()
+    mentioned: set[str] = set()
     for operation in operations:
-        row.exists = operation.kind != "delete"
-        if operation.kind != "modify":
-            row.values = dict.fromkeys(columns)
-        for attribute in operation.attributes:
-            old = row.values.get(attribute.name)
-            if attribute.removed and attribute.name in row.values and (old,) != attribute.removed:
-                raise InternalError(
-                    f"{operation.association}: {attribute.name} is {old} and should be"
-                    f" {attribute.removed[0]}"
-                )
-            row.values[attribute.name] = attribute.added[0] if attribute.added else None
-    return row
+        if isinstance(operation, Modify):
+            _check_removed(operation, objects.get(operation.association), mentioned)
+            mentioned |= attributes_of(operation)
+        else:
+            mentioned = set(columns)
+        objects.apply(operation)
+    row = next(iter(objects.values()), KnownObject("", {}))
+    return KnownRow(bool(objects), {name: frozenset(row.values(name)) for name in mentioned})
+
+
+def _check_removed(operation: Modify, row: KnownObject | None, mentioned: set[str]) -> None:
+    """Raises ``InternalError`` if the first removed value of a mentioned column is not its value."""
+    for name in attributes_of(operation) & mentioned:
+        change = changes_of(operation, name)[0]
+        values = row.values(name) if row is not None else ()
+        if isinstance(change, RemoveValue) and change.value not in values:
+            raise InternalError(
+                f"{operation.association}: {name} is {[value.text for value in values]} and should be"
+                f" {change.value.text}"
+            )
 
 
 def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:

@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow.parquet as pq
-from lxml import etree
 
+from publisher.consumer import (
+    Add,
+    AttributeChange,
+    Modify,
+    Operation,
+    RemoveAllValues,
+    parse_document,
+)
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.people import employee_key, membership_key
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneNames
 
-
-class Attribute(NamedTuple):
-    """One attribute of an operation."""
-
-    name: str
-    removes_all: bool
-    removed: tuple[str, ...]
-    """Types and texts of values, such as ``string Jack``."""
-    added: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """An operation as a consumer sees it; the order of the attributes has no meaning."""
-
-    kind: str
-    class_name: str
-    association: str
-    attributes: frozenset[Attribute]
-
-
 Operations = tuple[Operation, ...]
+Change = TypeVar("Change", bound=AttributeChange)
 
 
 class _Published(NamedTuple):
@@ -116,32 +104,38 @@ def association(change: RowChange) -> str:
 
 
 def operations(document: str) -> Iterator[Operation]:
-    """Yields the operations of a document."""
-    (input_element,) = etree.fromstring(document.encode()).findall("input")
-    for element in input_element:
-        if element.tag in {"add", "modify", "delete"}:
-            yield Operation(
-                str(element.tag),
-                element.get("class-name", ""),
-                element.findtext("association", ""),
-                frozenset(_attribute(child) for child in element if child.get("attr-name")),
-            )
+    """Yields the operations of a document; the order of the attributes has no meaning."""
+    for operation in parse_document(document):
+        match operation:
+            case Add():
+                yield replace(operation, changes=_normalise(operation.changes))
+            case Modify():
+                yield replace(operation, changes=_normalise(operation.changes))
+            case _:
+                yield operation
 
 
-def _attribute(element: etree._Element) -> Attribute:
-    removed: list[str] = []
-    added: list[str] = []
-    for child in element.iter("value"):
-        parent = child.getparent()
-        is_removed = parent is not None and parent.tag == "remove-value"
-        values = removed if is_removed else added
-        values.append(f"{child.get('type')} {_number(child.text or '')}")
-    return Attribute(
-        element.get("attr-name", ""),
-        element.find("remove-all-values") is not None,
-        tuple(removed),
-        tuple(added),
+def changes_of(operation: Operation, attribute: str) -> list[AttributeChange]:
+    """Returns the changes of one attribute in their order."""
+    changes = operation.changes if isinstance(operation, Add | Modify) else ()
+    return [change for change in changes if change.attribute == attribute]
+
+
+def attributes_of(operation: Operation) -> set[str]:
+    """Returns the names of the attributes that an operation changes."""
+    changes = operation.changes if isinstance(operation, Add | Modify) else ()
+    return {change.attribute for change in changes}
+
+
+def _normalise(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """Sorts changes by attribute and normalises decimals."""
+    normal = (
+        change
+        if isinstance(change, RemoveAllValues)
+        else replace(change, value=replace(change.value, text=_number(change.value.text)))
+        for change in changes
     )
+    return tuple(sorted(normal, key=attrgetter("attribute")))
 
 
 def _number(text: str) -> str:

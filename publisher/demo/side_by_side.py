@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from publisher.consumer import AddValue, AttributeChange, RemoveAllValues, RemoveValue
 from publisher.demo.compare import Cell, Line
 from publisher.demo.recorded_sources import RecordedSource
-from publisher.demo.recordings import Attribute, Operations
+from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.demo.show import flat_counts
 from publisher.model.change import Outcome
 
@@ -66,14 +67,13 @@ def print_change(
     console: Console, title: str, sources: Sequence[RecordedSource], recorded: Sequence[Operations]
 ) -> None:
     """Prints one change of a row as each source recorded it."""
-    names = sorted({a.name for operations in recorded for a in operations[0].attributes})
+    names = sorted({name for operations in recorded for name in attributes_of(operations[0])})
     table = Table(title=f"\n{title}", title_justify="left")
     table.add_column("recorded by")
     for name in names:
         table.add_column(name)
     for source, operations in zip(sources, recorded, strict=True):
-        attributes = {attribute.name: attribute for attribute in operations[0].attributes}
-        table.add_row(source.title, *(_change(attributes.get(name)) for name in names))
+        table.add_row(source.title, *(_change(changes_of(operations[0], name)) for name in names))
     console.print(table)
 
 
@@ -100,13 +100,15 @@ def _group_sources(line: Line, sources: Sequence[RecordedSource]) -> dict[Cell, 
     return titles
 
 
-def _change(attribute: Attribute | None) -> str:
-    if attribute is None:
+def _change(changes: Sequence[AttributeChange]) -> str:
+    """Formats the changes of one attribute."""
+    if not changes:
         return ""
-    old = "unknown" if attribute.removes_all else _value(attribute.removed)
-    return f"[dim]{old} →[/] {_value(attribute.added)}"
+    removed = [change.value.text for change in changes if isinstance(change, RemoveValue)]
+    added = [change.value.text for change in changes if isinstance(change, AddValue)]
+    old = "unknown" if isinstance(changes[0], RemoveAllValues) else _texts(removed)
+    return f"[dim]{old} →[/] {_texts(added)}"
 
 
-def _value(values: Sequence[str]) -> str:
-    """Formats values without their types."""
-    return ", ".join(value.partition(" ")[2] for value in values) or "nothing"
+def _texts(values: Sequence[str]) -> str:
+    return ", ".join(values) or "nothing"
