@@ -27,6 +27,8 @@ class EventType(IntEnum):
     UPDATE_ROW_QUERY_BACK = 6
     INSERT_FIELD_QUERY_BACK = 7
     UPDATE_FIELD_QUERY_BACK = 8
+    KEY_CHANGE = 9
+    """Change of the key itself (``key_changes``): not a number of the driver, and not read from logs."""
 
 
 PER_FIELD = frozenset({1, 2, 3, 7, 8})
@@ -223,11 +225,12 @@ def reject(change: Change, position: str, reason: Reason, detail: str) -> Decisi
 
 
 class Document(NamedTuple):
-    """One XDS document: operations of one object in one poll.
+    """One XDS document: operations of one object in one poll.  A change of the key is alone in its document.
 
     ``text`` is one line without its line end.  ``rows`` are the row numbers of its changes, ``records`` the
-    positions of their records in the source's notation.  ``operation`` is ``add``, ``modify`` or
-    ``delete``, several joined with a blank.  ``association`` is the key of a Kafka record.
+    positions of their records in the source's notation.  ``operation`` is ``add``, ``modify``,
+    ``delete`` or ``modify-association``, several joined with a blank.  ``association`` is the key of a
+    Kafka record.  ``new_association`` is the association after a change of the key.
     """
 
     object: Object
@@ -239,6 +242,7 @@ class Document(NamedTuple):
     text: str
     rows: tuple[int, ...]
     records: str
+    new_association: str | None = None
 
 
 TALLY = 127

@@ -27,6 +27,8 @@ DOCUMENT_SCHEMA = pa.schema(
         ("table", pa.string()),
         ("key", pa.string()),
         ("association", pa.string()),
+        # after a change of the key; else null
+        ("new_association", pa.string()),
         ("event_id", pa.string()),
         ("records", pa.string()),
         # one line without its line end
@@ -182,5 +184,8 @@ def text_bytes(texts: pa.LargeStringArray) -> int:
 
 
 def _columns_of(rank: int, document: Document) -> tuple[object, ...]:
-    obj, position, poll, operation, association, event_id, text, rows, records = document
-    return (rank, *position, poll, operation, *obj, association, event_id, records, text, rows)
+    return (
+        *(rank, *document.position, document.poll, document.operation, *document.object),
+        *(document.association, document.new_association, document.event_id, document.records),
+        *(document.text, document.rows),
+    )

@@ -34,5 +34,6 @@ EVENT_NAMES: Mapping[EventType, str] = {
     EventType.UPDATE_ROW_QUERY_BACK: "update row (query-back)",
     EventType.INSERT_FIELD_QUERY_BACK: "insert field (query-back)",
     EventType.UPDATE_FIELD_QUERY_BACK: "update field (query-back)",
+    EventType.KEY_CHANGE: "change of the key",
 }
-"""Names of the driver's guide (event log columns, event types)."""
+"""Names of the driver's guide (event log columns, event types), and of the program's own type."""

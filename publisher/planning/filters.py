@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from publisher.model.change import Change, Decision, Object, Outcome, Position, Reason
+from publisher.model.change import (
+    Change,
+    Decision,
+    EventType,
+    Object,
+    Outcome,
+    Position,
+    Reason,
+)
 
 SYSTEM_SCHEMAS = (
     "information_schema",
@@ -94,7 +102,8 @@ class Filter:
             return Decision(change.row, Outcome.IGNORED, Reason.LOOPBACK)
         if not self.publishes_table(change.object):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
-        if self._selects_columns and change.columns and not self._publishes_any_column(change):
+        selects = self._selects_columns and change.event_type != EventType.KEY_CHANGE
+        if selects and change.columns and not self._publishes_any_column(change):
             return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
         if (
             self.held_after is not None

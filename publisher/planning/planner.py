@@ -31,6 +31,7 @@ from publisher.model.change import (
     Reason,
 )
 from publisher.model.document_batches import Documents, Outbox
+from publisher.model.key_changes import object_after
 from publisher.planning.filters import Filter, Window
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
 from publisher.planning.precedence import apply_precedence, ignore_after_delete
@@ -55,11 +56,14 @@ class PlanResult:
 
 
 class PendingPoll(NamedTuple):
-    """The changes of an object's poll after precedence; the look-up of its row may be outstanding."""
+    """Changes of an object's poll after precedence; the look-up of ``row`` may be outstanding.
+
+    ``row`` is the object itself, or the object under the key that it has after these changes."""
 
     poll: ObjectPoll
     remaining: list[Change]
     prepared: PreparedPoll
+    row: Object
 
 
 class Planner:
@@ -166,10 +170,12 @@ class Planner:
         changes = self._ignore_after_delete(changes)
         remaining, decisions = apply_precedence(changes, self._renderer.is_in_row)
         self._result.decisions += decisions
-        if QUERY_BACK.isdisjoint([change.event_type for change in remaining]):
-            self._render(PendingPoll(poll, remaining, prepared), None)
-        else:
-            self._postpone(PendingPoll(poll, remaining, prepared))
+        for part, row in _parts(poll.object, remaining):
+            entry = PendingPoll(poll, part, prepared, row)
+            if QUERY_BACK.isdisjoint([change.event_type for change in part]):
+                self._render(entry, None)
+            else:
+                self._postpone(entry)
         if self._waiting and self._must_look_up():
             self._look_up()
 
@@ -262,15 +268,16 @@ class Planner:
         waiting, self._waiting, self._bytes_waiting = self._waiting, [], 0
         if not waiting:
             return
-        objects = list(dict.fromkeys(entry.poll.object for entry in waiting))
+        objects = list(dict.fromkeys(entry.row for entry in waiting))
         answers = self._lookup.answers(objects)
         for entry in waiting:
-            obj = entry.poll.object
-            self._result.lookups.append(ObjectLookup(obj, entry.poll.number, answers[obj]))
-            self._render(entry, answers[obj])
+            answer = answers[entry.row]
+            lookup = ObjectLookup(entry.poll.object, entry.poll.number, answer)
+            self._result.lookups.append(lookup)
+            self._render(entry, answer)
 
     def _render(self, entry: PendingPoll, answer: Answer) -> None:
-        rendered = self._renderer.render(*entry, answer)
+        rendered = self._renderer.render(entry.poll, entry.remaining, entry.prepared, answer)
         self._result.decisions += rendered.decisions
         for rank, document in rendered.documents:
             self._outbox.add(rank, document)
@@ -283,6 +290,22 @@ class Planner:
             self._result.documents += self._outbox.take(before)
         result, self._result = self._result, PlanResult()
         return result
+
+
+def _parts(obj: Object, changes: list[Change]) -> Iterator[tuple[list[Change], Object]]:
+    """Divides the changes of an object at changes of its key, each of which is a part by itself.
+
+    Yields each part with the object whose row its query-backs read: before a change of the key, the row
+    has the new key by now, and another row may have the old one."""
+    start = 0
+    for place, change in enumerate(changes):
+        if change.event_type == EventType.KEY_CHANGE:
+            if place > start:
+                yield changes[start:place], object_after(change)
+            yield [change], obj
+            start = place + 1
+    if start < len(changes):
+        yield changes[start:], obj
 
 
 def _content(change: Change) -> tuple[object, ...]:

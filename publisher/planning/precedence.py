@@ -2,7 +2,8 @@
 
 The rules in their order:
 
-1. A delete (4) is a barrier: the rules below work inside the segments between deletes.
+1. A delete (4) and a change of the key are barriers: the rules below work inside the segments between
+   them.
 2. A row query-back (5, 6) supersedes the other row query-backs of its segment, and the per-field
    events whose columns it publishes: all except columns of the key and of child tables.  Among the
    remaining events, a field query-back (7, 8) supersedes 1, 2, 3, 7 and 8 of the same column.  Type 5
@@ -42,6 +43,8 @@ _INSERTS = frozenset(
         EventType.INSERT_FIELD_QUERY_BACK,
     }
 )
+_BARRIERS = frozenset({EventType.DELETE_ROW, EventType.KEY_CHANGE})
+
 InRow = Callable[[Change], bool]
 """Returns whether a query-back of the row publishes the columns of a per-field event."""
 
@@ -53,8 +56,9 @@ def apply_precedence(changes: Sequence[Change], in_row: InRow) -> PrecedenceResu
     result = PrecedenceResult([], [])
     segment: list[Change] = []
     for change in changes:
-        if change.event_type == EventType.DELETE_ROW:
-            _settle_segment(segment, in_row, result, ended_by=change)
+        if change.event_type in _BARRIERS:
+            is_delete = change.event_type == EventType.DELETE_ROW
+            _settle_segment(segment, in_row, result, ended_by=change if is_delete else None)
             result.remaining.append(change)
             segment = []
         else:

@@ -19,6 +19,7 @@ from publisher.model.change import (
     Change,
     Decision,
     Document,
+    EventType,
     Object,
     Outcome,
     Position,
@@ -26,6 +27,7 @@ from publisher.model.change import (
     reject,
 )
 from publisher.model.classes import ClassOptions
+from publisher.model.key_changes import object_after
 from publisher.model.keys import IdentifierCase, parse
 from publisher.planning.filters import Filter
 from publisher.planning.polls import ObjectPoll
@@ -48,11 +50,14 @@ class Rendered(NamedTuple):
 
 
 class OperationPiece(NamedTuple):
-    """The contribution of one change: the kind of its operation and an element for each attribute."""
+    """The contribution of one change: the kind of its operation and an element for each attribute.
+
+    ``new_association`` is the association after a change of the key."""
 
     change: Change
     kind: OperationKind
     attributes: tuple[str, ...]
+    new_association: str | None = None
 
 
 class PreparedPoll(NamedTuple):
@@ -123,6 +128,9 @@ class Renderer:
             try:
                 if change.event_type in PER_FIELD_LOGGED:
                     pieces[change.row] = self._render_values(change)
+                elif change.event_type == EventType.KEY_CHANGE:
+                    renamed = self._association(object_after(change))
+                    pieces[change.row] = OperationPiece(change, "modify-association", (), renamed)
                 else:
                     _check_names(change)
             except ValueProblem as problem:
@@ -308,7 +316,8 @@ class Renderer:
         for pieces in batch:
             event_id = self._event_id(pieces[0].change.position) if self._options.event_id else None
             parts = [element for piece in pieces for element in piece.attributes]
-            texts.append(operation(pieces[0].kind, poll.object.table, name, parts, event_id))
+            kind, renamed = pieces[0].kind, pieces[0].new_association
+            texts.append(operation(kind, poll.object.table, name, parts, event_id, renamed))
         changes = [piece.change for pieces in batch for piece in pieces]
         position_text = self._naming.position_text
         first = changes[0].position
@@ -324,6 +333,7 @@ class Renderer:
             self._envelope.document(texts),
             tuple([change.row for change in changes]),
             ",".join(records),
+            batch[0][0].new_association,
         )
 
     def _event_id(self, position: Position) -> str:

@@ -26,7 +26,16 @@ from publisher.journal.lane_reader import (
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.segment_files import SegmentSource
 from publisher.journal.segments import Segment
-from publisher.model.change import STATUS_OF, EventType, Object, Outcome, Position, Reason, Status
+from publisher.model.change import (
+    QUERY_BACK,
+    STATUS_OF,
+    EventType,
+    Object,
+    Outcome,
+    Position,
+    Reason,
+    Status,
+)
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
@@ -241,10 +250,7 @@ class _StoryReader:
             document = lane.document(record.document)
         by = lane.row(record.by) if record.by >= 0 else None
         lookups: Sequence[JournalLookup] = ()
-        if (
-            record.object is not None
-            and (record.event_type or 0) >= EventType.INSERT_ROW_QUERY_BACK
-        ):
+        if record.object is not None and record.event_type in QUERY_BACK:
             lookups = lane.lookups(record.source, record.object)
         place, raw = _place(entry, source, record)
         refused = self._refused.get((record.lane, record.document))

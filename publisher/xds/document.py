@@ -55,18 +55,27 @@ def operation(
     association: str,
     fragments: Sequence[str] = (),
     event_id: str | None = None,
+    new_association: str | None = None,
 ) -> str:
-    """Renders one operation.  ``class_name``, ``association`` and ``event_id`` are plain text.
+    """Renders one operation.  ``class_name``, both associations and ``event_id`` are plain text.
+
+    ``modify-association`` has the old and the new association, and no class.
 
     ``fragments`` are the elements of attributes (``operations.EventMeaning.part``); several elements of one
     attribute are joined.  Raises ``ValueProblem`` if XML 1.0 forbids a character of a name or of the key:
     such characters are never replaced, because two objects could become one.
     """
-    attributes = f'class-name="{escape_attribute(class_name)}"'
+    attributes = f' class-name="{escape_attribute(class_name)}"' if new_association is None else ""
     if event_id is not None:
         attributes += f' event-id="{attribute_text(event_id)}"'
-    key = escape_text(association, "the key")
-    return f"<{kind} {attributes}><association>{key}</association>{join_attributes(fragments)}</{kind}>"
+    content = _association(association) + join_attributes(fragments)
+    if new_association is not None:
+        content += _association(new_association)
+    return f"<{kind}{attributes}>{content}</{kind}>"
+
+
+def _association(text: str) -> str:
+    return f"<association>{escape_text(text, 'the key')}</association>"
 
 
 class Envelope:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-OperationKind = Literal["add", "modify", "delete"]
+OperationKind = Literal["add", "modify", "delete", "modify-association"]
 InsertQueryBack = Literal["modify", "add"]
 Part = Callable[[str, str | None, str | None], str]
 """Renders the element of an attribute from its escaped name and the old and the new ``<value>`` element

@@ -144,4 +144,14 @@ def test_an_event_type_gives_its_operation(case: EventTypeCase) -> None:
 
 
 def test_every_expected_file_is_compared() -> None:
-    assert {path.stem for path in EXPECTED.iterdir()} == {case.file for case in CASES}
+    assert {path.stem for path in EXPECTED.iterdir()} == {
+        *(case.file for case in CASES),
+        "key-change",
+    }
+
+
+def test_a_change_of_the_key_gives_its_operation() -> None:
+    old, new = (association(USR._replace(key=key)) for key in ("idu=1", "idu=5"))
+    rendered = operation("modify-association", USR.table, old, new_association=new)
+    expected = (EXPECTED / "key-change.xml").read_text("utf-8")
+    assert canonical_xml(rendered) == canonical_xml(expected)

@@ -93,6 +93,7 @@ class DocumentFields:
             "poll": pa.array((self._rows.rank[firsts] - 1) // self._poll_size),
             "operation": operation,
             "association": pc.binary_join_element_wise(keys, suffix, ""),
+            "new_association": pa.nulls(len(firsts), pa.string()),
             "event_id": pc.binary_join_element_wise(f"{self._renderer.source}:", ids, ""),
             "records": pc.binary_join(_lists(groups, records), ","),
             "text": texts.cast(pa.large_string()),

@@ -12,6 +12,9 @@ from publisher.sources.event_log.layout import LAYOUT, OPTIONAL, Layout
 from publisher.sources.files.options import ExpectedColumns
 from publisher.xds.times import zone_problems
 
+KeyChangePolicy = Literal["reject", "modify-association", "attribute"]
+"""Handling of updates of key columns."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventLogOptions:
@@ -32,6 +35,10 @@ class EventLogOptions:
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of schema, table and column names in keys and documents. ``database`` takes it from the
     database, ``[tables]`` or ``schema``; a name that is in none of these stays as written."""
+    key_change: KeyChangePolicy = "reject"
+    """Handling of types 2 and 3 of a key column: reject the record, publish a
+    ``<modify-association>`` with the old and the new key (the log is then read twice), or publish the
+    column as an attribute under the old key."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for an unknown zone or a wrong mapping of columns."""

@@ -96,6 +96,7 @@ def read_frames(
         any_status=options.status == "any",
         time_zone=options.time_zone,
         child_row_events=ctx.classes.child_row_events,
+        key_change=options.key_change,
         fingerprints=fingerprints,
     )
     return builder.batches(frames)

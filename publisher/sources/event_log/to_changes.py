@@ -29,6 +29,8 @@ from publisher.sources.columns.record_batches import (
     tally,
 )
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
+from publisher.sources.event_log.key_changes import EventKeyChanges
+from publisher.sources.event_log.options import KeyChangePolicy
 from publisher.sources.event_log.rows import EventColumns, EventObjects, EventRows
 from publisher.sources.files.frame import Frame
 
@@ -53,6 +55,7 @@ class EventLogChangeBuilder:
         *,
         any_status: bool,
         time_zone: str,
+        key_change: KeyChangePolicy,
         child_row_events: ChildRowEvents = "reject",
         fingerprints: bool = False,
     ) -> None:
@@ -63,6 +66,7 @@ class EventLogChangeBuilder:
         self._any_status = any_status
         self._time_zone = time_zone
         self._child_row_events = child_row_events
+        self._key_change = key_change
 
     def batches(self, frames: Iterable[Frame]) -> Iterator[pa.RecordBatch]:
         """Yields the records of all frames, and the tally of the split at the end."""
@@ -153,18 +157,22 @@ class EventLogChangeBuilder:
         columns.resolve_row_events(self._child_row_events)
         if not len(rows.live):
             return None
-        return _build_changes(rows, objects, columns, moments)
+        changes = EventKeyChanges(rows, objects, columns, self._key_change)
+        changes.resolve()
+        if not len(rows.live):
+            return None
+        return _build_changes(rows, objects, changes, moments)
 
 
 def _build_changes(
-    rows: EventRows, objects: EventObjects, columns: EventColumns, moments: Codes
+    rows: EventRows, objects: EventObjects, changes: EventKeyChanges, moments: Codes
 ) -> pa.RecordBatch:
     live, place = rows.live, rows.place
     is_whole = len(live) == rows.frame.batch.num_rows
     take = pa.array(live)
     codes = pa.array(objects.codes[live])
     tables = pa.array(objects.tables[live])
-    kinds = columns.types[live]
+    kinds = changes.types[live]
     ids = pa.array(rows.ids[live])
 
     def pick(array: pa.Array) -> pa.Array:
@@ -186,9 +194,9 @@ def _build_changes(
         table=_of_tables(objects, "table").take(tables),
         key=objects.keys.take(codes),
         event_type=kinds.astype(np.int32),
-        columns=lists(pick(columns.names), np.isin(kinds, (1, 2, 3, 7, 8)), None),
-        old=lists(pick(columns.old), kinds == 2, kinds != 2),
-        new=lists(pick(columns.new), kinds <= 3, kinds > 3),
+        columns=lists(pick(changes.names), np.isin(kinds, (1, 2, 3, 7, 8, 9)), None),
+        old=lists(pick(changes.old), has_old := np.isin(kinds, (2, 9)), ~has_old),
+        new=lists(pick(changes.new), has_new := np.isin(kinds, (1, 2, 3, 9)), ~has_new),
         event_time=moments[live],
         perpetrator=pc.utf8_rtrim(pick(rows.text["perpetrator"]), " "),
         fingerprint=None if rows.fingerprints is None else rows.fingerprints[live],

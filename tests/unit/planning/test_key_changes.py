@@ -1,0 +1,100 @@
+"""Changes of keys in planning: documents of their own, and barriers of precedence."""
+
+from __future__ import annotations
+
+import pytest
+
+from publisher.model.change import Change, EventType, Object, Reason
+from publisher.planning.filters import FilterOptions
+from publisher.planning.query_back import CurrentRow
+from publisher.xds.document import DocumentOptions
+from tests.support.planning import USR, Event, Rows, Setup, log, operation_texts, outcomes, reason
+
+USR_5 = Object("indirect", "usr", "idu=5")
+A, B = (f"<association>idu={n},table=usr,schema=indirect</association>" for n in (1, 5))
+
+
+def with_key_change(*events: Event | None) -> list[Change]:
+    """The changes of a log in which ``None`` is a change of the key from 1 to 5."""
+    changes = log(*(event or Event(4) for event in events))
+    return [
+        change
+        if event is not None
+        else change._replace(
+            event_type=EventType.KEY_CHANGE, columns=("idu",), old=("1",), new=("5",)
+        )
+        for change, event in zip(changes, events, strict=True)
+    ]
+
+
+def rows(**names: str) -> Rows:
+    answers = {USR: names.get("old"), USR_5: names.get("new")}
+    columns = ("idu", "a")
+    return Rows(
+        {obj: CurrentRow(columns, (obj.key[4:], a)) for obj, a in answers.items() if a is not None}
+    )
+
+
+def test_a_change_of_the_key_is_a_modify_association() -> None:
+    (document,) = Setup().plan(with_key_change(None)).documents
+    assert f"<input><modify-association>{A}{B}</modify-association></input>" in document.text
+    assert document.association == "idu=1,table=usr,schema=indirect"
+    assert document.new_association == "idu=5,table=usr,schema=indirect"
+    assert (document.operation, document.event_id) == ("modify-association", "log:1")
+
+
+def test_it_has_an_event_id() -> None:
+    setup = Setup(documents=DocumentOptions(event_id=True))
+    (document,) = setup.plan(with_key_change(None)).documents
+    assert f'<modify-association event-id="log:1">{A}{B}</modify-association>' in document.text
+
+
+@pytest.mark.parametrize("size", [1, 128])
+def test_it_is_alone_in_its_document(size: int) -> None:
+    changes = with_key_change(Event(2, "a", "x"), None, Event(2, "a", "y"))
+    planned = Setup(documents=DocumentOptions(batch_size=size)).plan(changes)
+    assert operation_texts(planned) == ["modify a+x", "modify-association", "modify a+y"]
+    assert [document.new_association is None for document in planned.documents] == [
+        True,
+        False,
+        True,
+    ]
+
+
+def test_precedence_does_not_join_changes_across_it() -> None:
+    changes = with_key_change(Event(2, "a", "x"), None, Event(8, "a"), Event(2, "a", "z"))
+    planned = Setup(lookup=rows(old="old", new="new")).plan(changes)
+    assert operation_texts(planned) == ["modify a+x", "modify-association", "modify a!+old"]
+    assert outcomes(planned, changes)[3] == "superseded: field-query-back by 2"
+
+
+def test_query_backs_before_it_read_the_row_under_its_new_key() -> None:
+    changes = with_key_change(Event(6), None, Event(5))
+    planned = Setup(lookup=rows(old="another row", new="same row")).plan(changes)
+    assert operation_texts(planned) == [
+        "modify a!+same row",
+        "modify-association",
+        "modify a!+another row",
+    ]
+
+
+def test_a_row_that_is_gone_under_its_new_key_is_ignored() -> None:
+    changes = with_key_change(Event(6), None)
+    planned = Setup(lookup=rows(old="another row")).plan(changes)
+    assert operation_texts(planned) == ["modify-association"]
+    assert reason(planned, 0)[1] == Reason.ROW_GONE
+
+
+def test_a_key_of_forbidden_characters_is_rejected() -> None:
+    (change,) = with_key_change(None)
+    planned = Setup().plan([change._replace(new=("\x01",))])
+    assert planned.documents == []
+    assert reason(planned, 0)[1] == Reason.FORBIDDEN_CHARACTER
+
+
+@pytest.mark.parametrize(
+    "filters", [FilterOptions(exclude_columns=("idu",)), FilterOptions(include_columns=("a",))]
+)
+def test_filters_of_columns_do_not_drop_it(filters: FilterOptions) -> None:
+    planned = Setup(filters=filters).plan(with_key_change(None))
+    assert operation_texts(planned) == ["modify-association"]
