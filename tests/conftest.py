@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,15 +25,61 @@ settings.register_profile(
 )
 settings.load_profile("here")
 
+SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
+"""Fixtures that take seconds of processor time to make, and the group of the tests that use them."""
+LONG = (
+    "spark",
+    "services/test_chaos.py",
+    "brokers",
+    "services/test_recover.py",
+    "services/test_triggers.py",
+    "services/test_instances.py",
+    "hostile/test_linkexpress.py",
+    "hostile/test_bombs.py",
+    "spark/test_session.py",
+    "spark/test_cluster.py",
+    "services/test_acknowledge.py",
+    "change_table/test_contract.py",
+    "services/test_follow.py",
+    "hostile/test_linkexpress_framing.py",
+)
+"""Groups of more than 20 seconds."""
+
 
 def pytest_report_header() -> str:
     """Says how to repeat the run: nothing may depend on the order of hashes."""
     return f"PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with few and long tests come first, so that all workers end together."""
-    items.sort(key=lambda item: item.path.parent.name not in ("services", "spark"))
+    """Groups tests that one worker runs, and puts the groups that take longest first."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name = _group_of(item)
+        item.add_marker(pytest.mark.xdist_group(name))
+        groups.setdefault(name, []).append(item)
+    items[:] = chain.from_iterable(groups[name] for name in _order(groups))
+
+
+def _group_of(item: pytest.Item) -> str:
+    """The tests of a file; those that use an expensive fixture are a group for all files."""
+    given = item.get_closest_marker("xdist_group")
+    if given is not None:
+        return str(given.args[0])
+    names = getattr(item, "fixturenames", ())
+    shared = (group for name, group in SHARED.items() if name in names)
+    return next(shared, f"{item.path.parent.name}/{item.path.name}")
+
+
+def _order(groups: Iterable[str]) -> list[str]:
+    """Long groups, then in turn one that waits for servers and one that only computes."""
+    rest = sorted(groups, key=lambda name: LONG.index(name) if name in LONG else len(LONG))
+    long = [name for name in rest if name in LONG]
+    waiting = [name for name in rest[len(long) :] if name.startswith(("services/", "spark/"))]
+    computing = [name for name in rest[len(long) :] if name not in waiting]
+    turns = zip_longest(waiting, computing)
+    return long + [name for turn in turns for name in turn if name is not None]
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
 from itertools import product
 from math import prod
 from types import NoneType, UnionType
@@ -111,7 +112,13 @@ def validate(kind: type[T], given: Mapping[str, object]) -> Validation[T]:
 def _parse(hint: Any, value: object) -> Any:
     # for JSON, pydantic's strict mode accepts text as path, enumeration or time, and a list as
     # tuple, but still refuses "1" for 1
-    return TypeAdapter(hint).validate_json(json.dumps(value, default=_json_value), strict=True)
+    text = json.dumps(value, default=_json_value)
+    return _type_adapter(hint).validate_json(text, strict=True)
+
+
+@cache  # building one takes a hundred times as long as using it
+def _type_adapter(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(hint)
 
 
 class _Partial:

@@ -31,7 +31,12 @@ from tests.support.samples import SAMPLES
 from tests.support.source_contract import Sample
 from tests.support.task_runs import work_of
 
-ENGINES = ("local", "local that spills", "local in processes", "spark")
+ENGINES = (
+    "local",
+    "local that spills",
+    "local in processes",
+    pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
+)
 LANES = 3
 BY_TIME = ("log.csv", "lines.csv")
 """Samples that are ordered by event time, too."""

@@ -81,6 +81,7 @@ def start_consumer(program: str) -> Iterator[Queue[str]]:
             stream.close()
 
 
+@pytest.mark.xdist_group("spark")
 def test_the_tutorial_prints_what_it_shows(
     kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:

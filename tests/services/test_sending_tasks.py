@@ -33,6 +33,7 @@ def engine(request: pytest.FixtureRequest) -> Iterator[SparkEngine]:
         yield engine_
 
 
+pytestmark = pytest.mark.xdist_group("spark")
 EXACTLY, AT_LEAST = "exactly-once", "at-least-once"
 
 

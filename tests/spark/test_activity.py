@@ -34,7 +34,7 @@ MINUTES = ActivityOptions(interval_seconds=60)
 FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start", "early end"]
 
 
-@pytest.fixture(params=["local", "spark"])
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
 def any_engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "local":
         return LocalEngine()

@@ -16,6 +16,8 @@ from publisher.reports.explain import explain
 from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands, text_of
 from tests.support.finished_runs import finish_runs, make_journals
 
+pytestmark = pytest.mark.xdist_group("spark")
+
 DEMO = [sys.executable, "-m", "publisher.demo"]
 
 

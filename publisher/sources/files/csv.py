@@ -252,7 +252,8 @@ def _convert(
         return _convert_by_field(data, starts, stops, schema, options)
     clean = _join_records(data, starts, stops)
     try:
-        return pc.read_csv(
+        # read_csv would pass every block to another thread and back
+        with pc.open_csv(
             pa.BufferReader(clean),
             pc.ReadOptions(use_threads=False, block_size=len(clean) + 1, column_names=names),
             pc.ParseOptions(
@@ -267,7 +268,8 @@ def _convert(
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
-        )
+        ) as reader:
+            return reader.read_all()
     except pa.ArrowInvalid:
         if _is_text(clean):
             raise

@@ -8,8 +8,7 @@ import pytest
 
 from publisher.config.job_file import load, load_to_publish
 from publisher.config.validation import validate
-from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.spark.options import SparkOptions
+from publisher.engine.local.engine import LocalEngine
 from publisher.errors import SettingsError, UnreachableError
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.linkexpress.options import LinkexpressOptions
@@ -239,7 +238,7 @@ def test_all_absent_inputs_are_reported_at_once(tmp_path: Path) -> None:
     path.write_text(text + '[dispatch]\npath = "out"\n')
     settings = load_to_publish(path)
     with (
-        SparkEngine(SparkOptions()) as engine,
+        LocalEngine() as engine,
         PublisherInstance(settings, engine) as job,
         pytest.raises(UnreachableError) as caught,
     ):
