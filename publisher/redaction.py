@@ -32,7 +32,7 @@ _WORDLIKE = re.compile(r"[A-Za-z]{1,11}")
 _MARK = "\0"
 """Replaces a known secret until the field around it is replaced."""
 _LEAST = 8
-"""Characters of a secret that no ordinary message contains by accident."""
+"""Minimum length of a secret that no ordinary message contains by accident."""
 
 _remembered: set[str] = set()
 

@@ -25,7 +25,7 @@ from publisher.model.reason_texts import REASON_TEXTS
 
 
 class StatusReason(NamedTuple):
-    """The reason for a record's status; a superseded record has the reason of its superseder."""
+    """The reason for a record's status; a superseded record has the reason of the one that superseded it."""
 
     record_id: int | None
     status: Status

@@ -35,7 +35,7 @@ class RetrySelection:
     """The rows to retry: those that match every criterion that is not empty."""
 
     reasons: frozenset[str] = frozenset()
-    """Reasons of the failures; superseded records have the reason of their superseder."""
+    """Reasons of the failures; a superseded record has the reason of the record that superseded it."""
     tables: frozenset[str] = frozenset()
     """Tables, as ``table`` or ``schema.table``; rejected records may have none."""
     ids: frozenset[int] = frozenset()

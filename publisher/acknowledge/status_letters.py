@@ -1,7 +1,7 @@
 """The status of each record of a live event log, computed from a committed journal.
 
 S published, W nothing to publish, E rejected, F permanently refused by the sink (event log page,
-status); a superseded record has the status of its superseder.  Held records stay N; records that were
+status); a superseded record has the status of its superseding record.  Held records stay N; records that were
 ignored because of their status keep that status.
 
 Works by the column: memory holds one byte for each record of the journal and the ids of one window.
@@ -133,7 +133,7 @@ class LaneLetters:
         self.superseded: Ids = np.empty(0, np.int64)
         """Rows of the superseded records."""
         self.by: Ids = np.empty(0, np.int64)
-        """Rows of their superseders; -1 if a superseder is not in the lane."""
+        """Rows of the records that superseded them; -1 for a record that is not in the lane."""
         self.progress = ReadProgress()
         self._fill(behind)
 

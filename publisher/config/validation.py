@@ -162,7 +162,7 @@ class _Partial:
                     self._nested.append(_Partial(item, value, (*self._place, name, number)))
 
     def problems(self) -> Iterator[SettingProblem]:
-        """Yields the problems of the object's own check that occur with any values of the wrong options."""
+        """Yields the problems that the object's own check finds with every replacement of wrong options."""
         for partial in self._nested:
             yield from partial.problems()
         if prod(map(len, self._replacements.values())) > _COMBINATIONS:

@@ -3,10 +3,10 @@
 The database decides whether a row has a key, by the column's type and collation:
 
 * PostgreSQL joins the table with the numbered keys, so each row comes with the number of its key.
-* Other databases get the keys in an IN list.  Rows with an equal key value are matched here.  Keys without
-  an equal row are queried again in ever smaller batches, because only the database knows whether a row has
-  an equal key by its collation (case, accents, trailing blanks).  If no row is equal, this takes one more
-  statement.
+* Other databases get the keys in an IN list.  This module matches rows whose key values are the same.  It
+  queries the remaining keys again in ever smaller batches, because only the database knows whether a row has
+  an equal key by its collation (case, accents, trailing blanks).  If they have no rows, one more statement
+  shows this.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ class Lineage:
         # retention removes the manifest of a run first
         if not journal.root.exists() or journal.is_sent:
             return None
-        return f"run {run} was sent, but {journal.root} has no plan of it; the directory is an older copy"
+        return (
+            f"run {run} was sent, but {journal.root} lacks its plan; the directory is an older copy"
+        )
 
     def _plan_in_segment(self, run: str) -> str | None:
         number = self.journals.number_of(run)

@@ -25,7 +25,7 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.live.notifications import Listener, Notifications
 
 _ROWS_A_LANE = 2_000
-"""A small poll uses few lanes: each lane costs some files and a transaction."""
+"""Rows per lane of a small poll, which uses few lanes: each costs some files and a transaction."""
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 """Seconds before an unreachable system is tried again; doubled each time."""
 _SHORTEST_PAUSE = 0.05

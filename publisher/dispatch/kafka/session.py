@@ -16,9 +16,9 @@ from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, t
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
 _SECONDS = 60.0
-"""Time after which topics and their limits are requested again."""
+"""Seconds after which topics and their limits are requested again."""
 _PRODUCERS = 4
-"""Small runs use few lanes; each producer has threads of its own."""
+"""Maximum number of cached producers: small runs use few lanes, and each producer has its own threads."""
 
 ReadTokens = Callable[[list[int]], Mapping[bytes, Token]]
 

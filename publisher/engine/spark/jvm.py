@@ -32,7 +32,7 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 
 _START_SECONDS = 120
 _STOP_SECONDS = 120
-"""Writing an archive of classes takes a JVM a while; otherwise it ends within a second."""
+"""Maximum seconds until a JVM ends: writing an archive of classes takes a while, ending alone a second."""
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 
 # The flags of Spark's own launcher (a test compares), without the incubator module of vectors: only

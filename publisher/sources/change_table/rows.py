@@ -33,7 +33,7 @@ WORDS = {op.name.replace("_", ""): op for op in ChangeOperation}
 _LETTERS = {word[0]: op for word, op in WORDS.items() if op is not ChangeOperation.TRUNCATE}
 UNKNOWN = -1
 _DAY = 86_400_000_000
-"""Microseconds."""
+"""Microseconds of a day."""
 
 RAW = "\0raw"
 """Column with the record as it was read, if the other columns were made from it."""

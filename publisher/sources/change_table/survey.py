@@ -69,7 +69,7 @@ class SplitPlan:
     key: tuple[str, ...] = ()
     """Key columns by the masks of DELETE records."""
     sure: bool = False
-    """Whether the masks leave no other reading, so that it also holds for later records."""
+    """Whether the masks allow no other reading, so that ``reading`` also holds for later records."""
     ranking: Ranking = field(default_factory=Ranking)
     """The ranking of change numbers."""
     window: int = 0
@@ -85,7 +85,7 @@ class SplitPlan:
     in_order: bool = False
     """Whether rows are read in the order of change_seq, so that copies are neighbours."""
     cut: str | None = None
-    """The change_seq from which on rows are held, because a row of it waits for its partner."""
+    """The change_seq from which on rows are held: a row with this change_seq waits for its partner."""
     chosen: RowSelection | None = None
     """The rows of a live table to read; ``None`` for all rows."""
 

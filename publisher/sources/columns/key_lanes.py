@@ -12,7 +12,7 @@ Lanes = npt.NDArray[np.int64]
 
 _ALL = 0xFFFFFFFF
 _LONG = 64
-"""Keys of at least this many bytes are rare, so their lanes are computed one by one."""
+"""Minimum bytes of a long key; long keys are rare, so their lanes are computed one by one."""
 
 
 def _table() -> npt.NDArray[np.uint32]:

@@ -23,7 +23,7 @@ _MOST_PER_PAGE = 50
 _MOST_PER_GROUP = 1_000
 """Maximum ratios of unpacked to stored bytes, of pages and row groups that exceed the free bytes."""
 _ROW = 16
-"""Bytes that each row counts at least: a row of NULLs takes none in the file."""
+"""Minimum bytes that a row counts as: a row of NULLs takes none in the file."""
 _DELTA_BYTE_ARRAY = 7
 _BYTE_ARRAY = 6
 _DELTA_ROWS = 16

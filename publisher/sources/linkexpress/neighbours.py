@@ -53,11 +53,11 @@ class NeighbourCheck:
             return None
         inner = self._find_crossing(at, end)
         if inner is not None:
-            why = f"LEN says {end - at} bytes, but a record that ends beyond begins after {inner - at}"
+            why = f"LEN says {end - at} bytes, but after {inner - at} another record begins and ends later"
             return RecordSpan(at, inner - at, f"{why}: bytes are missing here; extract again")
         extra = self._count_extra(end)
         if extra and self._has_double(at, end + extra, extra):
-            why = f"LEN says {end - at} bytes, and {extra} that belong to no record follow"
+            why = f"LEN says {end - at} bytes, but {extra} more bytes follow before the next record"
             return RecordSpan(at, end - at + extra, f"{why}: bytes were added here; extract again")
         return None
 

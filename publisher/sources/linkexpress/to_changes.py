@@ -85,7 +85,7 @@ class LinkexpressChangeBuilder:
     no_rows: bool = False
     """True if the file begins with the record of a full extract without rows."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
-    """The file in which records have their positions, and the transaction that continues."""
+    """The file that positions name, and the transaction that continues from an earlier split."""
     _since: str = ""
     """Position of the first record of the transaction."""
 
@@ -126,7 +126,7 @@ class LinkexpressChangeBuilder:
             yield self._reject(offsets, lengths, faults, transaction=transaction)
 
     def _alone(self, block: RecordBlock) -> Mask:
-        """Marks records that are legal beside the record FFFF, which must be the only one of its file."""
+        """Marks records that obey the rule that the record FFFF (no rows) is the only one of its file."""
         alone: Mask = np.equal(block.offsets, 0)
         table = block.heads.table
         alone |= (table == NoTable.MARK) if self.no_rows else (table != NoTable.NO_ROWS)

@@ -26,9 +26,9 @@ from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
 
 _STEP = 0.25
-"""Seconds after which a wait looks whether the program should stop."""
+"""Seconds after which a waiting thread checks whether the program should stop."""
 _NEXT_LOOK = 60.0
-"""Seconds after which a table without the trigger is looked at again."""
+"""Seconds after which a table without the trigger is checked again."""
 _NEXT_ATTEMPT = 1.0
 """Seconds after which a lost connection is opened again."""
 

@@ -17,7 +17,7 @@ MICROSECONDS = 1_000_000
 def choose_tables(
     options: TriggerlessOptions, state: TriggerlessState, samples: TableQueueOptions, clock: int
 ) -> tuple[Callable[[str], bool], int | None]:
-    """Returns a function that tests whether a table may have changed, and the time of its last sample.
+    """Returns a function that tests whether a table may have changed, and the time of the last sample.
 
     With hints, a table is compared if samples show it as touched since its last comparison, or if
     ``full_interval`` has passed since then.  ``clock`` is in microseconds since 1970 UTC.
@@ -50,7 +50,7 @@ def matches_hint(name: str, options: TriggerlessOptions, hints: Hints) -> bool:
 
 
 def comparison_notes(folder: Path, source: str) -> list[str]:
-    """Returns a note for each table with rows that are missing but may exist, as some were unreadable."""
+    """Returns a note for each table with missing rows that may exist, because some rows were unreadable."""
     notes = []
     for name, table in TriggerlessState.read(folder).tables.items():
         last = table["last"]
