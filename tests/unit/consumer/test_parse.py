@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -353,6 +354,7 @@ def test_comments_and_data_of_the_engine_are_skipped() -> None:
 
 ALLOWED = """
 import sys
+from contextlib import suppress
 class Refuse:
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
@@ -372,3 +374,18 @@ def test_the_package_needs_lxml_only() -> None:
         name.split(".")[1] for name in done.stdout.strip("[]\n").replace("'", "").split(", ")
     }
     assert modules == {"consumer", "errors", "xds"}
+
+
+@given(
+    name=st.sampled_from(sorted(EXAMPLES)),
+    at=st.integers(0, 2000),
+    length=st.integers(0, 30),
+    inserted=st.binary(max_size=3)
+    | st.sampled_from([b"<value>", b"</add-value>", b"&a;", b"<!--"]),
+)
+def test_damaged_documents_are_read_or_refused(
+    name: str, at: int, length: int, inserted: bytes
+) -> None:
+    data = nds(EXAMPLES[name][0]).encode()
+    with suppress(DocumentError):
+        assert isinstance(parse_document(data[:at] + inserted + data[at + length :]), tuple)

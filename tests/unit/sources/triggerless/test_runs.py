@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from publisher.config.job_file import load
+from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
@@ -40,34 +41,13 @@ from tests.support.local_engine import EngineSwitch, ScriptedEngine
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
-def apply_operations(
-    table: dict[str, dict[str, str]], operations: Sequence[etree._Element]
-) -> None:
-    """Applies documents as a consumer does: values by row and column."""
-    for op in operations:
-        key = key_of(op)
-        if op.tag == "delete":
-            del table[key]
-            continue
-        assert (op.tag == "add") == (key not in table)
-        kept = table.setdefault(key, {})
-        for attribute in op.iterfind("add-attr"):
-            kept[str(attribute.attrib["attr-name"])] = text_of(attribute.find("value"))
-        for attribute in op.iterfind("modify-attr"):
-            name = str(attribute.attrib["attr-name"])
-            removed = attribute.find("remove-value/value")
-            if removed is not None:
-                assert kept.pop(name) == text_of(removed)
-            if attribute.find("remove-all-values") is not None:
-                kept.pop(name, None)
-            added = attribute.find("add-value/value")
-            if added is not None:
-                kept[name] = text_of(added)
-
-
-def text_of(value: etree._Element | None) -> str:
-    assert value is not None
-    return value.text or ""
+def mirrored(objects: Objects) -> dict[str, dict[str, str]]:
+    """Values by row and column; each column has one value."""
+    rows = {}
+    for association, known in objects.items():
+        key = association.partition(",")[0].removeprefix("idu=")
+        rows[key] = {name: value.text for name, (value,) in known.attributes.items()}
+    return rows
 
 
 def consumer_table(rows: Sequence[Row]) -> dict[str, dict[str, str]]:
@@ -94,15 +74,16 @@ def test_documents_turn_one_table_into_the_next(
     state: str,
     bits: int,
 ) -> None:
-    consumer: dict[str, dict[str, str]] = {}
+    consumer = Objects(strict=True)
     with TemporaryDirectory() as name:
         for number, rows in enumerate((first, second, third)):
             write_table(Path(name), rows)
             buckets = f"buckets = {1 << (bits + number) % 4}"  # it may differ from run to run
             report = publish(Path(name), f'state = "{state}"\n{buckets}')
             if report.run != "job":  # the file was as before
-                apply_operations(consumer, operations_of(report, Path(name)))
-            assert consumer == consumer_table(rows)
+                run = Path(name) / "out" / "runs" / report.run
+                consumer.apply_all(read_files(part_files(run)))
+            assert mirrored(consumer) == consumer_table(rows)
 
 
 def test_rows_that_are_as_they_were_are_counted(tmp_path: Path) -> None:
