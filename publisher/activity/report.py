@@ -121,8 +121,8 @@ class ActivityReport:
             yield f"{cut:,} names are cut inside a character and end in U+FFFD: check identifier_length"
         if doubled:
             yield (
-                f"tables appear at a further ordinal of a sweep {doubled:,} times, and count once at the"
-                " smallest ordinal: the queue changed during the sweep (doubled)"
+                f"a table appears at a second ordinal of the same sweep {doubled:,} time(s), and counts once,"
+                " at its smallest ordinal: the queue changed during the sweep (doubled)"
             )
 
     def table_name(self, owner: int, name: str) -> str:

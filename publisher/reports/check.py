@@ -1,6 +1,6 @@
 """Checks whether a job can run: settings, inputs, databases, sink and journal.  Writes nothing."""
 
-# ruff: noqa: PLC0415 - only a check of executors needs Spark, of Kafka its client
+# ruff: noqa: PLC0415 - only a check of executors needs Spark, and only a check of Kafka needs its client
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _triggers(database: Database) -> str:
         unsafe = unsafe_functions(database)
     if unsafe:
         raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
-    return "none of those that the user can see has more rights than it needs"
+    return "no trigger that the user can see has more rights than it needs"
 
 
 def _compared_tables(

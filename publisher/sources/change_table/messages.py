@@ -1,4 +1,4 @@
-"""JSON messages that the product that writes change tables sends to Kafka, one per line.
+"""JSON messages, one per line: the product that writes change tables can send them to Kafka instead.
 
 ``{"data": {...}, "beforeData": {...} or null, "headers": {...}}``, alone or as ``message`` of an
 envelope.  The before image is inside the UPDATE.  Masks count data columns only; ordinal 1 is bit 0.
@@ -264,8 +264,8 @@ def _add_masks(evidence: MaskEvidence, message: ChangeMessage, columns: tuple[st
 def _common_readings(
     evidence: dict[int, MaskEvidence], options: ChangeTableOptions, where: str
 ) -> list[MaskReading]:
-    """The readings that messages of all widths allow, one of them if all give the same columns; none
-    without masks."""
+    """The readings that messages of all widths allow, but only one of them if they all give the same columns;
+    none without masks."""
     with_masks = {width: masks for width, masks in sorted(evidence.items()) if masks.masks}
     if not with_masks:
         return []

@@ -129,7 +129,7 @@ def _check_inside(
 ) -> Offsets:
     """Records the item as the fault of records in which it does not fit.
 
-    Their further items are read at the beginning of the file, and these values mean nothing.
+    Further items of these records get offset 0, and their values have no meaning.
     """
     fault[(at + width > limits) & (fault == FITS)] = number
     return np.where(fault == FITS, at, 0)

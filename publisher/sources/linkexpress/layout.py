@@ -9,9 +9,10 @@
     group, none            LEN CNT XID OP  items
     commit of a group      LEN CNT [N] OP               CNT = 1, OP = 8000
 
-An item is ``[N] D``: with NULL areas each has its own, immediately before it.  ``LEN`` is the length of
-the whole record, itself included.  The declarations read and build single records; bulk reading takes
-sizes, offsets and byte orders from them.
+``LEN`` is the length of the whole record, its own bytes included; ``XID`` is the extraction identifier of the
+table, ``N`` a NULL area, and ``OP`` the operation code (``ExtractCode``).  With NULL areas, each item has one
+immediately before its data.  The declarations read and build single records; bulk reading takes sizes,
+offsets and byte orders from them.
 
 Comments name the source of a fact: *documented* in the manuals of Linkexpress, *related*, that is documented
 for another interface of the same product family, or *inferred* from such facts.

@@ -131,7 +131,7 @@ class LinkexpressOptions:
             )
         if self.unit == "group" and self.difftype is not None:
             yield OptionProblem(
-                "difftype", "the records of a group have one form whatever it is; leave it out"
+                "difftype", "the records of a group have one form with any DIFFTYPE; leave it out"
             )
         if self.difftype == "JNL" and not self.nulls:
             yield OptionProblem(
@@ -208,8 +208,8 @@ class LinkexpressOptions:
 
 
 _FORMED_BY_CODE = frozenset({"NUMERIC", "INTERVAL", "REAL", "DOUBLE PRECISION"})
-"""Types whose form depends on OUTCODE, which encodes signs and digits and may be that of a mainframe, whose
-floats differ."""
+"""Types whose bytes depend on OUTCODE: it encodes signs and digits, and with the code of a mainframe the
+floats may be those of the mainframe, too."""
 _ASCII = bytes(range(0x20, 0x7F)).decode("ascii")
 
 

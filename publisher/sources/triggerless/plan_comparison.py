@@ -42,7 +42,7 @@ BUCKET_BYTES = 16 << 20
 """Approximate bytes of text per bucket; a task needs a multiple of this memory."""
 _MAX_BUCKETS = 4096
 _FEW_DELETES = 100
-"""Up to this number, missing rows are always accepted as deleted."""
+"""Number of missing rows of a table that are always accepted as deleted."""
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 """Approximate ratio of the size of the text to that of the file."""
 

@@ -253,7 +253,7 @@ def test_notes_warn_of_problems_and_biases() -> None:
     assert [note.split(",")[0][:38] for note in odd] == [
         "4 calls have an UpdFlag other than 0 a",
         "1 names are cut inside a character and",
-        "tables appear at a further ordinal of ",
+        "a table appears at a second ordinal of",
     ]
     assert all(note.replace("'", "&#x27;") in render_page(REPORT) for note in odd)
     biases, *_ = activity_notes(REPORT, "csv")
