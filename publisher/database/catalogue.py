@@ -23,10 +23,13 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
+from publisher.database.column_casts import column_casts
 from publisher.database.connection import Database, fatal, fatal_errors
 from publisher.database.connection_cache import current_cache
+from publisher.database.foreign_keys import read_keys
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.classes import TableKeys
 
 Type = types.TypeEngine[Any]
 
@@ -99,6 +102,8 @@ class CatalogueEntries:
     """Names of all tables and views by schema."""
     folds: bool | None = None
     """True if the database ignores the case of table names."""
+    keys: dict[tuple[str | None, str], TableKeys] = field(default_factory=dict)
+    """The foreign keys that concern a table, by schema and name of the table."""
     index_columns: dict[tuple[str | None, str], frozenset[str]] = field(default_factory=dict)
     """The first columns of a table's indexes, by schema and name of the table."""
     watched: set[str] = field(default_factory=set)
@@ -129,6 +134,7 @@ class CatalogueEntries:
         ]
         if last_stamp is None or self.stamp != last_stamp:
             self.relations.clear()
+            self.keys.clear()
             self.index_columns.clear()
         for name in refused:
             self.relations.pop(name, None)
@@ -170,6 +176,19 @@ class DatabaseCatalogue:
         if isinstance(relation, TableRefusedError):
             raise relation
         return relation
+
+    def keys_of(self, schema: str | None, name: str) -> TableKeys:
+        """Returns the foreign keys that concern a table; raises the errors of ``table``."""
+        relation = self.relation(schema, name)
+        if relation is None:
+            return TableKeys()
+        place, keys = (relation.schema, relation.table.name), self._current().keys
+        if place not in keys:
+            with fatal_errors(self._database, f"Reading the foreign keys of table {name!r}"):
+                keys[place] = self._database.run(
+                    lambda connection: read_keys(connection, *place), is_query=True
+                )
+        return keys[place]
 
     def index_columns(self, relation: Relation) -> frozenset[str]:
         """Returns the first columns of a table's key and indexes.
@@ -243,7 +262,7 @@ class DatabaseCatalogue:
             complete=True,
             padded=frozenset(name for name, type_ in types_.items() if _pads(type_)),
         )
-        casts, user_types = _casts(connection, actual_schema, actual_name)
+        casts, user_types = column_casts(connection, actual_schema, actual_name)
         return Relation(table, actual_schema, types_, casts, user_types)
 
     def _schema_of_settings(self, schema: str | None) -> str | None:
@@ -350,6 +369,9 @@ _STAMP = text("""
                                           ' ' ORDER BY a.attnum)
              FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
              WHERE a.attrelid = c.oid AND a.attnum > 0),
+            (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', k.oid, k.xmin), ' ' ORDER BY k.oid)
+             FROM pg_catalog.pg_constraint AS k
+             WHERE k.contype = 'f' AND (k.conrelid = c.oid OR k.confrelid = c.oid)),
             (SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', i.indexrelid, i.xmin),
                                           ' ' ORDER BY i.indexrelid)
              FROM pg_catalog.pg_index AS i WHERE i.indrelid = c.oid)),
@@ -358,36 +380,3 @@ _STAMP = text("""
     WHERE c.relname::pg_catalog.text = ANY(:names) OR pg_catalog.lower(c.relname) = ANY(:names)
 """)
 """PostgreSQL gives each version of a row of its catalogue another ``xmin``."""
-
-_BASE_TYPES = text("""
-    WITH RECURSIVE base (name, type) AS (
-        SELECT a.attname, a.atttypid
-        FROM pg_catalog.pg_attribute a
-        JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = :schema AND c.relname = :name AND a.attnum > 0 AND NOT a.attisdropped
-        UNION ALL
-        SELECT base.name, t.typbasetype
-        FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype = 'd')
-    SELECT base.name, pg_catalog.format_type(t.oid, -1),
-           CASE WHEN t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace THEN NULL
-                WHEN t.typcategory = 'A' THEN 'a' ELSE t.typtype::pg_catalog.text END
-    FROM base JOIN pg_catalog.pg_type t ON t.oid = base.type AND t.typtype <> 'd'
-""")
-
-
-def _casts(
-    connection: Connection, schema: str | None, table: str
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Reads PostgreSQL's name of each column's base type, and ``Relation.user_types``.
-
-    The names contain no length and precision: a cast with these would truncate or round a value, which
-    could then match another row.
-    """
-    if connection.dialect.name != "postgresql":
-        return {}, {}
-    rows = connection.execute(_BASE_TYPES, {"schema": schema, "name": table}).all()
-    return (
-        {str(name): str(type_) for name, type_, _ in rows},
-        {str(name): str(kind) for name, _, kind in rows if kind is not None},
-    )

@@ -317,6 +317,14 @@ def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     )
 
 
+def begin_snapshot(connection: Connection) -> None:
+    """Makes all statements of a new connection read the data of one moment."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("BEGIN")  # the driver itself begins no transaction to read
+    else:
+        connection.execution_options(isolation_level="REPEATABLE READ")
+
+
 def fatal(database: Database, error: Exception, action: str) -> FatalError:
     """Returns the error of a failed action that the operator has to fix."""
     return FatalError(

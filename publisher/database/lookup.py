@@ -10,10 +10,12 @@ from sqlalchemy.exc import DBAPIError
 
 from publisher.database import catalogue_of, failures, statements
 from publisher.database.catalogue import Relation
-from publisher.database.connection import Database, fatal
+from publisher.database.child_values import ClassReader, class_reader
+from publisher.database.connection import Database, begin_snapshot, fatal
 from publisher.database.statements import Query, Values
 from publisher.errors import TableRefusedError
 from publisher.model import keys
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import Object, Reason
 from publisher.planning.query_back import Answer, RefusedLookup
 
@@ -40,9 +42,15 @@ class DatabaseLookup:
     Raises ``UnreachableError`` and ``FatalError``.
     """
 
-    def __init__(self, database: Database, text_of: TextOf) -> None:
-        """``text_of`` converts a value of the driver to the log's text form."""
+    def __init__(
+        self, database: Database, text_of: TextOf, classes: Catalogue | None = None
+    ) -> None:
+        """``text_of`` converts a value of the driver to the log's text form.
+
+        ``classes`` describes the child tables of objects; without it only rows are read."""
         self._database = database
+        self._classes = classes
+        self._readers: dict[Query, ClassReader] = {}
         self._text_of = text_of
         self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
 
@@ -105,18 +113,33 @@ class DatabaseLookup:
         names = [relation.column(column) for column in columns]
         if None in names:
             return _unknown_column(relation, columns[names.index(None)])
-        return statements.query(
-            self._database.engine.dialect,
-            relation,
-            tuple(name for name in names if name is not None),
-            self._text_of,
-        )
+        dialect = self._database.engine.dialect
+        key = tuple(name for name in names if name is not None)
+        query = statements.query(dialect, relation, key, self._text_of)
+        try:
+            reader = self._class_reader(schema, name)
+        except TableRefusedError as refused:
+            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+        if reader is not None:
+            self._readers[query] = reader
+        return query
+
+    def _class_reader(self, schema: str | None, name: str) -> ClassReader | None:
+        table = None if self._classes is None else self._classes.table(schema, name)
+        if table is None:
+            return None
+        catalogue, dialect = catalogue_of(self._database), self._database.engine.dialect
+        return class_reader(catalogue, dialect, table, self._text_of)
 
     def _read(self, query: Query, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
         """Answers a batch; halves it if single rows make the statement fail."""
+        reader = self._readers.get(query)
 
         def read(connection: Connection) -> list[Answer]:
-            return query.rows(connection, batch.values)
+            if reader is None:
+                return query.rows(connection, batch.values)
+            begin_snapshot(connection)
+            return reader.complete(connection, query.rows(connection, batch.values))
 
         try:
             rows = self._database.run(read)

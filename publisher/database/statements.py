@@ -44,6 +44,9 @@ __all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "quer
 Values: TypeAlias = tuple[Any, ...]
 """The values of a key, in the order of its columns."""
 
+Texts: TypeAlias = tuple[str | None, ...]
+"""The values of a row in the text form of the log, by column."""
+
 Convert: TypeAlias = Callable[[Any], str | None]
 
 
@@ -52,6 +55,8 @@ class Query(Protocol):
 
     name: str
     """Name of the table, for messages."""
+    columns: tuple[str, ...]
+    """Columns of the table, in the order of the values of rows."""
 
     def max_keys(self, wanted: int) -> int:
         """Returns the maximum number of keys of one statement, at most ``wanted``."""
@@ -61,6 +66,9 @@ class Query(Protocol):
 
     def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
         """Reads the row of each key."""
+
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+        """Reads all rows of each key, in any order; each key must be the key of another row."""
 
 
 def query(
@@ -79,10 +87,10 @@ class JoinQuery:
         self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
     ) -> None:
         self.name = relation.table.name
-        self._columns = tuple(relation.types)
+        self.columns = tuple(relation.types)
         self._read = [_READ_AS_TEXT.get(relation.table.columns[name], str) for name in columns]
         self._bytes = [
-            place for place, name in enumerate(self._columns) if relation.casts[name] == "bytea"
+            place for place, name in enumerate(self.columns) if relation.casts[name] == "bytea"
         ]
         self._text_of = text_of
         self._sql = _join_sql(dialect, relation, columns)
@@ -99,18 +107,31 @@ class JoinQuery:
 
     def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
         """Reads the row of each key; the server matches them."""
-        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
         answers: list[Answer] = [None] * len(keys)
+        for number, texts in self._numbered_rows(connection, keys):
+            row = CurrentRow(self.columns, texts)
+            answers[number - 1] = row if answers[number - 1] is None else _several(self.name)
+        return answers
+
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+        """Reads all rows of each key; the server matches them."""
+        found: list[list[Texts]] = [[] for _ in keys]
+        for number, texts in self._numbered_rows(connection, keys):
+            found[number - 1].append(texts)
+        return found
+
+    def _numbered_rows(
+        self, connection: Connection, keys: Sequence[Values]
+    ) -> Iterable[tuple[int, Texts]]:
+        """Reads rows, each with the number of its key, from 1."""
+        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
         rows = connection.exec_driver_sql(self._sql, arrays).all()
         if not rows:
-            return answers
+            return ()
         numbers, *columns = zip(*rows, strict=True)
         for place in self._bytes:
             columns[place] = tuple(map(self._text_of, columns[place]))
-        current_rows = map(CurrentRow, repeat(self._columns), zip(*columns, strict=True))
-        for number, row in zip(numbers, current_rows, strict=True):
-            answers[number - 1] = row if answers[number - 1] is None else _several(self.name)
-        return answers
+        return zip(numbers, zip(*columns, strict=True), strict=True)
 
 
 _READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
@@ -179,8 +200,8 @@ class InListQuery:
         self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
     ) -> None:
         self.name = relation.table.name
-        self._columns = tuple(relation.types)
-        self._places = [self._columns.index(name) for name in columns]
+        self.columns = tuple(relation.types)
+        self._places = [self.columns.index(name) for name in columns]
         self._width = len(columns)
         self._max_parameters = _parameter_limit(dialect)
         kinds = [relation.table.columns[name] for name in columns]
@@ -222,18 +243,19 @@ class InListQuery:
         """Reads the rows of the keys with these ``numbers`` into ``answers``."""
         rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
         if len(numbers) == 1:
-            answers[numbers[0]] = _only(self._texts(rows), self.name)
+            answers[numbers[0]] = self._only(rows)
         if len(numbers) == 1 or not rows:
             return
         numbers_of: dict[Values, list[int]] = {}
         for n in numbers:
             numbers_of.setdefault(self._same(keys[n]), []).append(n)
         has_unmatched = False
-        for row, texts in zip(rows, self._texts(rows), strict=True):
+        current_rows = map(CurrentRow, repeat(self.columns), self._texts(rows))
+        for row, current in zip(rows, current_rows, strict=True):
             owners = numbers_of.get(self._same([row[place] for place in self._places]))
             has_unmatched = has_unmatched or owners is None
             for n in owners or ():
-                answers[n] = texts if answers[n] is None else _several(self.name)
+                answers[n] = current if answers[n] is None else _several(self.name)
         missing = [n for n in numbers if answers[n] is None]
         if not missing or not (has_unmatched or self._has_collation):
             return
@@ -244,16 +266,51 @@ class InListQuery:
             self._search(connection, keys, missing[:half], answers)
             self._search(connection, keys, missing[half:], answers)
 
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+        """Reads all rows of each key."""
+        found: list[list[Texts]] = [[] for _ in keys]
+        self._search_all(connection, keys, range(len(keys)), found)
+        return found
+
+    def _search_all(
+        self,
+        connection: Connection,
+        keys: Sequence[Values],
+        numbers: Sequence[int],
+        found: list[list[Texts]],
+    ) -> None:
+        """Reads all rows of the keys with these ``numbers`` into ``found``."""
+        rows = connection.execute(*self._statement_for([keys[n] for n in numbers])).all()
+        numbers_of: dict[Values, list[int]] = {}
+        for n in numbers:
+            numbers_of.setdefault(self._same(keys[n]), []).append(n)
+        owners = [
+            numbers_of.get(self._same([row[place] for place in self._places])) for row in rows
+        ]
+        if len(numbers) > 1 and None in owners:
+            half = len(numbers) // 2  # only the database knows the key to which such a row is equal
+            self._search_all(connection, keys, numbers[:half], found)
+            self._search_all(connection, keys, numbers[half:], found)
+            return
+        for keys_of_row, texts in zip(owners, self._texts(rows), strict=True):
+            for n in keys_of_row or numbers:
+                found[n].append(texts)
+
     def _same(self, values: Iterable[Any]) -> Values:
         return tuple([part.same(value) for part, value in zip(self._key, values, strict=True)])
 
-    def _texts(self, rows: Sequence[Any]) -> list[CurrentRow]:
+    def _only(self, rows: Sequence[Any]) -> Answer:
+        if len(rows) > 1:
+            return _several(self.name)
+        return CurrentRow(self.columns, self._texts(rows)[0]) if rows else None
+
+    def _texts(self, rows: Sequence[Any]) -> list[Texts]:
         """Converts the rows to text, column by column."""
         texts = [
             [None if value is None else convert(value) for value in values]
             for convert, values in zip(self._convert, zip(*rows, strict=True), strict=False)
         ]
-        return list(map(CurrentRow, repeat(self._columns), zip(*texts, strict=True)))
+        return list(zip(*texts, strict=True))
 
     def _statement_for(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
         if self._statement is not None:
@@ -273,10 +330,6 @@ class InListQuery:
         keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
         left: Any = tuple_(*self._compared) if self._tuples else self._compared[0]
         return self._all_columns.where(left.in_(keys))
-
-
-def _only(rows: Sequence[CurrentRow], name: str) -> Answer:
-    return rows[0] if len(rows) == 1 else _several(name) if rows else None
 
 
 def _several(name: str) -> RefusedLookup:

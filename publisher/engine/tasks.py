@@ -21,7 +21,7 @@ from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
-from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.class_catalogue import ClassCatalogue, no_keys
 from publisher.model.classes import ClassOptions
 from publisher.model.keys import IdentifierCase
 from publisher.planning.columnar.rows import Numbers
@@ -81,7 +81,7 @@ class Rules:
         if self.classes.minimal_metadata:
             return False
         declared = any(table.children or table.references for table in self.tables)
-        return declared or format_ == "event-log"
+        return declared or self.classes.sync_filter is not None or format_ == "event-log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,14 @@ class Resources:
         """Returns the catalogue for sources of a format: of classes, or of single tables."""
         if not self._rules.have_classes(format_):
             return self.catalogue
-        return ClassCatalogue(self.catalogue, self._rules.tables, self._rules.classes)
+        keys_of = no_keys if self._database is None else catalogue_of(self._database).keys_of
+        return ClassCatalogue(self.catalogue, self._rules.tables, self._rules.classes, keys_of)
+
+    def lookup_of(self, format_: str) -> Lookup:
+        """Returns the look-up for sources of a format: of objects of classes, or of rows."""
+        if self._database is None or not self._rules.have_classes(format_):
+            return self.lookup
+        return DatabaseLookup(self._database, text_of, self.catalogue_of(format_))
 
     def __enter__(self) -> Self:
         return self
@@ -307,7 +314,7 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
         renderer,
         filter_,
         polls=source.polls,
-        lookup=resources.lookup,
+        lookup=resources.lookup_of(source.source.format),
         window=source.window,
         rejected=source.rejected,
     )

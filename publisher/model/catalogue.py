@@ -47,8 +47,10 @@ class ChildTable:
     """Types of the columns that hold values; by default all columns without a constraint, and
     references to other classes."""
     link: tuple[str, ...] = ()
-    """Columns that hold the key of the parent, in the order of the parent's key; by default those of
-    the foreign key, or else columns named like the parent's key."""
+    """Columns that hold the key of the parent, in the order of ``key``; by default those of the foreign
+    key, or else columns named like the parent's key."""
+    key: tuple[str, ...] = ()
+    """Columns of the parent's key to which the child table is linked; by default all."""
 
 
 @dataclass(frozen=True, slots=True)

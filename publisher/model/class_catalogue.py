@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import (
@@ -13,18 +14,53 @@ from publisher.model.catalogue import (
     Table,
     equal_in_any_case,
 )
-from publisher.model.classes import ClassOptions, with_children
+from publisher.model.classes import (
+    ChildFindings,
+    ClassOptions,
+    ForeignKey,
+    Omission,
+    TableKeys,
+    attribute_of,
+    describe_child,
+    owner_of,
+    with_children,
+)
+
+KeysOf = Callable[[str | None, str], TableKeys]
+"""Returns the foreign keys that concern a table, by its schema and name."""
+
+
+class TableClass(NamedTuple):
+    """A class, and the tables and columns that are not part of it as their keys suggest."""
+
+    table: Table
+    omissions: tuple[Omission, ...] = ()
+
+
+def no_keys(_schema: str | None, _name: str) -> TableKeys:
+    """The keys without a database: none."""
+    return TableKeys()
 
 
 class ClassCatalogue:
-    """Describes tables as classes; a child table is described with its class as ``parent``."""
+    """Describes tables as classes; a child table is described with its class as ``parent``.
 
-    def __init__(self, tables: Catalogue, declared: Iterable[Table], options: ClassOptions) -> None:
+    Keys come from the database; descriptions of children and references in the job file take precedence.
+    """
+
+    def __init__(
+        self,
+        tables: Catalogue,
+        declared: Iterable[Table],
+        options: ClassOptions,
+        keys_of: KeysOf = no_keys,
+    ) -> None:
         """``tables`` describes single tables, ``declared`` are those of the job file."""
         self._tables = tables
         self._options = options
+        self._keys_of = keys_of
         self._parents = tuple(table for table in declared if table.children)
-        self._described: dict[tuple[str | None, str], Table | None] = {}
+        self._described: dict[tuple[str | None, str], Table | TableRefusedError | None] = {}
 
     @property
     def closed(self) -> bool:
@@ -32,20 +68,74 @@ class ClassCatalogue:
         return self._tables.closed
 
     def table(self, schema: str | None, name: str) -> Table | None:
-        """Describes a table with its class; raises ``TableRefusedError`` if it is part of none."""
-        if (schema, name) not in self._described:
-            self._described[schema, name] = self._describe(schema, name)
-        return self._described[schema, name]
+        """Describes a table with its class; raises ``TableRefusedError`` if it can be part of none."""
+        place = (schema, name)
+        if place not in self._described:
+            try:
+                self._described[place] = self._describe(schema, name)
+            except TableRefusedError as refused:
+                self._described[place] = refused
+        described = self._described[place]
+        if isinstance(described, TableRefusedError):
+            raise described
+        return described
+
+    def class_of(self, table: Table) -> TableClass:
+        """Describes the class of a parent table; raises ``TableRefusedError``."""
+        children: dict[str, ChildTable] = {}
+        references: dict[str, Reference] = {}
+        omissions: list[Omission] = []
+        for name, findings in self._found_children(table):
+            if findings.omission is not None and not _declared(table.children, name):
+                omissions.append(findings.omission)
+                continue
+            children[name] = findings.child
+            references |= {
+                attribute_of(name, column): reference
+                for column, reference in findings.references.items()
+            }
+        for name, child in table.children.items():
+            own_name = next((own for own in children if equal_in_any_case(own, name)), name)
+            children[own_name] = self._complete_child(table, own_name, child, children)
+        references |= self._own_references(table)
+        references |= self._declared_references(table)
+        return TableClass(with_children(table, children, references), tuple(omissions))
 
     def _describe(self, schema: str | None, name: str) -> Table | None:
         table = self._tables.table(schema, name)
         declared = self._declared_parent(schema, name)
-        if declared is None:
-            return None if table is None else self._class_of(table)
-        parent, child = declared
-        parent = self._tables.table(schema or parent.schema, parent.name) or parent
-        own = table or Table(schema=parent.schema, name=child)
-        return replace(own, name=child, parent=self._class_of(parent))
+        if declared is not None:
+            parent, child = declared
+            parent = self._tables.table(schema or parent.schema, parent.name) or parent
+            own = table or Table(schema=parent.schema, name=child)
+            parent_class = self.class_of(parent).table
+            spelled = next(c for c in parent_class.children if equal_in_any_case(c, child))
+            return replace(own, name=spelled, parent=parent_class)
+        if table is None:
+            return None
+        if not self._is_class(table):
+            found = self._parent_of(table)
+            if found is not None:
+                findings = self._findings(table, found)
+                if findings.omission is not None:
+                    raise TableRefusedError(findings.omission.reason)
+                return replace(table, parent=self.class_of(found).table)
+            if self._options.sync_filter == "list":
+                raise TableRefusedError(
+                    f"table {table.name} is neither in sync_tables nor a child of a table there: list it, "
+                    "or exclude it"
+                )
+        return self.class_of(table).table
+
+    def _is_class(self, table: Table) -> bool:
+        if self._options.sync_filter != "list":
+            return bool(table.key)
+        names = (table.name, f"{table.schema}.{table.name}")
+        return any(
+            equal_in_any_case(name, listed)
+            for name in names
+            for listed in self._options.sync_tables
+        )
 
     def _declared_parent(self, schema: str | None, name: str) -> tuple[Table, str] | None:
         """Finds the parent that declares a child table of this name, and the name as declared."""
@@ -58,25 +148,85 @@ class ClassCatalogue:
                         return parent, child
         return None
 
-    def _class_of(self, table: Table) -> Table:
-        children = {
-            name: self._complete_child(table, name, child) for name, child in table.children.items()
-        }
-        return with_children(table, children, self._complete_references(table))
+    def _parent_of(self, table: Table) -> Table | None:
+        """Finds the parent of a table without a key by its first constrained column."""
+        owner = owner_of(table, self._foreign_keys(table))
+        if owner is None or owner.table is None or table.key:
+            return None
+        parent = self._tables.table(table.schema, owner.table)
+        return parent if parent is not None and self._is_class(parent) and parent.key else None
 
-    def _complete_child(self, parent: Table, name: str, child: ChildTable) -> ChildTable:
-        if not child.columns:
+    def _found_children(self, parent: Table) -> Iterable[tuple[str, ChildFindings]]:
+        """Yields the child tables that the keys of the database show, and those that are declared."""
+        if not parent.key:
+            return
+        for name in self._keys_of(parent.schema, parent.name).referring:
+            table = self._tables.table(parent.schema, name)
+            if table is None or equal_in_any_case(name, parent.name):
+                continue
+            owner = owner_of(table, self._foreign_keys(table))
+            is_own = owner is not None and equal_in_any_case(owner.table or "", parent.name)
+            is_child = not (table.key or self._is_class(table))
+            if is_own and (is_child or _declared(parent.children, name)):
+                yield table.name, self._findings(table, parent)
+
+    def _findings(self, table: Table, parent: Table) -> ChildFindings:
+        return describe_child(
+            table,
+            self._foreign_keys(table),
+            parent,
+            lambda key: self._reference(table, key),
+            takes_each_column=self._options.child_columns == "each",
+        )
+
+    def _foreign_keys(self, table: Table) -> Sequence[ForeignKey]:
+        return self._keys_of(table.schema, table.name).foreign_keys
+
+    def _reference(self, table: Table, key: ForeignKey) -> Reference | None:
+        """The reference of a foreign key; ``None`` if its target is no key of a class in the schema."""
+        if not self._options.enable_refs or key.table is None:
+            return None
+        target = self._tables.table(table.schema, key.table)
+        if target is None or not target.key or not self._is_class(target):
+            return None
+        if set(key.target or target.key) != set(target.key):
+            return None
+        if len(key.columns) > 1:
+            raise TableRefusedError(
+                f"columns {', '.join(key.columns)} of {table.name} refer together to {target.name}: set "
+                "enable_refs = false, or exclude the table"
+            )
+        return Reference(target.name, target.schema, target.key[0])
+
+    def _own_references(self, table: Table) -> Mapping[str, Reference]:
+        found: dict[str, Reference] = {}
+        for key in self._foreign_keys(table):
+            reference = self._reference(table, key)
+            if reference is not None and key.columns[0] not in table.key:
+                found.setdefault(key.columns[0], reference)
+        return found
+
+    def _complete_child(
+        self, parent: Table, name: str, child: ChildTable, found: Mapping[str, ChildTable]
+    ) -> ChildTable:
+        by_keys = found.get(name, ChildTable())
+        table = self._tables.table(parent.schema, name)
+        columns = dict(child.columns) or dict(by_keys.columns)
+        if not columns:
             raise TableRefusedError(
                 f"the child table {name} of {parent.name} has no columns of values: name them in "
                 f"[tables.{parent.name}.children.{name}.columns]"
             )
-        return replace(child, link=child.link or parent.key)
+        if table is not None:
+            columns = {table.column(column) or column: kind for column, kind in columns.items()}
+        key = child.key or by_keys.key or parent.key
+        return ChildTable(columns, child.link or by_keys.link or key, key)
 
-    def _complete_references(self, table: Table) -> Mapping[str, Reference]:
+    def _declared_references(self, table: Table) -> Mapping[str, Reference]:
         if not self._options.enable_refs:
             return {}
         return {
-            column: self._complete_reference(table, column, reference)
+            table.column(column) or column: self._complete_reference(table, column, reference)
             for column, reference in table.references.items()
         }
 
@@ -93,3 +243,7 @@ class ClassCatalogue:
         if target is None:
             return Reference(reference.table, schema, key)
         return Reference(target.name, target.schema or schema, target.column(key) or key)
+
+
+def _declared(children: Mapping[str, ChildTable], name: str) -> bool:
+    return any(equal_in_any_case(child, name) for child in children)

@@ -1,17 +1,16 @@
 """Classes: builds the class of a table from the keys of its own and of its child tables.
 
 A class is a parent table with its child tables.  Each child table holds the values of a multi-valued
-attribute, ``usr_phone.phoneno``; columns that refer to the key of a class are references.  Keys come from
-the database or from ``[tables]``, where the description of ``[tables]`` takes precedence.
+attribute, ``usr_phone.phoneno``; columns that refer to the key of a class are references.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from publisher.model.catalogue import ChildTable, Reference, Table
+from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 
 ChildRowEvents = Literal["reject", "read"]
 
@@ -20,8 +19,18 @@ ChildRowEvents = Literal["reject", "read"]
 class ClassOptions:
     """``[classes]``: how tables become classes, attributes and references."""
 
+    sync_filter: Literal["schema", "list"] | None = None
+    """Choice of classes: ``"schema"``, all tables with a primary key, or ``"list"``, those of
+    ``sync_tables``. By default event logs have the classes of ``"schema"``, and other formats publish
+    the rows of each table unless ``[tables]`` declares children or references."""
+    sync_tables: tuple[str, ...] = ()
+    """Tables and views that are classes with ``sync_filter = "list"``, as ``table`` or
+    ``schema.table``; never child tables."""
     minimal_metadata: bool = False
     """Publish the rows of each table without regard to children and references."""
+    child_columns: Literal["reject", "each"] = "reject"
+    """Handling of child tables with several columns of values, or that are linked to a part of the
+    parent's key: reject their events, or make each column an attribute."""
     child_row_events: ChildRowEvents = "reject"
     """Handling of events of whole rows (types 4, 5, 6) of a child table: reject them, or read the
     current values of its attributes as type 8 does."""
@@ -36,23 +45,23 @@ class ForeignKey(NamedTuple):
     """A foreign key of a table."""
 
     columns: tuple[str, ...]
-    schema: str | None
-    table: str
-    """The table that it refers to."""
+    table: str | None
+    """The table that it refers to; ``None`` if this table is in another schema."""
     target: tuple[str, ...]
-    """Columns of this table, one for each of ``columns``."""
+    """Columns of this table, one for each of ``columns``; empty if they are its primary key."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedTable:
-    """A table with its foreign keys."""
+class TableKeys(NamedTuple):
+    """The foreign keys that concern a table."""
 
-    table: Table
     foreign_keys: tuple[ForeignKey, ...] = ()
+    """Those of the table."""
+    referring: tuple[str, ...] = ()
+    """Tables of the same schema with foreign keys to the table."""
 
 
 class Omission(NamedTuple):
-    """A child table or column that is not part of a class as its keys suggest, and the reason."""
+    """A table or column that is not part of a class as its keys suggest, and the reason."""
 
     name: str
     reason: str
@@ -60,25 +69,87 @@ class Omission(NamedTuple):
 
 
 class ChildFindings(NamedTuple):
-    """A child table as part of a class: its description, or the reason why it is left out."""
+    """A child table with its references, by column, or the reason why it is part of no class."""
 
-    child: ChildTable | None
+    child: ChildTable
     references: Mapping[str, Reference]
-    """By name of the child's column."""
-    omissions: tuple[Omission, ...] = ()
+    omission: Omission | None
 
 
-@dataclass(frozen=True, slots=True)
-class TableClass:
-    """A class with the parts of its tables that are left out."""
-
-    table: Table
-    omissions: tuple[Omission, ...] = field(default=())
+ReferenceOf = Callable[[ForeignKey], Reference | None]
+"""Returns the reference of a foreign key; ``None`` if its values are plain."""
 
 
 def attribute_of(child: str, column: str) -> str:
     """The name of the attribute whose values a column of a child table holds."""
     return f"{child}.{column}"
+
+
+def owner_of(table: Table, foreign_keys: Sequence[ForeignKey]) -> ForeignKey | None:
+    """Returns the foreign key to a child table's parent, that of its first constrained column."""
+    for column in table.columns:
+        keys = [key for key in foreign_keys if column in key.columns]
+        if keys:
+            return max(keys, key=lambda key: len(key.columns))
+    return None
+
+
+def describe_child(
+    table: Table,
+    foreign_keys: Sequence[ForeignKey],
+    parent: Table,
+    reference_of: ReferenceOf,
+    *,
+    takes_each_column: bool,
+) -> ChildFindings:
+    """Describes a child table of ``parent``, to which its owner's foreign key refers."""
+    owner = owner_of(table, foreign_keys)
+    assert owner is not None  # callers have found the parent by it
+    link_of = dict(zip(owner.target or parent.key, owner.columns, strict=False))
+    key = tuple(column for column in parent.key if column in link_of)
+    link = tuple(link_of[column] for column in key)
+    others = [key for key in foreign_keys if key is not owner]
+    values = [
+        name
+        for name in table.columns
+        if name not in owner.columns and (name not in table.key or _key_with(others, name))
+    ]
+    references = {
+        key.columns[0]: reference
+        for key in others
+        if len(key.columns) == 1 and key.columns[0] in values
+        if (reference := reference_of(key)) is not None
+    }
+    child = ChildTable({name: table.columns[name] for name in values}, link, key)
+    reasons = _problems_of_child(table, owner, parent, values, takes_each_column)
+    reason = next(reasons, None)
+    omission = None if reason is None else Omission(table.name, reason)
+    return ChildFindings(child, references, omission)
+
+
+def _key_with(foreign_keys: Sequence[ForeignKey], column: str) -> ForeignKey | None:
+    return next((key for key in foreign_keys if column in key.columns), None)
+
+
+def _problems_of_child(
+    table: Table, owner: ForeignKey, parent: Table, values: Sequence[str], takes_each_column: bool
+) -> Iterator[str]:
+    target = set(owner.target or parent.key)
+    is_link = bool(target) and target <= set(parent.key)
+    if not is_link:
+        yield (
+            f"child table {table.name} refers to {', '.join(owner.target)} of {parent.name}, which is not "
+            "its key: refer to the key, or exclude the table"
+        )
+    if not values:
+        yield f"child table {table.name} has no column of values: add one, or exclude the table"
+    if takes_each_column:
+        return
+    advice = f'set child_columns = "each", or declare it in [tables.{parent.name}.children]'
+    if is_link and target != set(parent.key):
+        yield f"child table {table.name} is linked to a part of the key of {parent.name}: {advice}"
+    if len(values) > 1:
+        yield f"child table {table.name} has several columns of values, {', '.join(values)}: {advice}"
 
 
 def with_children(
@@ -91,6 +162,8 @@ def with_children(
         for column, kind in child.columns.items()
     }
     own = {name: kind for name, kind in parent.columns.items() if name not in attributes}
+    if not parent.complete:
+        own = dict.fromkeys(references.keys() - attributes.keys(), ColumnKind.STRING) | own
     return replace(
         parent,
         columns=own | dict(sorted(attributes.items())),

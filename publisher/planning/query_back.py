@@ -10,17 +10,21 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from publisher.model.change import Object, Reason
 
+CurrentValue: TypeAlias = str | tuple[str, ...] | None
+"""The value of a column, or all values of an attribute of a child table."""
+
 
 class CurrentRow(NamedTuple):
-    """The current row of an object.
+    """The current row of an object, with the attributes of its child tables.
 
     ``columns`` are the names of all columns, the key included, in the order of the table and the
-    spelling of the database; ``values`` are in the text form of the event log (event log columns,
-    old_value and new_value), ``None`` for NULL.
+    spelling of the database, then the attributes of child tables; ``values`` are in the text form of
+    the event log (event log columns, old_value and new_value), ``None`` for NULL.  Attributes of child
+    tables have any number of values.
     """
 
     columns: tuple[str, ...]
-    values: tuple[str | None, ...]
+    values: tuple[CurrentValue, ...]
 
 
 class RefusedLookup(NamedTuple):

@@ -9,6 +9,7 @@ from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
+from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
 from publisher.xds.values import Converter, Values
@@ -22,6 +23,14 @@ class RenderedColumn(NamedTuple):
     is_published: bool
     is_of_child: bool = False
     """True for an attribute of a child table."""
+
+    def convert_current(self, value: CurrentValue) -> str | None:
+        """Converts a looked-up value to its elements; ``None`` if there is no value.
+
+        Raises ``ValueProblem``."""
+        if isinstance(value, tuple):
+            return "".join([self.convert(text) for text in value]) or None
+        return None if value is None else self.convert(value)
 
 
 class ColumnRenderer:

@@ -244,7 +244,7 @@ class Renderer:
             change.object, change.event_type, change.columns, row.columns
         ):
             value = values[place]
-            xml = None if value is None else column.convert(value)
+            xml = column.convert_current(value)
             attributes.append(part(column.name, None, xml))
         return OperationPiece(change, meaning.operation, tuple(filter(None, attributes)))
 

@@ -6,7 +6,9 @@ operations of one file, however its events name table and column.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,6 +109,40 @@ def replay_events(
     return folder / "documents"
 
 
+SCHEMA = """
+CREATE TABLE grp (idg INTEGER PRIMARY KEY);
+CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(64), manager INTEGER REFERENCES usr);
+CREATE TABLE usr_phone (idu INTEGER NOT NULL REFERENCES usr, phoneno VARCHAR(64) NOT NULL);
+CREATE TABLE usr_fax (idu INTEGER NOT NULL REFERENCES usr (idu), faxno VARCHAR(64) NOT NULL);
+CREATE TABLE usr_mbr_of (idu INTEGER NOT NULL REFERENCES usr, idg INTEGER NOT NULL REFERENCES grp);
+INSERT INTO grp VALUES (7), (9);
+INSERT INTO usr VALUES (2, 'Ann', NULL), (1, 'John', 2);
+INSERT INTO usr_phone VALUES (1, '222-2222'), (1, '111-1111'), (1, '222-2222');
+INSERT INTO usr_mbr_of VALUES (1, 9), (1, 7);
+"""
+READING_STORIES = [
+    ClassStory("E1", STORIES[0].events),
+    ClassStory("E2", STORIES[5].events),
+    ClassStory("E4", ["6|usr|idu=1"]),
+    ClassStory("E4", ["5|usr|idu=1"]),
+    ClassStory("E4", ["6|usr|idu=1", "2|usr_phone|idu=1|phoneno|1|2", "8|usr_phone|idu=1|phoneno"]),
+    ClassStory("E5", ["8|usr_phone|idu=1|phoneno"]),
+    ClassStory("E5", [E2, "8|usr|idu=1|usr_phone.phoneno"]),
+    ClassStory("E5", ["6|usr_phone|idu=1"], '[classes]\nchild_row_events = "read"\n'),
+    ClassStory("inserted", ["5|usr|idu=1"], '[documents]\ninsert_query_back = "add"\n'),
+    ClassStory("row-2", ["6|usr|idu=2"]),
+    ClassStory("plain-manager", ["8|usr|idu=1|manager"], "[classes]\nenable_refs = false\n"),
+]
+
+
+def database_job(folder: Path, schema: str = SCHEMA) -> str:
+    """A job file with a database of these tables and nothing declared."""
+    path = folder / "hr.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(schema)
+    return f'[source]\nschema = "indirect"\n[database]\nurl = "sqlite:///{path}"\nschema = "indirect"\n'
+
+
 def operations_of(folder: Path) -> list[bytes]:
     return [text for part in sorted(folder.rglob("*.xds")) for text in operations_in(part)]
 
@@ -118,6 +154,22 @@ def test_events_on_child_tables_belong_to_the_object_of_their_parent(
 ) -> None:
     given = operations_of(replay_events(tmp_path, story.events, story.settings, lanes))
     lines = (EXPECTED / f"{story.expected}.xml").read_text("utf-8").splitlines()
+    assert given == operations(lines)
+
+
+@pytest.mark.parametrize(
+    "story", READING_STORIES, ids=lambda story: f"{story.expected} {story.events[-1]}"
+)
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_classes_found_by_the_keys_of_a_database_are_read_whole(
+    story: ClassStory, neighbours: int, tmp_path: Path
+) -> None:
+    others = [f"4|grp|idg={number}" for number in range(neighbours)]
+    folder = replay_events(
+        tmp_path, [*story.events, *others], story.settings, job=database_job(tmp_path)
+    )
+    lines = (EXPECTED / f"{story.expected}.xml").read_text("utf-8").splitlines()
+    given = [text for text in operations_of(folder) if b'class-name="grp"' not in text]
     assert given == operations(lines)
 
 

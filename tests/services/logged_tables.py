@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 
@@ -269,7 +269,9 @@ class Model:
         else:
             answer = self._look_up[object_]
             if isinstance(answer, CurrentRow):
-                now = dict(zip(answer.columns, answer.values, strict=True))
+                now = cast(
+                    "dict[str, str | None]", dict(zip(answer.columns, answer.values, strict=True))
+                )
                 names = change.columns or tuple(now)
                 row.update({name: now[name] for name in names})
 
@@ -297,7 +299,9 @@ class Model:
         for object_, row in self.rows.items():
             answer = answers[object_]
             assert isinstance(answer, CurrentRow), object_
-            now = dict(zip(answer.columns, answer.values, strict=True))
+            now = cast(
+                "dict[str, str | None]", dict(zip(answer.columns, answer.values, strict=True))
+            )
             for name in logged.columns:
                 mine, theirs = row.get(name), now[name]
                 assert (mine is None) == (theirs is None), (object_, name, mine, theirs)

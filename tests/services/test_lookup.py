@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from functools import partial
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -44,7 +45,7 @@ def ask(database: Database, table: str, *keys: str) -> list[Answer]:
 
 def values(answer: Answer) -> tuple[str | None, ...]:
     assert isinstance(answer, CurrentRow), answer
-    return answer.values
+    return cast("tuple[str | None, ...]", answer.values)
 
 
 def test_rows_come_in_the_text_form_of_the_log(place: Place) -> None:

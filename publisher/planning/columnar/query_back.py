@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from publisher.model.change import Decision, Document, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.document_batches import Documents
 from publisher.model.keys import parse
-from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
+from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
 from publisher.planning.columnar.templates import (
     AttributeTemplate,
     DocumentTemplate,
@@ -24,8 +24,9 @@ from publisher.planning.columnar.templates import (
 from publisher.planning.columnar.values import convert_column
 from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, escape_keys
 from publisher.planning.polls import ObjectPoll, PollOptions
-from publisher.planning.query_back import Answer, CurrentRow, Lookup, ObjectLookup
+from publisher.planning.query_back import Answer, CurrentRow, CurrentValue, Lookup, ObjectLookup
 from publisher.planning.renderer import Renderer
+from publisher.xds.values import Converter
 
 _ROWS_AT_ONCE = 1_000
 """Maximum number of objects in one look-up: rows may be long."""
@@ -167,10 +168,9 @@ class QueryBackPlanner:
         columns = list(zip(*values, strict=True))
         pieces: list[pa.StringArray] = []
         for place, value, null in template.columns:
-            texts = pa.array(columns[place], pa.string())
             assert value.new is not None
-            contents = convert_column(texts, value.new, bad)
-            absent = pa.array(~flags_of(texts.is_valid()))
+            contents = _convert_values(columns[place], value.new, bad)
+            absent = contents.is_null()
             pieces += [
                 pc.if_else(absent, _text_before(null), _text_before(value)),
                 pc.fill_null(contents, ""),
@@ -199,6 +199,28 @@ class QueryBackPlanner:
         groups = DocumentGroups(rows, np.arange(count))
         documents = self._fields.documents(groups, keys, operation, suffix, texts)
         self._result.documents.append(documents)
+
+
+def _convert_values(
+    values: Sequence[CurrentValue], converter: Converter, bad: Flags
+) -> pa.StringArray:
+    """Converts looked-up values to the contents of elements; null if there is no value.
+
+    Several values of an attribute are joined with the tags between them.  Flags wrong values in ``bad``."""
+    if not any(isinstance(value, tuple) for value in values):
+        return convert_column(pa.array(values, pa.string()), converter, bad)
+    lists = pa.array([value or None for value in values], pa.list_(pa.string()))
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    wrong = np.zeros(int(lengths.sum()), np.bool_)
+    contents = convert_column(lists.flatten(), converter, wrong)
+    bad[np.repeat(np.arange(len(values)), lengths)[wrong]] = True
+    offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
+    opening, _, closing = converter.around(_MARK).partition(_MARK)
+    joined = pc.binary_join(pa.ListArray.from_arrays(offsets, contents), closing + opening)
+    return pc.if_else(pa.array(lengths > 0), joined, pa.scalar(None, pa.string()))
+
+
+_MARK = "\ue000"
 
 
 def _text_before(attribute: AttributeTemplate) -> str:

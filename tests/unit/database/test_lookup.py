@@ -45,7 +45,9 @@ def ask(database: Database, table: str, *keys: str) -> list[Answer]:
 def firsts(answers: list[Answer]) -> Iterator[str | None]:
     for answer in answers:
         assert not isinstance(answer, RefusedLookup), answer
-        yield None if answer is None else answer.values[-1]
+        value = None if answer is None else answer.values[-1]
+        assert not isinstance(value, tuple)
+        yield value
 
 
 def test_passwords_are_shown_nowhere() -> None:

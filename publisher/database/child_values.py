@@ -1,0 +1,110 @@
+"""Reads the values of child tables for many objects at once: one statement for each child table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Dialect
+
+from publisher.database.catalogue import DatabaseCatalogue
+from publisher.database.statements import Query, query
+from publisher.errors import TableRefusedError
+from publisher.model.catalogue import Table
+from publisher.model.classes import attribute_of
+from publisher.planning.query_back import Answer, CurrentRow
+
+
+class ChildReader(NamedTuple):
+    """Reads the values of one child table."""
+
+    query: Query
+    key: tuple[str, ...]
+    """Columns of the parent's key, in the order of the query's columns."""
+    values: Mapping[str, str]
+    """Columns of values by the names of their attributes."""
+
+
+class ClassReader:
+    """Reads the attributes of the child tables of one class."""
+
+    def __init__(self, readers: Sequence[ChildReader]) -> None:
+        self._readers = readers
+        self._attributes = tuple(sorted(name for reader in readers for name in reader.values))
+        self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def complete(self, connection: Connection, answers: Sequence[Answer]) -> list[Answer]:
+        """Adds the attributes to rows of the parent table: their distinct values by code points."""
+        rows = [answer for answer in answers if isinstance(answer, CurrentRow)]
+        if not rows:
+            return list(answers)
+        values: dict[str, list[tuple[str, ...]]] = {}
+        for reader in self._readers:
+            values |= _read_values(connection, reader, rows)
+        attributes = zip(*(values[name] for name in self._attributes), strict=True)
+        columns = [*map(self._columns_of, rows)]
+        completed = iter(
+            CurrentRow(names, (*row.values, *added))
+            for names, row, added in zip(columns, rows, attributes, strict=True)
+        )
+        return [next(completed) if isinstance(answer, CurrentRow) else answer for answer in answers]
+
+    def _columns_of(self, row: CurrentRow) -> tuple[str, ...]:
+        return self._columns.setdefault(row.columns, row.columns + self._attributes)
+
+
+def _read_values(
+    connection: Connection, reader: ChildReader, rows: Sequence[CurrentRow]
+) -> dict[str, list[tuple[str, ...]]]:
+    """Reads the values of each attribute for each row of the parent.
+
+    The keys are those of the rows, not of the events: the database may find a row by a key in another case.
+    """
+    places = [rows[0].columns.index(column) for column in reader.key]
+    keys = [reader.query.key([str(row.values[place]) for place in places]) for row in rows]
+    found = reader.query.all_rows(connection, keys)
+    result: dict[str, list[tuple[str, ...]]] = {}
+    for attribute, column in reader.values.items():
+        place = reader.query.columns.index(column)
+        texts = [{row[place] for row in rows_of_key} for rows_of_key in found]
+        result[attribute] = [
+            tuple(sorted([value for value in values if value is not None])) for values in texts
+        ]
+    return result
+
+
+def class_reader(
+    catalogue: DatabaseCatalogue,
+    dialect: Dialect,
+    table: Table,
+    text_of: Callable[[Any], str | None],
+) -> ClassReader | None:
+    """Creates the reader of a class's children; ``None`` if it has none.
+
+    Raises ``TableRefusedError`` if the database does not have a child table as it is described.
+    """
+    readers = [_child_reader(catalogue, dialect, table, name, text_of) for name in table.children]
+    return ClassReader(readers) if readers else None
+
+
+def _child_reader(
+    catalogue: DatabaseCatalogue,
+    dialect: Dialect,
+    table: Table,
+    name: str,
+    text_of: Callable[[Any], str | None],
+) -> ChildReader:
+    child, relation = table.children[name], catalogue.relation(table.schema, name)
+    advice = f"correct [tables.{table.name}.children.{name}]"
+    if relation is None:
+        raise TableRefusedError(f"the database has no child table {name} of {table.name}: {advice}")
+    names = {column: relation.column(column) for column in (*child.link, *child.columns)}
+    absent = sorted(column for column, actual in names.items() if actual is None)
+    if absent:
+        raise TableRefusedError(
+            f"the child table {name} of {table.name} has no column {', '.join(absent)}: {advice}"
+        )
+    actual = {column: name for column, name in names.items() if name is not None}
+    link = tuple(actual[column] for column in child.link)
+    values = {attribute_of(name, column): actual[column] for column in child.columns}
+    return ChildReader(query(dialect, relation, link, text_of), child.key, values)
