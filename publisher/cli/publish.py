@@ -17,7 +17,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
-from publisher.cli.without_pandas import start_arrow_without_pandas
+from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import PublisherError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
-from publisher.cli.without_pandas import start_arrow_without_pandas
 from publisher.console import counts_text
+from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:

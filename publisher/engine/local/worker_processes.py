@@ -16,8 +16,8 @@ from typing import TypeVar
 from publisher.engine.tasks import collect_rarely
 from publisher.errors import FatalError
 
-_MODULES = ["pyarrow.compute", "publisher.engine.tasks", "publisher.engine.local.parallel_tasks"]
-"""Modules that are imported once, before the processes are forked; none of them starts a thread."""
+_MODULES = "publisher.engine.local.worker_modules"
+"""Imports the modules of the processes once, before they are forked."""
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -35,7 +35,7 @@ class WorkerProcesses:
         self._count = count
         self._executor: ProcessPoolExecutor | None = None
         self._lifeline: Connection | None = None
-        forkserver.set_forkserver_preload(_MODULES)
+        forkserver.set_forkserver_preload([_MODULES])
         forkserver.ensure_running()
 
     def close(self) -> None:

@@ -1,0 +1,13 @@
+"""Imports the modules of worker processes, which are forked afterwards; none of them starts a thread.
+
+Only the process that forks them imports this module.
+"""
+
+from __future__ import annotations
+
+from publisher.engine.without_pandas import start_arrow_without_pandas
+
+start_arrow_without_pandas()
+
+import publisher.dispatch.kafka.lane_sender  # noqa: E402 - pyarrow starts first
+import publisher.engine.local.parallel_tasks  # noqa: E402, F401
