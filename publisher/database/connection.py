@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -275,6 +275,7 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
     if url.drivername.endswith("+psycopg"):
         event.listen(engine, "connect", partial(_set_date_forms, writing=writing))
     elif url.drivername.endswith("+pymysql"):
+        event.listen(engine, "do_connect", _connect_to_mariadb)
         event.listen(engine, "connect", partial(_set_session, writing=writing))
     return engine
 
@@ -290,6 +291,16 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
     if drivername.endswith("+pymysql"):
         return {"connect_timeout": options.connect_timeout, "charset": "utf8mb4"}
     return {}
+
+
+def _connect_to_mariadb(
+    _dialect: object, _record: object, values: Sequence[Any], arguments: Mapping[str, Any]
+) -> Any:
+    from publisher.database.mariadb_connection import (  # noqa: PLC0415 - few jobs need PyMySQL
+        MariadbConnection,
+    )
+
+    return MariadbConnection(*values, **arguments)
 
 
 def _set_date_forms(connection: Any, _record: object, *, writing: bool) -> None:
