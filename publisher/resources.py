@@ -1,4 +1,4 @@
-"""Files that are not code: beside the package in a checkout, inside it in a wheel."""
+"""Files that are not code: inside the package in a wheel, beside it in a checkout."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def resource(name: str) -> Path:
     Raises:
         InternalError: The program was installed without it.
     """
-    for place in (_PACKAGE.parent / name, _PACKAGE / name):
+    for place in (_PACKAGE / name, _PACKAGE.parent / name):
         if place.exists():
             return place
     raise InternalError(f"{name} is missing from the installation: install the program again")

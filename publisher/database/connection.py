@@ -20,9 +20,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from publisher.database import failures, urls
 from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
+from publisher.extras import Extra, missing_extra
 from publisher.redaction import redact as redact_text
 
 T = TypeVar("T")
+
+_EXTRAS = {"psycopg": Extra.POSTGRESQL, "pymysql": Extra.MARIADB}
+"""Extras with the drivers of SQLAlchemy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,11 @@ class Database:
     def name(self) -> str:
         """Kind of database, host and name, for messages: never user or password."""
         return urls.describe(self.url)
+
+    @property
+    def can_copy(self) -> bool:
+        """True for PostgreSQL, whose tables can be copied (``publisher.database.copy``)."""
+        return self.url.drivername == "postgresql+psycopg"
 
     @property
     def engine(self) -> Engine:
@@ -267,7 +276,8 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
             url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **arguments
         )
     except (NoSuchModuleError, ImportError) as error:
-        text = (
+        extra = _EXTRAS.get(url.drivername.partition("+")[2])
+        text = (extra and missing_extra(extra)) or (
             f"no driver for {url.drivername} is installed ({error}): "
             "install it, or use postgresql, mariadb or sqlite"
         )

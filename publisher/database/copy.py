@@ -1,10 +1,13 @@
-"""PostgreSQL: snapshots that connections share, and tables copied as CSV."""
+"""PostgreSQL: snapshots that connections share, and tables copied as CSV.
+
+Needs psycopg: other modules import this one for PostgreSQL only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -16,30 +19,8 @@ from sqlalchemy.exc import DBAPIError
 from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
 from publisher.database.failures import is_lost
-from publisher.database.ordered_ranges import Span, span_sql
+from publisher.database.ordered_ranges import Bounds, Span, is_text
 from publisher.errors import UnreachableError
-
-
-class Bounds(NamedTuple):
-    """Conditions on the rows to copy; a row must meet all of them.
-
-    The column ``order`` has a value in [low, high), or NULL if ``low`` is ``None``; the column named first in
-    ``where`` has the value named second; the row is in ``span``.  The rows are sorted by ``sort`` and limited
-    to ``max_rows``.
-    """
-
-    order: str | None
-    low: int | None
-    high: int | None
-    where: tuple[str, str] | None
-    sort: str | None = None
-    span: Span | None = None
-    max_rows: int | None = None
-
-
-def can_copy(database: Database) -> bool:
-    """Returns whether tables of this database can be copied."""
-    return database.url.drivername == "postgresql+psycopg"
 
 
 @contextmanager
@@ -218,6 +199,23 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
     if bounds.max_rows is not None:
         clause = sql.SQL("{} LIMIT {}").format(clause, sql.Literal(bounds.max_rows))
     return clause
+
+
+def span_sql(span: Span, relation: Relation) -> sql.Composed:
+    """Returns the condition of a span, for PostgreSQL's COPY, which has no parameters."""
+    name = sql.Identifier(span.column)
+    text = sql.SQL("CAST({} AS text)").format(name)
+    if span.column in relation.user_types:
+        # the cast of a user-defined type may be a function of the type's owner
+        text = sql.SQL("pg_catalog.concat({})").format(name)
+    value = name if is_text(relation, span.column) else text
+    fits = sql.SQL("{} ~ {}").format(text, sql.Literal(span.form))
+    inside = sql.SQL("{} AND {} <= {}").format(fits, value, sql.Literal(span.upto))
+    if span.after is not None:
+        inside = sql.SQL("{} AND {} > {}").format(inside, value, sql.Literal(span.after))
+    if not span.others:
+        return sql.SQL("({})").format(inside)
+    return sql.SQL("(({}) OR {} IS NULL OR NOT {})").format(inside, name, fits)
 
 
 def _driver_text(connection: Connection, statement: sql.Composable) -> str:

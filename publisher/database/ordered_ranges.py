@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from psycopg import sql
 from sqlalchemy import ColumnElement, Text, and_, cast, func, not_, or_, types
 from sqlalchemy import case as case_of
 
@@ -39,6 +38,23 @@ class TableExtent:
     """Number of rows with another value or NULL."""
 
 
+class Bounds(NamedTuple):
+    """Conditions on the rows to read; a row must meet all of them.
+
+    The column ``order`` has a value in [low, high), or NULL if ``low`` is ``None``; the column named first in
+    ``where`` has the value named second; the row is in ``span``.  The rows are sorted by ``sort`` and limited
+    to ``max_rows``.
+    """
+
+    order: str | None
+    low: int | None
+    high: int | None
+    where: tuple[str, str] | None
+    sort: str | None = None
+    span: Span | None = None
+    max_rows: int | None = None
+
+
 def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:
     """Returns the condition of a span, for a statement."""
     value, has_form = value_of(relation, span.column), fits(relation, span.column, span.form)
@@ -48,23 +64,6 @@ def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:
     if not span.others:
         return inside
     return or_(inside, sql_column(span.column).is_(None), not_(has_form))
-
-
-def span_sql(span: Span, relation: Relation) -> sql.Composed:
-    """Returns the condition of a span, for PostgreSQL's COPY, which has no parameters."""
-    name = sql.Identifier(span.column)
-    text = sql.SQL("CAST({} AS text)").format(name)
-    if span.column in relation.user_types:
-        # the cast of a user-defined type may be a function of the type's owner
-        text = sql.SQL("pg_catalog.concat({})").format(name)
-    value = name if _is_text(relation, span.column) else text
-    fits = sql.SQL("{} ~ {}").format(text, sql.Literal(span.form))
-    inside = sql.SQL("{} AND {} <= {}").format(fits, value, sql.Literal(span.upto))
-    if span.after is not None:
-        inside = sql.SQL("{} AND {} > {}").format(inside, value, sql.Literal(span.after))
-    if not span.others:
-        return sql.SQL("({})").format(inside)
-    return sql.SQL("(({}) OR {} IS NULL OR NOT {})").format(inside, name, fits)
 
 
 def extent_columns(
@@ -84,7 +83,7 @@ def extent_columns(
 
 def value_of(relation: Relation, name: str) -> ColumnElement[Any]:
     """Returns a column as text; without a cast if its type is text, so that an index can be used."""
-    return sql_column(name) if _is_text(relation, name) else as_text(relation, name)
+    return sql_column(name) if is_text(relation, name) else as_text(relation, name)
 
 
 def fits(relation: Relation, name: str, form: str) -> ColumnElement[bool]:
@@ -100,5 +99,6 @@ def as_text(relation: Relation, name: str) -> ColumnElement[Any]:
     return case_of((func.pg_catalog.num_nulls(value) == 0, func.pg_catalog.concat(value)))
 
 
-def _is_text(relation: Relation, name: str) -> bool:
+def is_text(relation: Relation, name: str) -> bool:
+    """Returns whether a column has one of the database's own text types."""
     return isinstance(relation.types[name], types.String) and name not in relation.user_types

@@ -19,7 +19,6 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 from sqlalchemy.sql.selectable import Select
 
-from publisher.database import copy
 from publisher.database.catalogue import Relation, sql_column
 from publisher.database.connection import Database
 
@@ -52,7 +51,7 @@ class RowReader:
     def __init__(self, database: Database, relation: Relation, check: RowCheck) -> None:
         self._relation = relation
         self._check = check
-        self.returns_rows = copy.can_copy(database)
+        self.returns_rows = database.can_copy
         """True if statements return the rows that they change, so rows need not be locked first."""
 
     def compare(self, connection: Connection, statement: Any, known: Ids) -> RowComparison:
@@ -83,6 +82,8 @@ class RowReader:
     def _items(self, connection: Connection) -> list[ColumnElement[Any]]:
         if not self.returns_rows:
             return [sql_column(name) for name in self._check.columns]
+        from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
         return [
             literal_column(copy.item_text(connection, self._relation, name))
             for name in self._check.columns
@@ -90,6 +91,8 @@ class RowReader:
 
     def _rows(self, connection: Connection, statement: Any) -> Iterator[list[pa.Array]]:
         if self.returns_rows:
+            from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
             compiled = statement.compile(connection, compile_kwargs={"literal_binds": True})
             statement_text = str(compiled) % ()  # in compiled text % is doubled for the driver
             names = tuple(f"c{place}" for place in range(len(self._check.columns)))

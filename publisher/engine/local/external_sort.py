@@ -130,7 +130,14 @@ def _read_run(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _order(rows: pa.Table, keys: Sequence[str]) -> pa.Array:
-    return pc.sort_indices(rows, sort_keys=[(key, "ascending", "at_start") for key in keys])
+    """Sorts null before values.  The option for it differs between releases of Arrow: a column does it."""
+    columns: dict[str, pa.ChunkedArray] = {}
+    for key in keys:
+        column = rows.column(key)
+        if column.null_count:
+            columns[f"{key} is valid"] = column.is_valid()
+        columns[key] = column
+    return pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns])
 
 
 def _key(batch: pa.RecordBatch, row: int, keys: Sequence[str]) -> tuple[tuple[bool, Any], ...]:

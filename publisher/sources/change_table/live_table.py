@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import types
 
-from publisher.database import Database, DatabaseOptions, copy
+from publisher.database import Database, DatabaseOptions
 from publisher.database.identity import Verdict, identity_of
 from publisher.database.ordered_ranges import Span
 from publisher.model.catalogue import Catalogue
@@ -252,7 +252,7 @@ class LiveChangeTable(LiveSource):
         live = self._live(layout)
         kinds = table_reader.relation_of(database, live).types
         binary = [name for name, kind in kinds.items() if isinstance(kind, types.LargeBinary)]
-        is_copied = copy.can_copy(database)
+        is_copied = database.can_copy
         for frame in table_reader.read(database, live, split, self._hex_text_of):
             if not (is_copied and binary):
                 yield frame

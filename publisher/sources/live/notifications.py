@@ -15,11 +15,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
-import psycopg
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database import Database, DatabaseOptions, Relation, copy
+from publisher.database import Database, DatabaseOptions, Relation
 from publisher.database.connection import LostError
 from publisher.errors import PublisherError
 from publisher.sources.live.table_reader import LiveTable, relation_of
@@ -58,7 +57,7 @@ class Listener:
     @property
     def can_listen(self) -> bool:
         """True for PostgreSQL."""
-        return copy.can_copy(self._database)
+        return self._database.can_copy
 
     @property
     def is_listening(self) -> bool:
@@ -104,7 +103,7 @@ class Listener:
             self._driver.pgconn.consume_input()
             while self._driver.pgconn.notifies() is not None:
                 has_come = True
-        except psycopg.Error:
+        except self._database.engine.dialect.loaded_dbapi.Error:
             self.close()
             return True
         return has_come

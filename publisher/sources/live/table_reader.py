@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection, Select, column, quoted_name, select, types
 
-from publisher.database import Database, Relation, catalogue_of, copy, ordered_ranges
+from publisher.database import Database, Relation, catalogue_of, ordered_ranges
 from publisher.database.catalogue import sql_table_of
 from publisher.database.connection import fatal_errors
-from publisher.database.ordered_ranges import Span, TableExtent
+from publisher.database.ordered_ranges import Bounds, Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError
 from publisher.model.packed_batches import gather
@@ -84,7 +84,7 @@ def moment(
 
     Raises ``FatalError`` if the table or a column does not exist, and ``UnreachableError``.
     """
-    if not copy.can_copy(database):
+    if not database.can_copy:
         database.check_reachable()
         yield (TableSplit(0),)
         return
@@ -94,6 +94,8 @@ def moment(
     if is_read_once and tasks == 1:
         yield (TableSplit(0),)
         return
+    from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
     with copy.shared_snapshot(database) as (connection, snapshot):
         ends = None
         if order is not None and not is_whole and tasks > 1:
@@ -135,10 +137,12 @@ def read(
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    bounds = copy.Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
+    bounds = Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
 
     def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
-        if copy.can_copy(database):
+        if database.can_copy:
+            from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
             return copy.copy_table(connection, relation, bounds, split.snapshot, batch_bytes)
         names = tuple(relation.types)
         portions = _portions(connection, relation, bounds)
@@ -184,6 +188,8 @@ def ask(
 
     def answer(connection: Connection) -> Sequence[Sequence[Any]]:
         if split.snapshot is not None:
+            from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
             copy.join_snapshot(connection, split.snapshot)
         return connection.execute(statement).all()
 
@@ -233,7 +239,7 @@ def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[st
 
 
 def _portions(
-    connection: Connection, relation: Relation, bounds: copy.Bounds
+    connection: Connection, relation: Relation, bounds: Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """Yields the rows of one statement, a few at a time."""
     statement = select_all(relation)
