@@ -118,11 +118,11 @@ class _Reader:
         event_id = element.get("event-id")
         match element.tag:
             case "add":
-                added = tuple(self._changes(element, "add-attr", self._added))
+                added = tuple(self._changes(element, "add-attr", self._read_add))
                 association, class_name = self._key(element), self._get(element, "class-name")
                 return Add(association, class_name, added, event_id)
             case "modify":
-                changes = tuple(self._changes(element, "modify-attr", self._modified))
+                changes = tuple(self._changes(element, "modify-attr", self._read_modify))
                 association, class_name = self._key(element), self._get(element, "class-name")
                 return Modify(association, class_name, changes, event_id)
             case "delete":
@@ -149,16 +149,16 @@ class _Reader:
         for child in element.iterchildren(tag):
             yield from read(child, self._get(child, "attr-name"))
 
-    def _added(self, element: Element, name: str) -> Iterator[AddValue]:
+    def _read_add(self, element: Element, name: str) -> Iterator[AddValue]:
         for value in self._values(element):
             yield AddValue(name, value)
 
-    def _modified(self, element: Element, name: str) -> Iterator[AttributeChange]:
+    def _read_modify(self, element: Element, name: str) -> Iterator[AttributeChange]:
         for child in element:
             if child.tag == "remove-all-values":
                 yield RemoveAllValues(name)
             elif child.tag == "add-value":
-                yield from self._added(child, name)
+                yield from self._read_add(child, name)
             elif child.tag == "remove-value":
                 for value in self._values(child):
                     yield RemoveValue(name, value)

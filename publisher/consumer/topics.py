@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, cast
 
@@ -26,7 +26,7 @@ _FIXED = MappingProxyType(
 
 
 class TopicReader:
-    """Reads all partitions of topics, committed records only, in the order of each partition.
+    """Reads the partitions of topics, committed records only, in the order of each partition.
 
     It joins no consumer group, because the two copies of a key change are in different partitions, and one
     ``Inbox`` must get both.  Offsets are not stored in Kafka either: store ``Inbox.snapshot()`` with the
@@ -39,11 +39,14 @@ class TopicReader:
         self,
         settings: Mapping[str, Any],
         *topics: str,
+        partitions: Collection[int] = (),
         start: Mapping[str, int] = MappingProxyType({}),
         limits: Limits = DEFAULT_LIMITS,
         connect_seconds: float = 30.0,
     ) -> None:
         """Connects and finds the partitions; ``settings`` are those of librdkafka.
+
+        ``partitions`` selects some, for several processes that share topics without changes of keys.
 
         Raises:
             TopicError: The brokers do not answer, or a topic does not exist.
@@ -56,6 +59,7 @@ class TopicReader:
                 Partition(topic, number, start.get(f"{topic}/{number}", OFFSET_BEGINNING))
                 for topic in topics
                 for number in self._numbers(topic, connect_seconds)
+                if not partitions or number in partitions
             ]
             self._consumer.assign(self._partitions)
         except BaseException:

@@ -113,6 +113,15 @@ def test_a_key_change_between_partitions_is_applied_in_order(kafka: Topics) -> N
     assert inbox.held == 0
 
 
+def test_processes_can_share_partitions(kafka: Topics) -> None:
+    topic = kafka.make(partitions=3)
+    send(kafka, topic, FIRST)
+    settings = {"bootstrap.servers": kafka.bootstrap, "log_level": 0}
+    with TopicReader(settings, topic, partitions=[0, 2]) as opened:
+        arrived = [delivery.event_id for delivery in opened.deliveries(follow=False)]
+    assert arrived == ["s:2", "s:4"]
+
+
 def test_following_yields_documents_as_they_arrive(kafka: Topics) -> None:
     topic = kafka.make(partitions=2)
     send(kafka, topic, FIRST[:1])

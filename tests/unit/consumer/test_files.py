@@ -15,6 +15,7 @@ from publisher.consumer import (
     DocumentError,
     Inbox,
     Limits,
+    Modify,
     Origin,
     part_files,
     read_files,
@@ -94,3 +95,15 @@ def test_complete_runs_are_listed_in_order(tmp_path: Path) -> None:
         "part-00000.xds",
         "part-00001.xds",
     ]
+
+
+def test_a_part_file_may_begin_with_an_object_of_100000_values(tmp_path: Path) -> None:
+    added = "".join(f"<add-value><value>{n}</value></add-value>" for n in range(100_000))
+    changes = [f'<modify-attr attr-name="a">{added}</modify-attr>']
+    large = Envelope(EnvelopeOptions()).document([operation("modify", "usr", "a", changes)])
+    path = tmp_path / "part-00000.xds"
+    path.write_text(f"{large}\n{document('b')}\n")
+    first, second = read_files([path])
+    assert isinstance(first.operations[0], Modify)
+    assert len(first.operations[0].changes) == 100_000
+    assert second.operations == (Delete("b", "usr"),)
