@@ -5,29 +5,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from importlib.util import find_spec
-
-
-class Extra(StrEnum):
-    """The extras of ``pyproject.toml`` that add packages to the program."""
-
-    KAFKA = "kafka"
-    POSTGRESQL = "postgresql"
-    MARIADB = "mariadb"
-
-
-_PACKAGES = {
-    Extra.KAFKA: ("confluent_kafka", "confluent-kafka"),
-    Extra.POSTGRESQL: ("psycopg", "psycopg"),
-    Extra.MARIADB: ("pymysql", "PyMySQL"),
+_EXTRAS = {
+    "confluent_kafka": ("kafka", "confluent-kafka"),
+    "psycopg": ("postgresql", "psycopg"),
+    "pymysql": ("mariadb", "PyMySQL"),
 }
-"""Module and Python package of each extra."""
+"""Extra and Python package of each module."""
 
 
-def missing_extra(extra: Extra) -> str | None:
-    """Returns a message that says what to install; ``None`` if the extra is installed."""
-    module, package = _PACKAGES[extra]
-    if find_spec(module) is not None:
+def missing_extra(error: Exception) -> str | None:
+    """Returns what to install if the error is a missing module of an extra; ``None`` for other errors."""
+    if not isinstance(error, ModuleNotFoundError) or error.name not in _EXTRAS:
         return None
+    extra, package = _EXTRAS[error.name]
     return f"the Python package {package} is missing: install xds-publisher[{extra}]"

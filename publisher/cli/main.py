@@ -34,6 +34,7 @@ from publisher.cli.tracebacks import library_log, redact_uncaught, show_tracebac
 from publisher.cli.validate import validate
 from publisher.console import printable
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
+from publisher.extras import missing_extra
 from publisher.redaction import redact_all
 
 _REPORT = (
@@ -68,6 +69,9 @@ class Commands(click.Group):
         except Exception as error:  # the last resort; --debug shows the traceback
             if _is_interrupt(error):
                 raise click.Abort from error
+            missing = missing_extra(error)
+            if missing is not None:
+                _fail(ctx, [missing], UsageError.exit_code)
             message = redact_all(str(error) or "no message").splitlines()[0]
             _fail(ctx, [f"{type(error).__name__}: {message}", _REPORT], PublisherError.exit_code)
         return result

@@ -28,7 +28,6 @@ from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
 from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError
-from publisher.extras import Extra, missing_extra
 from publisher.model.catalogue import DeclaredTable, Table
 from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
@@ -172,10 +171,6 @@ class _JobReader:
                         f"{path} does not exist; mount or create it, or fix the path",
                     )
         if settings.sink.to == "kafka" and settings.kafka.brokers:
-            missing = missing_extra(Extra.KAFKA)
-            if missing is not None:
-                self._problems.add(("dispatch", "kafka"), missing)
-                return
             # the client is slow to load
             from publisher.dispatch.kafka.client import KafkaClients  # noqa: PLC0415
 

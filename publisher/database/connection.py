@@ -20,13 +20,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from publisher.database import failures, urls
 from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
-from publisher.extras import Extra, missing_extra
+from publisher.extras import missing_extra
 from publisher.redaction import redact as redact_text
 
 T = TypeVar("T")
-
-_EXTRAS = {"psycopg": Extra.POSTGRESQL, "pymysql": Extra.MARIADB}
-"""Extras with the drivers of SQLAlchemy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +273,7 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
             url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **arguments
         )
     except (NoSuchModuleError, ImportError) as error:
-        extra = _EXTRAS.get(url.drivername.partition("+")[2])
-        text = (extra and missing_extra(extra)) or (
+        text = missing_extra(error) or (
             f"no driver for {url.drivername} is installed ({error}): "
             "install it, or use postgresql, mariadb or sqlite"
         )

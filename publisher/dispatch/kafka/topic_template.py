@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 
 from publisher.errors import FatalError, UsageError
-from publisher.extras import Extra, missing_extra
 
 SCHEME = "kafka://"
 PLACEHOLDERS = frozenset({"schema", "table", "source"})
@@ -125,7 +124,4 @@ class KafkaTarget:
         problem = template_problem(topic)
         if problem is not None:
             raise UsageError(f"topic {topic}: {problem}")
-        missing = missing_extra(Extra.KAFKA)
-        if missing is not None:
-            raise UsageError(f"{text}: {missing}")
         return cls(brokers, topic)
