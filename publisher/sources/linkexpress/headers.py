@@ -37,6 +37,10 @@ class NoTable(IntEnum):
 
 Numbers = npt.NDArray[np.int64]
 
+# NumPy compares with an enum several times more slowly
+_UNKNOWN, _MARK, _NO_ROWS = map(int, (NoTable.UNKNOWN, NoTable.MARK, NoTable.NO_ROWS))
+_COMMIT, _EMPTY = map(int, (ExtractCode.COMMIT, ExtractCode.NO_ROWS))
+
 
 @dataclass(frozen=True, slots=True)
 class HeaderBatch:
@@ -87,12 +91,20 @@ class HeaderReader:
     _words: dict[str, np.dtype[Any]] = field(init=False, repr=False)
     _limits: npt.NDArray[np.int64] = field(init=False, repr=False)
     """Minimum and maximum length, number of items; by table."""
+    _places: Mapping[str, int] = field(init=False, repr=False)
+    """Offsets of the words of a header."""
+    _mark_places: Mapping[str, int] = field(init=False, repr=False)
+    """Offsets of the words of a commit record."""
+    _codes: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         words = {word: word_type(word, self.order) for word in self.form.words}
         limits = [(each.least, each.greatest, len(each.items)) for each in self.tables]
         object.__setattr__(self, "_words", words)
         object.__setattr__(self, "_limits", np.array(limits, np.int64).T)
+        object.__setattr__(self, "_places", word_offsets(self.form.words))
+        object.__setattr__(self, "_mark_places", word_offsets(self.form.mark_words))
+        object.__setattr__(self, "_codes", tuple(map(int, self.form.codes)))
 
     @property
     def end(self) -> int:
@@ -115,25 +127,24 @@ class HeaderReader:
 
     def read(self, at: Offsets) -> HeaderBatch:
         """Reads the headers at offsets; a header that crosses the end of the file is not good."""
-        places, marks = word_offsets(self.form.words), word_offsets(self.form.mark_words)
-        mark_size = self.form.mark_size
+        places, mark_size = self._places, self.form.mark_size
         inside = at + mark_size <= self.end
         safe = np.where(inside, at, 0)
         zeros = np.zeros(len(at), np.int64)
         if self.end < mark_size:  # too short for any header
-            unknown = np.full(len(at), NoTable.UNKNOWN, np.int64)
+            unknown = np.full(len(at), _UNKNOWN, np.int64)
             false = inside & False
             return HeaderBatch(zeros, zeros, zeros, zeros, zeros, unknown, false, false, false)
         words = dict.fromkeys(("length", "count", "xid", "flag", "operation"), zeros)
         for word in ("length", "count"):
             if word in places:
                 words[word] = self._read(word, safe + places[word])
-        is_mark = (words["count"] == 1) if ExtractCode.COMMIT in self.form.codes else inside & False
+        is_mark = (words["count"] == 1) if _COMMIT in self._codes else inside & False
         complete = inside & (is_mark | (at + self.form.size <= self.end))
         safe = np.where(complete, at, 0)
         for word in ("xid", "flag", "operation"):
             if word in places:
-                place = np.where(is_mark & complete, marks.get(word, 0), places[word])
+                place = np.where(is_mark & complete, self._mark_places.get(word, 0), places[word])
                 words[word] = self._read(word, safe + place)
         return self._judge(at, words, is_mark & complete, complete)
 
@@ -147,43 +158,51 @@ class HeaderReader:
         self, at: Offsets, words: dict[str, Numbers], is_mark: Mask, complete: Mask
     ) -> HeaderBatch:
         """Finds the table of each header, and marks headers that may begin a record."""
+        form, size = self.form, len(at)
         length, count, code = words["length"], words["count"], words["operation"]
-        no_rows = ~is_mark & (code == ExtractCode.NO_ROWS)
-        table = np.full(len(at), NoTable.UNKNOWN, np.int64)
+        is_commit = code == _COMMIT
+        no_rows = ~is_mark & (code == _EMPTY)
+        table = np.full(size, _UNKNOWN, np.int64)
         for xid, number in self.xids.items():
             table[words["xid"] == xid] = number
         least, greatest, items = self._limits[:, table]
-        counted = np.full(len(at), self.form.extra > 0)
-        right_count = ~counted | (count == items + self.form.extra)
-        if self.form.has_length:
-            right_length = (length >= least) & (length <= greatest)
-        else:
-            length = np.full(len(at), self.tables[0].greatest, np.int64)
-            right_length = complete
-        data = (
-            right_count & right_length & (table != NoTable.UNKNOWN) & (code != ExtractCode.COMMIT)
-        )
-        mark = (length == self.form.mark_size) & (code == ExtractCode.COMMIT)
-        empty = (length == self.form.size) & (~counted | (count == self.form.extra) | right_count)
-        if not self.form.has_length:
-            empty = complete & False  # without LEN, FFFF is a file of its own
-        legal = np.logical_or.reduce([code == each for each in self.form.codes])
-        legal &= (words["flag"] == 0) & complete
+        data = (table != _UNKNOWN) & ~is_commit
+        if form.has_length:
+            empty = length == form.size
+            data &= (length >= least) & (length <= greatest)
+        else:  # without LEN, FFFF is a file of its own
+            empty = np.zeros(size, bool)
+            length = np.full(size, self.tables[0].greatest, np.int64)
+            data &= complete
+        if form.extra:
+            right_count = count == items + form.extra
+            empty &= (count == form.extra) | right_count
+            data &= right_count
+        mark = (length == form.mark_size) & is_commit
+        legal = complete & (words["flag"] == 0) & self._have_legal_code(code)
         good = legal & np.where(is_mark, mark, np.where(no_rows, empty, data))
-        inside = (at + length <= self.end) if self.form.has_length else complete
+        inside = (at + length <= self.end) if form.has_length else complete
         cut = good & ~inside
         good &= inside
-        odd = legal & ~good & ~is_mark & ~no_rows & (code != ExtractCode.COMMIT)
-        odd &= self._are_plausible(at, words, table)
-        table = np.where(is_mark, NoTable.MARK, np.where(no_rows & empty, NoTable.NO_ROWS, table))
+        odd = legal & ~good & ~is_mark & ~no_rows & ~is_commit
+        if odd.any():
+            odd &= self._are_plausible(at, words, table)
+        table = np.where(is_mark, _MARK, np.where(no_rows & empty, _NO_ROWS, table))
         return HeaderBatch(length, count, words["xid"], words["flag"], code, table, good, cut, odd)
+
+    def _have_legal_code(self, codes: Numbers) -> Mask:
+        """Marks operation codes that records of this form may have."""
+        legal: Mask = codes == self._codes[0]
+        for code in self._codes[1:]:
+            legal |= codes == code
+        return legal
 
     def _are_plausible(self, at: Offsets, words: dict[str, Numbers], table: Numbers) -> Mask:
         """Marks headers that may begin records of tables that the settings do not describe."""
         if not self.form.has_length:
             return np.zeros(len(at), bool)
         length, items = words["length"], np.ones(len(at), np.int64)
-        possible = table != NoTable.UNKNOWN
+        possible = table != _UNKNOWN
         if "xid" in self.form.words:
             possible |= (words["xid"] > 0) & (words["xid"] <= GREATEST_XID)
         if self.form.extra:
@@ -197,8 +216,8 @@ class HeaderReader:
 
         A length is 0 if the table is unknown or an item does not fit.
         """
-        used = np.where(heads.table == NoTable.MARK, self.form.mark_size, 0)
-        used[heads.table == NoTable.NO_ROWS] = self.form.size
+        used = np.where(heads.table == _MARK, self.form.mark_size, 0)
+        used[heads.table == _NO_ROWS] = self.form.size
         for number, table in enumerate(self.tables):
             chosen = np.flatnonzero((heads.table == number) & (at + table.least <= self.end))
             if not len(chosen):
