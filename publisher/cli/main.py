@@ -19,6 +19,7 @@ from publisher import __version__
 from publisher.cli.acknowledge import acknowledge
 from publisher.cli.activity import activity
 from publisher.cli.check import check
+from publisher.cli.classes import classes
 from publisher.cli.ddl import ddl
 from publisher.cli.dispatch import dispatch
 from publisher.cli.explain import explain
@@ -110,7 +111,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, ddl, dispatch, explain, inspect),
+    *(acknowledge, activity, check, classes, ddl, dispatch, explain, inspect),
     *(migrate, publish, recover, replay, retry, status, validate),
 ):
     cli.add_command(command)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
     from publisher.journal.lane_reader import PublishedDocument
     from publisher.reports.check import CheckFinding
+    from publisher.reports.classes import ClassDescription
     from publisher.reports.explain import RecordStory
     from publisher.reports.status import LastRun
 
@@ -41,6 +42,24 @@ def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
     """Lines of text, one for each check."""
     for finding in findings:
         yield printable(f"{'ok' if finding.ok else 'FAILED':<7} {finding.what}: {finding.detail}")
+
+
+def classes_text(classes: Iterable[ClassDescription]) -> Iterator[str]:
+    """Lines of text: each class with its attributes, then the tables that are part of none."""
+    left_out = []
+    for found in classes:
+        if found.problem is not None:
+            left_out.append(f"not a class: {found.name}: {found.problem}")
+            continue
+        kind = "view" if found.is_view else "table"
+        schema = f" in schema {found.schema}" if found.schema else ""
+        yield f"{found.name}: {kind}{schema}, key {', '.join(found.key)}"
+        width = max((len(attribute.name) for attribute in found.attributes), default=0)
+        for attribute in found.attributes:
+            values = "multi-valued" if attribute.multiple else "single-valued"
+            target = f"  refers to {attribute.target}" if attribute.target else ""
+            yield f"  {attribute.name:<{width}}  {attribute.type:<9}  {values}{target}"
+    yield from left_out
 
 
 def run_text(report: RunReport) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,6 +176,21 @@ class DatabaseCatalogue:
         if isinstance(relation, TableRefusedError):
             raise relation
         return relation
+
+    def tables_of(self, schema: str | None) -> Sequence[tuple[str, bool]]:
+        """Returns the names of the tables and views of a schema; true marks views.
+
+        Raises ``UnreachableError`` and ``FatalError``."""
+
+        def read(connection: Connection) -> list[tuple[str, bool]]:
+            inspector = inspect(connection)
+            own_schema = schema if schema is not None else self._database.options.schema
+            actual = _actual_schema(inspector, own_schema, self._folds_names(connection))
+            tables = set(inspector.get_table_names(actual))
+            return [(name, name not in tables) for name in sorted(_names(inspector, actual))]
+
+        with fatal_errors(self._database, "Reading the names of tables"):
+            return self._database.run(read)
 
     def keys_of(self, schema: str | None, name: str) -> TableKeys:
         """Returns the foreign keys that concern a table; raises the errors of ``table``."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import (
@@ -18,7 +17,6 @@ from publisher.model.classes import (
     ChildFindings,
     ClassOptions,
     ForeignKey,
-    Omission,
     TableKeys,
     attribute_of,
     describe_child,
@@ -28,13 +26,6 @@ from publisher.model.classes import (
 
 KeysOf = Callable[[str | None, str], TableKeys]
 """Returns the foreign keys that concern a table, by its schema and name."""
-
-
-class TableClass(NamedTuple):
-    """A class, and the tables and columns that are not part of it as their keys suggest."""
-
-    table: Table
-    omissions: tuple[Omission, ...] = ()
 
 
 def no_keys(_schema: str | None, _name: str) -> TableKeys:
@@ -80,15 +71,12 @@ class ClassCatalogue:
             raise described
         return described
 
-    def class_of(self, table: Table) -> TableClass:
-        """Describes the class of a parent table; raises ``TableRefusedError``."""
+    def _class_of(self, table: Table) -> Table:
         children: dict[str, ChildTable] = {}
         references: dict[str, Reference] = {}
-        omissions: list[Omission] = []
         for name, findings in self._found_children(table):
-            if findings.omission is not None and not _declared(table.children, name):
-                omissions.append(findings.omission)
-                continue
+            if findings.problem is not None and not _declared(table.children, name):
+                continue  # events on this child table are rejected with the problem
             children[name] = findings.child
             references |= {
                 attribute_of(name, column): reference
@@ -99,7 +87,7 @@ class ClassCatalogue:
             children[own_name] = self._complete_child(table, own_name, child, children)
         references |= self._own_references(table)
         references |= self._declared_references(table)
-        return TableClass(with_children(table, children, references), tuple(omissions))
+        return with_children(table, children, references)
 
     def _describe(self, schema: str | None, name: str) -> Table | None:
         table = self._tables.table(schema, name)
@@ -108,7 +96,7 @@ class ClassCatalogue:
             parent, child = declared
             parent = self._tables.table(schema or parent.schema, parent.name) or parent
             own = table or Table(schema=parent.schema, name=child)
-            parent_class = self.class_of(parent).table
+            parent_class = self._class_of(parent)
             spelled = next(c for c in parent_class.children if equal_in_any_case(c, child))
             return replace(own, name=spelled, parent=parent_class)
         if table is None:
@@ -117,15 +105,15 @@ class ClassCatalogue:
             found = self._parent_of(table)
             if found is not None:
                 findings = self._findings(table, found)
-                if findings.omission is not None:
-                    raise TableRefusedError(findings.omission.reason)
-                return replace(table, parent=self.class_of(found).table)
+                if findings.problem is not None:
+                    raise TableRefusedError(findings.problem)
+                return replace(table, parent=self._class_of(found))
             if self._options.sync_filter == "list":
                 raise TableRefusedError(
                     f"table {table.name} is neither in sync_tables nor a child of a table there: list it, "
                     "or exclude it"
                 )
-        return self.class_of(table).table
+        return self._class_of(table)
 
     def _is_class(self, table: Table) -> bool:
         if self._options.sync_filter != "list":

@@ -60,20 +60,14 @@ class TableKeys(NamedTuple):
     """Tables of the same schema with foreign keys to the table."""
 
 
-class Omission(NamedTuple):
-    """A table or column that is not part of a class as its keys suggest, and the reason."""
-
-    name: str
-    reason: str
-    """The reason, ending with advice."""
-
-
 class ChildFindings(NamedTuple):
-    """A child table with its references, by column, or the reason why it is part of no class."""
+    """The description of a child table by its keys."""
 
     child: ChildTable
     references: Mapping[str, Reference]
-    omission: Omission | None
+    """By column of the child table."""
+    problem: str | None
+    """The reason why it is part of no class, ending with advice."""
 
 
 ReferenceOf = Callable[[ForeignKey], Reference | None]
@@ -121,10 +115,8 @@ def describe_child(
         if (reference := reference_of(key)) is not None
     }
     child = ChildTable({name: table.columns[name] for name in values}, link, key)
-    reasons = _problems_of_child(table, owner, parent, values, takes_each_column)
-    reason = next(reasons, None)
-    omission = None if reason is None else Omission(table.name, reason)
-    return ChildFindings(child, references, omission)
+    problems = _problems_of_child(table, owner, parent, values, takes_each_column)
+    return ChildFindings(child, references, next(problems, None))
 
 
 def _key_with(foreign_keys: Sequence[ForeignKey], column: str) -> ForeignKey | None:

@@ -20,6 +20,7 @@ from publisher.engine.tasks import Resources
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
+from publisher.reports.classes import summarize_classes
 from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.contract import ComparingSource
@@ -46,8 +47,11 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
         yield finding
         if not finding.ok:
             failed[settings.database] = finding.what
-        elif settings.tables:
-            yield _run_check("tables", partial(_tables, settings))
+        else:
+            if settings.tables:
+                yield _run_check("tables", partial(_tables, settings))
+            if any(settings.rules.have_classes(source.format) for source in settings.sources):
+                yield _run_check("classes", partial(summarize_classes, settings))
     for source in settings.sources:
         what = f"source {source.name}"
         needs_database = source.table is not None or source.compares_database

@@ -61,7 +61,10 @@ def drop(place: Place, relations: Iterable[tuple[str, str]]) -> None:
         (kind, quote + name.replace(quote, quote * 2) + quote)
         for kind, name in sorted(relations, reverse=True)
     ]
-    place.execute(*(f"DROP {kind} IF EXISTS {name} CASCADE" for kind, name in quoted))
+    drops = [f"DROP {kind} IF EXISTS {name} CASCADE" for kind, name in quoted]
+    if place.kind == "mariadb":  # tables may refer to each other
+        drops = ["SET foreign_key_checks = 0", *drops, "SET foreign_key_checks = 1"]
+    place.execute(*drops)
 
 
 @lru_cache

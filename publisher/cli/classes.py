@@ -1,0 +1,35 @@
+"""``xds-publisher classes``: shows the classes that a job publishes."""
+
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+from publisher.cli.without_pandas import start_arrow_without_pandas
+
+
+@click.command()
+@parameters.config_required
+@parameters.database
+@parameters.schema
+@parameters.report_as_json
+def classes(config: Path, json_: bool, **overrides: Any) -> None:
+    """Show the classes of a job: keys, attributes, child tables and references.
+
+    Tables that are part of no class are shown with the reason.
+    """
+    start_arrow_without_pandas()
+    from publisher.cli import output
+    from publisher.reports.classes import describe_classes
+
+    found = list(describe_classes(parameters.load_settings(config, **overrides)))
+    if json_:
+        echo_json([output.as_json(found)])
+    else:
+        echo(output.classes_text(found))
