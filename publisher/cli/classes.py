@@ -11,7 +11,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
-from publisher.cli.without_pandas import start_arrow_without_pandas
+from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
 @click.command()
