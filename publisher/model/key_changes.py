@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from publisher.model.change import Change, Object
 from publisher.model.keys import format_key, parse
 
-Keys = Mapping[str, str]
+KeyTexts = Mapping[str, str]
 """The first key of the group of each key, in code-point order."""
 
 
@@ -32,7 +32,7 @@ class KeyGroups:
     changes of an object keep their order.
     """
 
-    tables: Mapping[tuple[str | None, str], Keys] = field(default_factory=dict)
+    tables: Mapping[tuple[str | None, str], KeyTexts] = field(default_factory=dict)
     """The connected keys of each table, by schema and table."""
 
     @classmethod
@@ -48,7 +48,7 @@ class KeyGroups:
             }
         )
 
-    def of_table(self, schema: str | None, table: str) -> Keys:
+    def of_table(self, schema: str | None, table: str) -> KeyTexts:
         """The connected keys of a table; empty if no key of it changes."""
         return self.tables.get((schema, table), {})
 

@@ -236,7 +236,7 @@ class _StoryReader:
     def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
         """Returns the lanes to search: few if schema and table are named without quotes."""
         table, _, schema = name.partition(",schema=")
-        if not schema or '"' in name:
+        if not schema or '"' in name or any(source.joins_keys for source in self._sources):
             return self._lanes
         numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
         return [self._lanes[number] for number in sorted(numbers)]

@@ -201,6 +201,11 @@ class SourceBase(ABC):
         changes."""
         return ()
 
+    @property
+    def joins_keys(self) -> bool:
+        """True if an object may have several keys, which share the lane of one of them."""
+        return False
+
     def tables(self) -> tuple[Table, ...]:
         """Lists the tables that the settings of the source describe, by default none.  Descriptions of
         the job file and of the database override them."""

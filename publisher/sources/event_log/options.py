@@ -53,6 +53,11 @@ class EventLogOptions:
             problems.append(OptionProblem("columns", text))
         refuse_options(problems)
 
+    @property
+    def joins_keys(self) -> bool:
+        """True if changes of keys are published, so that the keys of an object must share a lane."""
+        return self.key_change == "modify-association"
+
     def expected_columns(self) -> ExpectedColumns:
         """Returns the documented columns under their names in the input."""
         written = {ours: theirs for theirs, ours in self.columns.items()}

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
-from sqlalchemy import Connection, Select, column, quoted_name, select, types
+from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, select, types
 
 from publisher.database import Database, Relation, catalogue_of, ordered_ranges
 from publisher.database.catalogue import sql_table_of
@@ -246,6 +246,9 @@ def _portions(
     if bounds.where is not None:
         name, value = bounds.where
         statement = statement.where(column(quoted_name(name, quote=True)) == value)
+    if bounds.order is not None and bounds.high is not None:
+        order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
+        statement = statement.where((order < bounds.high) | order.is_(None))
     if bounds.span is not None:
         statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
     if bounds.sort is not None:

@@ -1,0 +1,158 @@
+"""Logs whose rows change their keys: any lanes and splits give the rows that the log leads to.
+
+The table is played beside the log; the documents are applied with ``publisher.consumer``.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher.consumer import Objects, read_files
+from publisher.database import DatabaseOptions
+from publisher.engine.tasks import Work
+from publisher.errors import FatalError
+from publisher.model.catalogue import JobCatalogue
+from publisher.model.change import TALLY, Object, Outcome
+from publisher.model.key_changes import KeyGroups
+from publisher.planning.polls import PollOptions
+from publisher.sources.contract import Context
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.event_log.source import EventLog
+from publisher.sources.local_tasks import prepare_here
+from publisher.xds.values import text_of
+from tests.support.event_log_files import NAMES, OPEN, Row, event, write
+from tests.support.task_runs import lines, plan_all, read_all, work_of
+
+SOURCE = EventLog(EventLogOptions(key_change="modify-association"))
+NOTHING = JobCatalogue(())
+
+
+class LoggedTable(NamedTuple):
+    """A log, and the rows that it leads to: the field of each key."""
+
+    log: list[Row]
+    rows: dict[str, str]
+
+
+@st.composite
+def logged_tables(draw: st.DrawFn) -> LoggedTable:
+    """Inserts, updates, deletes and changes of keys of a small table, each logged in one record."""
+    log: list[Row] = []
+    rows: dict[str, str] = {}
+    keys = st.sampled_from("12345678")
+    for number in range(1, draw(st.integers(1, 40)) + 1):
+        key, other, text = draw(keys), draw(keys), f"text {number}"
+        record = event(number, table_key=f"idu={key}", table_name="usr")
+        if key not in rows:
+            log.append(record | {"event_type": 1, "old_value": None, "new_value": text})
+            rows[key] = text
+        elif other not in rows:
+            change = {"column_name": "idu", "old_value": key, "new_value": other}
+            log.append(record | change)
+            rows[other] = rows.pop(key)
+        elif draw(st.booleans()):
+            log.append(record | {"old_value": rows[key], "new_value": text})
+            rows[key] = text
+        else:
+            log.append(record | {"event_type": 4, "column_name": None})
+            del rows[key]
+    return LoggedTable(log, rows)
+
+
+def work_over(path: Path, lanes: int, splits: int, polls: PollOptions) -> Work:
+    work = work_of([path], lanes=lanes, polls=polls)
+    with prepare_here(SOURCE, [path], splits, NOTHING) as prepared:
+        source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)
+    return replace(work, sources=(source,))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    logged_tables(),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.sampled_from([PollOptions(), PollOptions(3, 0), PollOptions(1, 0)]),
+)
+def test_the_documents_lead_to_the_rows(
+    table: LoggedTable, lanes: int, splits: int, polls: PollOptions
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        log = write(folder / "log.csv", table.log)
+        work = work_over(log, lanes, splits, polls)
+        results = plan_all(work, read_all(work), folder)
+        counts = [(count.outcome, count.records) for result in results for count in result.counts]
+        assert {outcome for outcome, _ in counts} == {Outcome.PUBLISHED}
+        assert sum(records for _, records in counts) == len(table.log)
+        objects = Objects(strict=True)
+        # any order of lanes: objects of two lanes have no key in common
+        parts = sorted((folder / "documents").rglob("*.xds"), reverse=bool(len(table.log) % 2))
+        objects.apply_all(read_files(parts))
+        assert {name: objects[name].text("fname") for name in objects} == {
+            f"idu={key},table=usr": text for key, text in table.rows.items()
+        }
+
+
+@settings(max_examples=20, deadline=None)
+@given(logged_tables(), st.integers(2, 5))
+def test_the_documents_do_not_depend_on_lanes_and_splits(table: LoggedTable, count: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        log = write(Path(name) / "log.csv", table.log)
+        texts = []
+        for number in (1, count):
+            folder = Path(name) / str(number)
+            work = work_over(log, number, number, PollOptions())
+            texts.append(sorted(lines(plan_all(work, read_all(work), folder), folder)))
+        assert texts[0] == texts[1]
+
+
+def test_a_change_of_a_key_that_the_survey_has_not_seen_is_refused(tmp_path: Path) -> None:
+    row = event(1, column_name="idu", old_value="1", new_value="5")
+    path = write(tmp_path / "log.csv", [row])
+    source = replace(SOURCE, groups=KeyGroups())
+    (split,) = source.splits([path], 1)
+    with pytest.raises(FatalError, match=r"the key idu=1 of usr becomes idu=5, .* start again"):
+        list(source.read(split, 0, Context(0, 2, OPEN)))
+
+
+def test_logs_without_the_setting_are_read_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.csv", [event(1)])
+    with prepare_here(EventLog(), [path], 1, NOTHING) as prepared:
+        assert isinstance(prepared.source, EventLog)
+        assert prepared.source.groups is None
+
+
+def test_a_live_log_is_read_up_to_the_rows_of_the_survey(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/hr.db"
+    rows = [event(1), event(2, column_name="idu", old_value="1", new_value="5")]
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute(f"CREATE TABLE log (record_id INTEGER, {', '.join(NAMES[1:])})")
+        insert = f"INSERT INTO log ({', '.join(NAMES)}) VALUES ({', '.join('?' * len(NAMES))})"
+        connection.executemany(insert, [[row[name] for name in NAMES] for row in rows])
+        connection.commit()
+        live = LiveEventLog(SOURCE.options, DatabaseOptions(url=url), "log", text_of)
+        with prepare_here(live, [], 4, OPEN) as prepared:
+            later = event(3, column_name="idu", table_key="idu=5", old_value="5", new_value="6")
+            connection.execute(insert, [later[name] for name in NAMES])
+            connection.commit()
+            records = [
+                record
+                for number in range(len(prepared.splits))
+                for batch in prepared.read(number, Context(0, 64, OPEN))
+                for record in batch.to_pylist()
+            ]
+    connection.close()
+    changes = [record for record in records if record["outcome"] != TALLY]
+    assert [record["high"] for record in changes] == [1, 2]
+    assert prepared.source.joins_keys
+    assert isinstance(prepared.source, LiveEventLog)
+    assert prepared.source.groups == KeyGroups.of([(Object(None, "usr", "idu=1"), "idu=5")])
