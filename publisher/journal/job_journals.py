@@ -79,9 +79,9 @@ class Journals:
         if number > self.last_number():
             write_durably(self.root / _LAST, f"{number}\n")
 
-    def _store_last_number(self) -> None:
-        """Stores the number of the last run; called before folders, which show it, are removed."""
-        number = self.last_number()
+    def _store_numbers(self, runs: Iterable[str]) -> None:
+        """Stores the greatest number of runs before their folders, which show it, are removed."""
+        number = max((self.number_of(run) or 0 for run in runs), default=0)
         if number > read_number(self.root / _LAST, _LAST_REMEDY):
             write_durably(self.root / _LAST, f"{number}\n")
 
@@ -107,8 +107,7 @@ class Journals:
         runs = self.incomplete_runs()
         if check_lease is not None:
             check_lease()
-        if runs:
-            self._store_last_number()
+        self._store_numbers(runs)
         for run in runs:
             shutil.rmtree(self.root / run)
         return runs
@@ -168,11 +167,15 @@ class Journals:
         """The greatest record id that was read from each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
 
-    def greater_ids(self, ids: Mapping[str, int]) -> dict[Path, str]:
-        """The file of the greatest record ids with its new text; empty if no id is greater."""
+    def texts_after(self, run: str, ids: Mapping[str, int]) -> dict[Path, str]:
+        """Files of the job that change with the end of a run, and their texts: the number of the last run,
+        and the greatest record ids if some of ``ids`` are greater."""
+        texts = {self.root / _LAST: f"{max(self.last_number(), self.number_of(run) or 0)}\n"}
         stored = self.greatest_ids()
         greater = {name: number for name, number in ids.items() if number > stored.get(name, 0)}
-        return {self.root / _GREATEST: greatest_text(stored | greater)} if greater else {}
+        if greater:
+            texts[self.root / _GREATEST] = greatest_text(stored | greater)
+        return texts
 
     def expire(self, *, days: float, runs: int | None) -> list[str]:
         """Removes finished runs older than ``days``, and the oldest ones if there are more than ``runs``."""
@@ -214,8 +217,7 @@ class Journals:
             published = PublishedFiles.read(self.root / _FILES)
             published.with_runs([manifest for _, manifest in runs]).write(self.root / _FILES)
         self._archive_states(runs)
-        if runs:
-            self._store_last_number()
+        self._store_numbers(manifest.run for _, manifest in runs)
         for journal, _ in runs:
             journal.forget()  # first: after a crash the next start removes the other files
             shutil.rmtree(journal.root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -61,10 +62,15 @@ class PublisherInstance:
         self._folding = Folding(self._journals, check_lease)
         self._unmoved = len(self._journals.numbers())
         """Upper limit of the number of runs that may move into segments."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
+        self._step: Future[bool] | None = None
+        """The current step of moving runs into segments."""
+        self._unmoved_before = 0
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
+        self._stack.callback(self._thread.shutdown)
         self._stack.callback(self.sink.close)
         self.sink.take_over()
 
@@ -83,6 +89,7 @@ class PublisherInstance:
 
         No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
+        self._finish_step()
         with self._lease.guard():
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
@@ -180,18 +187,30 @@ class PublisherInstance:
         return self._journals.unsent_runs()
 
     def tidy(self, *, idle: bool) -> None:
-        """Moves journals of finished runs into segments, a few at a time: earlier if nothing is pending."""
-        if self._unmoved < (FOLD_AT if idle else 2 * FOLD_AT):
-            return
-        with self._lease.guard():
-            if not self._folding.step():
-                self._unmoved = FOLD_AT - RUNS_AT_ONCE
+        """Starts to move journals of finished runs into segments: earlier if nothing is pending.
+
+        A few runs move at a time, in a thread, so that the next poll does not wait for them."""
+        if self._step is not None and self._step.done():
+            self._finish_step()
+        if self._step is None and self._unmoved >= (FOLD_AT if idle else 2 * FOLD_AT):
+            self._unmoved_before = self._unmoved
+            self._step = self._thread.submit(self._folding.step)
+
+    def _finish_step(self) -> None:
+        """Waits for the runs that are moving into a segment."""
+        step, self._step = self._step, None
+        if step is not None:
+            with self._lease.guard():
+                if not step.result():
+                    self._unmoved += FOLD_AT - RUNS_AT_ONCE - self._unmoved_before
 
     def expire(self) -> None:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
+        self._finish_step()
         while self._unmoved >= FOLD_AT:
             self.tidy(idle=True)
+            self._finish_step()
         self._lease.check()
         idle = self._journals.idle_runs()
         if self.sink.is_files:
