@@ -29,7 +29,6 @@ from sqlalchemy import (
     cast,
     delete,
     literal_column,
-    text,
     types,
     update,
 )
@@ -278,8 +277,9 @@ class StatusWriter:
             if dialect == "sqlite":
                 # locks before rows are compared, not only before they are changed
                 connection.exec_driver_sql("BEGIN IMMEDIATE")
-            for setting in _limits(connection):
-                connection.execute(text(setting))
+            limits = "; ".join(_limits(connection))
+            if limits:
+                connection.exec_driver_sql(limits)
             yield
 
     def change_rows(

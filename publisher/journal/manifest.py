@@ -197,6 +197,9 @@ class Journal:
         """
         entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
         texts = {**others, self.root / SENT: json.dumps(entry) + "\n"}
+        manifest = self.manifest()
+        if manifest is not None:
+            self.complete(manifest)
         write_all_durably(texts, self.root.glob("*.json"))
 
     @property
@@ -243,12 +246,21 @@ class Journal:
             secure(self.new_state(source))
         folders = (self.root, self.root.parent, self.documents(manifest))
         write_all_durably({self.root / MANIFEST: manifest.to_json()}, folders)
-        self.complete(manifest)
+        self.move(manifest)
 
     def complete(self, manifest: Manifest) -> None:
-        """Moves staged files to their places.  May be called any number of times."""
-        documents = self.documents(manifest)
+        """Moves staged files to their places durably.  May be called any number of times."""
         is_complete = not self.staging.exists()
+        self.move(manifest)
+        if is_complete:
+            return
+        states = [self.root / STATE] if manifest.states else []
+        sync([*states, self.root, self.documents(manifest)])
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def move(self, manifest: Manifest) -> None:
+        """Moves staged files to their places; after a loss of power the next start moves them again."""
+        documents = self.documents(manifest)
         if manifest.states:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
@@ -261,11 +273,6 @@ class Journal:
                     f"{final} of run {manifest.run} is missing, and so is {staged}: another program "
                     "changed the journal; remove it and publish again"
                 )
-        if is_complete:
-            return
-        states = [self.root / STATE] if manifest.states else []
-        sync([*states, self.root, documents])
-        shutil.rmtree(self.staging, ignore_errors=True)
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
         for result in manifest.results:

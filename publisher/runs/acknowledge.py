@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
@@ -140,8 +141,12 @@ class Acknowledgement:
         report: RunReport,
         dispatcher: Dispatcher,
         wrong_table: WrongTable = WrongTable.REFUSE,
+        mark: Callable[[Callable[[], None]], None] = lambda write: write(),
     ) -> RunReport:
         """Writes the statuses of a sent run, then marks the run as done.
+
+        ``mark`` gets the function that writes the mark, which may be called later: until then a start after
+        a crash repeats the statuses, which changes nothing.
 
         Raises:
             PublisherError: See ``StatusWriting.write_all``.
@@ -158,7 +163,7 @@ class Acknowledgement:
         write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
-        journal.mark_sent(report.notes, idle=report.is_idle, others=texts)
+        mark(partial(journal.mark_sent, report.notes, idle=report.is_idle, others=texts))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])

@@ -135,7 +135,7 @@ class Follower:
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()
-        report = job.run_once(lanes=_lanes(backlog), waiting=backlog.rows)
+        report = job.run_once(lanes=_lanes(backlog), waiting=backlog.rows, overlaps=True)
         self._failures = 0
         self._schedule()
         if report is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -66,11 +66,15 @@ class PublisherInstance:
         self._step: Future[bool] | None = None
         """The current step of moving runs into segments."""
         self._unmoved_before = 0
+        self._marking = ThreadPoolExecutor(1, thread_name_prefix="mark")
+        self._mark: Future[None] | None = None
+        """The mark of the last run that is being written."""
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
         self._stack.callback(self._thread.shutdown)
+        self._stack.callback(self._marking.shutdown)
         self._stack.callback(self.sink.close)
         self.sink.take_over()
 
@@ -91,10 +95,12 @@ class PublisherInstance:
         """
         self._finish_step()
         with self._lease.guard():
+            self._wait_for_mark()
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
             reports = []
             for journal, manifest in self._journals.unsent_runs():
+                journal.complete(manifest)
                 dispatcher = self.sink.dispatcher(manifest.run)
                 report = build_report(manifest, journal, "published", dispatcher)
                 if not dispatcher.has_run(manifest):
@@ -123,6 +129,7 @@ class PublisherInstance:
                     f"no run {run} waits for its acknowledgement; waiting runs: {names}"
                 )
             journal, manifest = unsent[run]
+            journal.complete(manifest)
             dispatcher = self.sink.dispatcher(run)
             if not dispatcher.has_run(manifest):
                 raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
@@ -138,21 +145,24 @@ class PublisherInstance:
         *,
         by_rows: bool = False,
         waiting: int | None = None,
+        overlaps: bool = False,
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
         A run that finds only rows that earlier runs left N is discarded; its report names no journal.
         With ``by_rows``, a run accepts tables of another database if their rows prove that they are copies.
+        With ``overlaps``, a thread marks the run as done; the next run begins after that.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
+            self._wait_for_mark()
             sources = tuple(self._pending.sources())
             if not any(source.reads for source in sources):
                 return None
             request = self._request(sources, now, lanes, by_rows=by_rows)
-            return self._carry_out(replace(request, waiting=waiting))
+            return self._carry_out(replace(request, waiting=waiting), overlaps=overlaps)
 
     def publish_pending(self, now: datetime | None = None, *, by_rows: bool = False) -> RunReport:
         """Publishes the pending work, see ``run_once``; plans no run if nothing is pending.
@@ -208,6 +218,8 @@ class PublisherInstance:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
         self._finish_step()
+        with self._lease.guard():
+            self._wait_for_mark()
         while self._unmoved >= FOLD_AT:
             self.tidy(idle=True)
             self._finish_step()
@@ -256,7 +268,16 @@ class PublisherInstance:
             by_rows=by_rows,
         )
 
-    def _carry_out(self, request: RunRequest) -> RunReport:
+    def _mark_in_thread(self, write: Callable[[], None]) -> None:
+        self._mark = self._marking.submit(write)
+
+    def _wait_for_mark(self) -> None:
+        """Waits until the last run is marked as done: at most one run may be without its mark."""
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.result()
+
+    def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
         dispatcher = self.sink.dispatcher(request.run)
         try:
@@ -273,7 +294,10 @@ class PublisherInstance:
         assert manifest is not None
         self._unmoved += 1
         self._pending.mark_published(manifest)
-        return self._acknowledgement.acknowledge(request.journal, manifest, report, dispatcher)
+        sent = (request.journal, manifest, report, dispatcher)
+        if not overlaps:
+            return self._acknowledgement.acknowledge(*sent)
+        return self._acknowledgement.acknowledge(*sent, mark=self._mark_in_thread)
 
 
 def publish(

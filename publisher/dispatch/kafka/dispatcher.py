@@ -169,7 +169,7 @@ class KafkaDispatcher:
                 has progress of another journal.
             UnreachableError: The brokers do not answer.
         """
-        journal.complete(manifest)
+        journal.move(manifest)
         is_new = self.session.is_new
         try:
             self._dispatch(journal, manifest, report)
@@ -191,9 +191,12 @@ class KafkaDispatcher:
         if not self._has_all(tokens, manifest):
             self._send(journal, manifest, topics, tokens)
         refusals = self.refusals(journal)
-        # with a job, the mark of the sent run makes it durable
-        write = write_durably if self.lineage is None else write_report
-        write(journal.root / RUN, run_json(manifest, apply_refusals(report, refusals)))
+        text = run_json(manifest, apply_refusals(report, refusals))
+        if self.lineage is not None:  # the mark of the sent run makes everything durable
+            write_report(journal.root / RUN, text)
+        else:
+            journal.complete(manifest)
+            write_durably(journal.root / RUN, text)
 
     def claim_tokens(self, begin: Token) -> None:
         """Replaces the tokens of a lost journal with ``begin``; tokens of the run of ``begin`` remain.
@@ -256,10 +259,7 @@ class KafkaDispatcher:
         self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
     def _completes_run(self, pending: Sequence[LaneSendTask], journal: Journal) -> bool:
-        """Returns whether the transaction of a single lane completes the run.
-
-        Only the token of lane 0 shares its partition with the token of the run.
-        """
+        """Returns whether one transaction of lane 0, whose partition has the token of the run, completes it."""
         has_letters = self.options.dead_letter_topic and (journal.root / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
         return is_single and self.options.exactly_once and not has_letters

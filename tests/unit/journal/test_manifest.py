@@ -86,7 +86,9 @@ def run(tmp_path: Path, work: Work) -> Run:
 
 
 def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
-    run.journal.commit(run.stage())
+    manifest = run.stage()
+    run.journal.commit(manifest)
+    run.journal.complete(manifest)
     files = [f"lane-0000{lane}.{name}" for lane in (0, 1) for name in (
         "documents.parquet", "decisions.parquet", "lookups.parquet", "rejects.jsonl"
     )]  # fmt: skip
