@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal_errors
+from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
 from publisher.engine.tasks import Resources
@@ -38,7 +40,18 @@ class CheckFinding:
 
 
 def check(settings: Settings) -> Iterator[CheckFinding]:
-    """Checks the parts of a job one after the other; continues after failures."""
+    """Checks the parts of a job; continues after failures.  Asks a sink at the same time as the sources."""
+    with keep_connections(), ThreadPoolExecutor(1, thread_name_prefix="sink") as thread:
+        sink = thread.submit(_check_sink, settings)
+        yield from _check_sources(settings)
+        yield from sink.result()
+    yield _run_check("journal", partial(_journal, settings))
+    master = conf_of(settings.spark)["spark.master"]
+    if not is_local(master):
+        yield _run_check(f"executors of {master}", partial(_executors, settings))
+
+
+def _check_sources(settings: Settings) -> Iterator[CheckFinding]:
     yield CheckFinding("settings", True, f"job {settings.name}, {len(settings.sources)} source(s)")
     yield _run_check("envelope", partial(_envelope, settings))
     failed: dict[DatabaseOptions, str] = {}
@@ -64,14 +77,15 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
             for part in tables_to_sample(source):
                 yield _run_check(_sample_name(part), partial(_sample, settings, part))
             yield from _check_triggers(source)
+
+
+def _check_sink(settings: Settings) -> list[CheckFinding]:
+    """Returns the finding on the sink; none if the job has no sink."""
     if settings.sink.to == "kafka":
-        yield _run_check("sink", partial(_kafka, settings))
-    elif settings.sink.path is not None:
-        yield _run_check("sink", partial(_files, settings, settings.sink.path))
-    yield _run_check("journal", partial(_journal, settings))
-    master = conf_of(settings.spark)["spark.master"]
-    if not is_local(master):
-        yield _run_check(f"executors of {master}", partial(_executors, settings))
+        return [_run_check("sink", partial(_kafka, settings))]
+    if settings.sink.path is not None:
+        return [_run_check("sink", partial(_files, settings, settings.sink.path))]
+    return []
 
 
 def _run_check(what: str, work: Callable[[], str]) -> CheckFinding:

@@ -55,7 +55,7 @@ def main() -> None:
     mark_tasks()
     named: list[tuple[Any, str, str]] = [
         (Journal, "commit", "commit"),
-        (Journal, "complete", "rename"),
+        (Journal, "move", "rename"),
         (FileDispatcher, "dispatch", "dispatch"),
         (KafkaDispatcher, "dispatch", "dispatch"),
         (Acknowledgement, "acknowledge", "acknowledge"),

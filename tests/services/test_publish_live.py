@@ -198,8 +198,8 @@ def complete_in_part(journal: Journal, manifest: Manifest) -> None:
 @pytest.mark.parametrize(
     ("owner", "step", "instead"),
     [
-        (Journal, "complete", kill),
-        (Journal, "complete", complete_in_part),
+        (Journal, "move", kill),
+        (Journal, "move", complete_in_part),
         (FileDispatcher, "dispatch", kill),
         (Journal, "mark_sent", kill),
     ],

@@ -141,7 +141,7 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
         (KafkaDispatcher, "claim_tokens"),
         (KafkaDispatcher, "_survey"),
         (recovery, "find_records"),
-        (Journal, "complete"),
+        (Journal, "move"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)).rpartition(".")[2],
 )

@@ -259,7 +259,7 @@ class KafkaDispatcher:
         self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
 
     def _completes_run(self, pending: Sequence[LaneSendTask], journal: Journal) -> bool:
-        """Returns whether one transaction of lane 0, whose partition has the token of the run, completes it."""
+        """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
         has_letters = self.options.dead_letter_topic and (journal.root / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
         return is_single and self.options.exactly_once and not has_letters
