@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,13 +127,13 @@ class Segments:
     def _find(self, number: int) -> tuple[Segment, str] | None:
         for segment in self._with(number):
             try:
-                plans = _read(segment.folder, RUNS, ["plan"], pc.field("run") == number)
-            except FatalError:
+                plans = _plans(segment.folder, (segment.folder / HEADER).stat().st_mtime_ns)
+            except (FatalError, FileNotFoundError):
                 if segment.exists():
                     raise
                 return self._find(number)  # another segment has replaced this one
-            if plans.num_rows:
-                return segment, plans["plan"][0].as_py()
+            if number in plans:
+                return segment, plans[number]
         return None
 
     @contextmanager
@@ -173,6 +174,15 @@ class Segments:
             match = _NAME.fullmatch(path.name)
             if match and (path / HEADER).exists():
                 yield Segment(int(match[1]), int(match[2]), path)
+
+
+@lru_cache(maxsize=16)
+def _plans(folder: Path, _written: int) -> dict[int, str]:
+    """The digests of the plans of all runs of a segment, by the numbers of the runs.
+
+    ``_written`` is the time at which the segment was written: segments never change."""
+    table = _read(folder, RUNS, ["run", "plan"], None)
+    return dict(zip(table["run"].to_pylist(), table["plan"].to_pylist(), strict=True))
 
 
 def _read(
