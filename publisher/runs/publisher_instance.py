@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
 from publisher.runs.acknowledge import Acknowledgement, WrongTable
+from publisher.runs.background import Background
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
@@ -62,19 +62,14 @@ class PublisherInstance:
         self._folding = Folding(self._journals, check_lease)
         self._unmoved = len(self._journals.numbers())
         """Upper limit of the number of runs that may move into segments."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="segments")
-        self._step: Future[bool] | None = None
-        """The current step of moving runs into segments."""
-        self._unmoved_before = 0
-        self._marking = ThreadPoolExecutor(1, thread_name_prefix="mark")
-        self._mark: Future[None] | None = None
-        """The mark of the last run that is being written."""
+        self._step, self._unmoved_before = Background[bool]("segments"), 0
+        self._mark = Background[None]("mark")
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
-        self._stack.callback(self._thread.shutdown)
-        self._stack.callback(self._marking.shutdown)
+        self._stack.callback(self._step.close)
+        self._stack.callback(self._mark.close)
         self._stack.callback(self.sink.close)
         self.sink.take_over()
 
@@ -95,7 +90,7 @@ class PublisherInstance:
         """
         self._finish_step()
         with self._lease.guard():
-            self._wait_for_mark()
+            self._mark.wait()
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
             reports = []
@@ -157,7 +152,7 @@ class PublisherInstance:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
-            self._wait_for_mark()
+            self._mark.wait()  # at most one run may be without its mark
             sources = tuple(self._pending.sources())
             if not any(source.reads for source in sources):
                 return None
@@ -200,26 +195,24 @@ class PublisherInstance:
         """Starts to move journals of finished runs into segments: earlier if nothing is pending.
 
         A few runs move at a time, in a thread, so that the next poll does not wait for them."""
-        if self._step is not None and self._step.done():
+        if self._step.is_done:
             self._finish_step()
-        if self._step is None and self._unmoved >= (FOLD_AT if idle else 2 * FOLD_AT):
+        if self._step.is_free and self._unmoved >= (FOLD_AT if idle else 2 * FOLD_AT):
             self._unmoved_before = self._unmoved
-            self._step = self._thread.submit(self._folding.step)
+            self._step.start(self._folding.step)
 
     def _finish_step(self) -> None:
         """Waits for the runs that are moving into a segment."""
-        step, self._step = self._step, None
-        if step is not None:
-            with self._lease.guard():
-                if not step.result():
-                    self._unmoved += FOLD_AT - RUNS_AT_ONCE - self._unmoved_before
+        with self._lease.guard():
+            if self._step.wait() is False:
+                self._unmoved += FOLD_AT - RUNS_AT_ONCE - self._unmoved_before
 
     def expire(self) -> None:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
         self._finish_step()
         with self._lease.guard():
-            self._wait_for_mark()
+            self._mark.wait()
         while self._unmoved >= FOLD_AT:
             self.tidy(idle=True)
             self._finish_step()
@@ -268,15 +261,6 @@ class PublisherInstance:
             by_rows=by_rows,
         )
 
-    def _mark_in_thread(self, write: Callable[[], None]) -> None:
-        self._mark = self._marking.submit(write)
-
-    def _wait_for_mark(self) -> None:
-        """Waits until the last run is marked as done: at most one run may be without its mark."""
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            mark.result()
-
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
         dispatcher = self.sink.dispatcher(request.run)
@@ -297,7 +281,7 @@ class PublisherInstance:
         sent = (request.journal, manifest, report, dispatcher)
         if not overlaps:
             return self._acknowledgement.acknowledge(*sent)
-        return self._acknowledgement.acknowledge(*sent, mark=self._mark_in_thread)
+        return self._acknowledgement.acknowledge(*sent, mark=self._mark.start)
 
 
 def publish(
