@@ -18,13 +18,16 @@ from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from publisher.xds.operations import add_attr
 from publisher.xds.references import ReferenceTarget, reference_converter
 from publisher.xds.values import ValueOptions, Values, text_of
-from tests.golden.test_classes import replay_events
+from tests.golden.test_classes import JOB, replay_events
 
+RENAMING = JOB.replace("[source]", '[source]\nkey_change = "modify-association"')
+SETTINGS = '[classes]\nchild_after_delete = "publish"\n'
+"""A deleted user's key may be given to another user, whose children are not those of the deleted one."""
 ALPHABET = "aé\"',\\<&;=+ "
 
 
 class Model:
-    """Users with names, managers, phones and groups, and the event log of their changes."""
+    """Users with names, managers, phones and groups, and the event log of their changes, keys included."""
 
     def __init__(self, rng: random.Random) -> None:
         self.users: dict[int, dict[str, list[str]]] = {}
@@ -32,13 +35,17 @@ class Model:
         self._rng = rng
 
     def step(self) -> None:
-        number = self._rng.randrange(4)
+        number = self._rng.randrange(6)
         if number not in self.users:
             self.users[number] = defaultdict(list)
             self._log(1, "usr", number, "fname", "", self._set(number, "fname"))
         elif self._rng.random() < 0.15:
             del self.users[number]
             self.events.append(f"4|usr|idu={number}")
+        elif self._rng.random() < 0.15 and (free := [n for n in range(6) if n not in self.users]):
+            new = self._rng.choice(free)
+            self.users[new] = self.users.pop(number)
+            self._log(2, "usr", number, "idu", str(number), str(new))
         elif self._rng.random() < 0.4:
             column = self._rng.choice(["fname", "manager"])
             kind = self._rng.choice([2, 3])
@@ -87,11 +94,11 @@ def shown(values: tuple[Value, ...]) -> list[str]:
 @given(rng=st.integers(0, 2**32).map(random.Random), lanes=st.sampled_from([1, 4]))
 def test_the_objects_are_those_of_the_tables(rng: random.Random, lanes: int) -> None:
     model = Model(rng)
-    for _ in range(60):
+    for _ in range(80):
         model.step()
     objects = Objects()
     with TemporaryDirectory() as name:
-        documents = replay_events(Path(name), model.events, lanes=lanes)
+        documents = replay_events(Path(name), model.events, SETTINGS, lanes, RENAMING)
         objects.apply_all(Inbox().in_order(read_files(part_files(documents))))
     assert {
         association: {name: shown(values) for name, values in known.attributes.items()}
