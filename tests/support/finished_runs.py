@@ -118,8 +118,15 @@ def contents_of(journals: Journals, run: str) -> dict[str, object]:
         paths = [path for path in journal.root.rglob("*") if path.is_file()]
         texts = (path for path in paths if path.suffix != ".parquet" and path.name != "lock")
         return {str(path.relative_to(journal.root)): path.read_bytes() for path in texts} | {
-            name: pq.read_table(journal.root / name).to_pylist() for name in tables
+            name: rows_of(journal.root / name) for name in tables
         }
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    """The rows of a small file, faster than by ``read_table``."""
+    with pq.ParquetFile(path) as file:
+        rows: list[dict[str, object]] = file.read(use_threads=False).to_pylist()
+        return rows
 
 
 def contents_of_all(journals: Journals, runs: Iterable[str]) -> dict[str, dict[str, object]]:
