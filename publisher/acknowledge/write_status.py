@@ -6,7 +6,9 @@ A call after a crash at any point does the remaining work and changes nothing tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -17,9 +19,11 @@ from publisher.acknowledge.places import LogTarget, wrong_table_error
 from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import (
     Codes,
+    Ids,
     LaneLetters,
     ReadProgress,
     RefusedDocuments,
+    StatusWindow,
     lanes_of,
     read_progress,
     status_windows,
@@ -39,6 +43,8 @@ from publisher.sources.live.table_reader import LiveTable, column_of, relation_o
 from publisher.xds.values import text_of
 
 _DELETED = frozenset({Status.SUCCESS, Status.WARNING})
+ROWS_TO_SHARE = 100_000
+"""Number of rows of a run from which two connections write its statuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,8 @@ def acknowledge(
             reason_table = ReasonTable(served, options.reason_table, check_lease)
             reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
-            deleted = _DELETED if options.delete_processed_rows else frozenset()
-            sums = _write_letters(lanes, StatusWriter(served, table, check_lease, deleted=deleted))
+            with _status_writers(served, lanes, table, check_lease, options) as writers:
+                sums = _write_letters(lanes, writers)
         else:
             sums = _count_letters(lanes)
         if sums.letters.get(Status.SUCCESS):
@@ -141,19 +147,57 @@ def _doubt_of_table(lanes: list[LaneLetters], writer: StatusWriter) -> str | Non
     return f"none of the {count:,} rows that were read exists" if count else None
 
 
-def _write_letters(lanes: list[LaneLetters], writer: StatusWriter) -> AcknowledgeReport:
+@contextmanager
+def _status_writers(
+    database: Database,
+    lanes: list[LaneLetters],
+    log: LogTable,
+    check_lease: Callable[[], None],
+    options: AcknowledgeOptions,
+) -> Iterator[list[StatusWriter]]:
+    """Yields a writer, and a second one with a connection of its own for many rows of PostgreSQL.
+
+    While the server changes the rows of one writer, this process compares those of the other.
+    """
+    deleted = _DELETED if options.delete_processed_rows else frozenset()
+    writer = StatusWriter(database, log, check_lease, deleted=deleted)
+    rows = sum(len(lane.bits) for lane in lanes)
+    if rows < ROWS_TO_SHARE or not database.can_copy:
+        yield [writer]
+        return
+    with database.separate() as second:
+        yield [writer, StatusWriter(second, log, check_lease, deleted=deleted)]
+
+
+def _write_window(window: StatusWindow, writers: Sequence[StatusWriter]) -> Counter[str]:
+    """Writes the letters of a window; each writer changes its own range of ids in its own thread."""
+
+    def write(writer: StatusWriter, ids: Ids, letters: Codes) -> Counter[str]:
+        return writer.write(ids, letters, window.fingerprints)
+
+    shares = [np.array_split(part, len(writers)) for part in (window.ids, window.letters)]
+    with ThreadPoolExecutor(len(writers)) as threads:
+        return sum(threads.map(write, writers, *shares), Counter[str]())
+
+
+def _write_letters(lanes: list[LaneLetters], writers: Sequence[StatusWriter]) -> AcknowledgeReport:
     letters: Counter[str] = Counter()
     changed: Counter[str] = Counter()
+    writer = writers[0]
     for window in status_windows(lanes):
         letters += _by_letter(window.letters)
-        changed += writer.write(window.ids, window.letters, window.fingerprints)
+        if len(writers) > 1:
+            changed += _write_window(window, writers)
+        else:
+            changed += writer.write(window.ids, window.letters, window.fingerprints)
     rejected = list(rejected_ids(lanes))
     usable = [(number, fingerprint) for number, fingerprint in rejected if number is not None]
     ids = np.unique(np.array([number for number, _ in usable], np.int64))
     fingerprints = np.unique(np.array([fingerprint for _, fingerprint in usable], np.int64))
     changed += writer.write(ids, np.full(len(ids), ord(Status.ERROR), np.uint8), fingerprints)
     letters[Status.ERROR] += len(ids)
-    return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), writer.others)
+    others = sum(writer.others for writer in writers)
+    return AcknowledgeReport(+letters, changed, len(rejected) - len(usable), others)
 
 
 def _count_letters(lanes: list[LaneLetters]) -> AcknowledgeReport:
