@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,11 +28,18 @@ HEAD = csv_text([]).encode()
 
 
 def write_packed(path: Path, blocks: Iterable[bytes]) -> Path:
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    """Writes a gzip file; a block that comes again is not compressed again."""
+    packed: dict[bytes, bytes] = {}
+    checksum = size = 0
     with path.open("wb") as file:
+        file.write(b"\x1f\x8b\x08" + bytes(7))
         for block in blocks:
-            file.write(packer.compress(block))
-        file.write(packer.flush())
+            if block not in packed:
+                packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+                packed[block] = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+            file.write(packed[block])
+            checksum, size = zlib.crc32(block, checksum), size + len(block)
+        file.write(b"\x03\x00" + struct.pack("<2I", checksum, size))
     return path
 
 
@@ -57,8 +66,7 @@ def large_page(folder: Path) -> Path:
 
 def repeat_block(head: bytes, block: bytes, times: int, end: bytes = b"") -> Iterator[bytes]:
     yield head
-    for _ in range(times):
-        yield block * (MIB // len(block))
+    yield from repeat(block * (MIB // len(block)), times)
     yield end
 
 

@@ -342,7 +342,7 @@ def test_a_segment_of_another_version_is_refused(journals: Journals, version: in
         lambda: folding(journals).expire(days=7, runs=None),
     ):
         with pytest.raises(
-            FatalError, match=f"format {version}, this program reads format 1: use xds"
+            FatalError, match=f"format {version}, this program reads format 2: use xds"
         ):
             work()
     assert runs_with_folder(journals) == runs[-1:]
