@@ -10,7 +10,7 @@ and both keys go on.  Applying the first copy at once would be wrong: documents 
 late would change an object that newer documents have already changed, and a late delete of an earlier object
 with the new key would delete the renamed one.
 
-Keys cannot wait for each other for ever: the earliest change that is not applied is at the head of both of
+Keys cannot wait for each other forever: the earliest change that is not applied is at the head of both of
 its keys as soon as its copies have arrived.
 """
 
@@ -143,7 +143,7 @@ class Inbox:
 
     def _is_new(self, delivery: Delivery) -> bool:
         origin = delivery.origin
-        if origin is not NOWHERE:
+        if origin != NOWHERE:
             part = self._parts.setdefault(origin.part, _Part())
             if not part.take(origin.number):
                 return False
@@ -163,7 +163,7 @@ class Inbox:
     def _hold(self, key: str, delivery: Delivery) -> None:
         self._queues.setdefault(key, deque()).append(delivery)
         self._held += 1
-        if delivery.origin is not NOWHERE:
+        if delivery.origin != NOWHERE:
             self._parts[delivery.origin.part].held.add(delivery.origin.number)
 
     def _take(self, key: str, delivery: Delivery) -> Delivery:
@@ -173,7 +173,7 @@ class Inbox:
         if not queue:
             del self._queues[key]
         self._held -= 1
-        if delivery.origin is not NOWHERE:
+        if delivery.origin != NOWHERE:
             self._parts[delivery.origin.part].held.discard(delivery.origin.number)
         return delivery
 

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from publisher.consumer import Delivery, Inbox, KeyChange, Objects, TopicError
+from publisher.consumer import (
+    Delivery,
+    DocumentError,
+    Inbox,
+    KeyChange,
+    Objects,
+    Origin,
+    TopicError,
+)
 from publisher.consumer.topics import TopicReader
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from tests.services.topics import Topics
@@ -111,6 +119,24 @@ def test_a_key_change_between_partitions_is_applied_in_order(kafka: Topics) -> N
     objects.apply_all(inbox.in_order(read(kafka, topic, inbox.resume_at())))
     assert names(objects) == {"b": "Hannah", "c": "Carl", "a": "Adam"}
     assert inbox.held == 0
+
+
+def test_a_record_that_is_no_document_can_be_skipped(kafka: Topics) -> None:
+    topic = kafka.make()
+    broken = (0, "a", "s:2", delete("other"), None)
+    send(kafka, topic, [(0, "a", "s:1", add("a", "Ann"), None), broken])
+    send(kafka, topic, [(0, "a", "s:3", change("a", "Ann", "Anna"), None)])
+    objects, inbox = Objects(strict=True), Inbox()
+    with (
+        reader(kafka, topic) as opened,
+        pytest.raises(DocumentError, match="is not other") as error,
+    ):
+        objects.apply_all(inbox.in_order(opened.deliveries(follow=False)))
+    place = error.value.place
+    assert isinstance(place, Origin)
+    start = {**inbox.resume_at(), place.part: place.number + 1}
+    objects.apply_all(inbox.in_order(read(kafka, topic, start)))
+    assert names(objects) == {"a": "Anna"}
 
 
 def test_processes_can_share_partitions(kafka: Topics) -> None:

@@ -21,7 +21,7 @@ from publisher.consumer import (
     Objects,
     Origin,
 )
-from tests.unit.consumer.histories import (
+from tests.support.key_change_histories import (
     History,
     Partitions,
     interleave,
