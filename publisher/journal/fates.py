@@ -62,8 +62,9 @@ def _with_fetched_records(
 ) -> dict[int, SplitFates]:
     """Corrects the counts of one source, in which a split may have counted records of another split.
 
-    An UPDATE may fetch its before image from another split.  Fetched records count as used by the split
-    that holds them if a split that fetched records used any."""
+    An UPDATE may fetch its before image from another split, and then its own split counts both records.  The
+    missing records of a split count as used if any split that fetched records has used records; otherwise
+    they count as rejected."""
     by_split = {split: fates.get(split, SplitFates()) for split in splits}
     is_used = any(
         fate.used for split, fate in by_split.items() if fate.total > framed.get(split, 0)

@@ -221,7 +221,7 @@ class Folding:
     def _fitting_neighbours(
         self, segments: Iterable[tuple[Segment, SegmentHeader]]
     ) -> list[tuple[Segment, SegmentHeader]]:
-        """The first segments in a row, at least two, that fit into one; if there are none, the last."""
+        """The first neighbours, at least two, that fit into one segment; else the last segment alone."""
         row: list[tuple[Segment, SegmentHeader]] = []
         for entry in segments:
             together = SegmentSize.of([header for _, header in (*row, entry)])
@@ -235,7 +235,7 @@ class Folding:
 
 
 def _read_if_suitable(number: int, journal: Journal, manifest: Manifest) -> RunRows | None:
-    """Reads a finished run; ``None`` for a run that stays, as does a damaged one: nobody waits for it."""
+    """Reads a finished run; ``None`` for a run that must stay in its folder, such as a damaged one."""
     try:
         return read_run(number, journal, manifest) if is_suitable(manifest) else None
     except FatalError:

@@ -56,12 +56,12 @@ _ROWS_TO_WRITE = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SegmentTable:
-    """One of the tables of a segment; for rows of lanes with the name of the lane's file."""
+    """One of the tables of a segment."""
 
     name: str
     schema: pa.Schema
     of_lane: str | None = None
-    """Name of the property of ``LaneNames``."""
+    """Property of ``LaneNames`` with the file that the rows come from; ``None`` if they come from no lane."""
 
     @property
     def file(self) -> str:

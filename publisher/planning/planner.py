@@ -318,6 +318,6 @@ def _by_rank(change: Change) -> tuple[int, Position]:
 
 
 def _by_content(change: Change) -> tuple[Position, str]:
-    # Of several records at one position, the first by content counts.  The first by rank would depend on
-    # the splits: ranks by event time do.
+    # Of several records at one position, the first by content counts, not the first by rank: ranks by event
+    # time depend on the splits.
     return change.position, repr(_content(change))

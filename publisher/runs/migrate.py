@@ -14,9 +14,7 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.contract import ComparingSource, Migration
 from publisher.sources.registry import FORMATS
 
-RESUMED = (
-    "the run sent first was this migration: nothing else was sent; start it again to repeat it"
-)
+RESUMED = "an earlier start had planned this migration, and it was sent now; to repeat it, start migrate again"
 
 
 def migrate(

@@ -52,7 +52,7 @@ class PendingWork:
         return pending_sources(self._settings, self._published_files, self._journals.state_of)
 
     def backlog(self, sources: Iterable[SourceSettings] | None = None) -> Backlog:
-        """Counts the pending work; ``sources`` are the result of ``sources``, if it is at hand.
+        """Counts the pending work; ``sources`` may pass a result of ``self.sources``, to find them only once.
 
         Raises:
             FatalError: A table lacks columns of its format.

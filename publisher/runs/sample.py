@@ -25,7 +25,7 @@ from publisher.sources.local_tasks import prepare_here
 RECORDS = 100
 """Number of records in a sample."""
 _FULLY_PREPARED = 64 << 20
-"""Maximum bytes of input for which all splits are prepared; of larger input only the first split is."""
+"""Maximum bytes of input for which all splits are prepared; larger input is limited to its first split."""
 _SEARCHED_BYTES = 1 << 20
 """Maximum bytes of a file that is searched for records; a larger file always counts as one with records."""
 _BATCHES_BEHIND = 3
@@ -57,10 +57,10 @@ class Sample:
 
 
 def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) -> Sample:
-    """Reads the first records of a source through its reader, of files those in ``snapshots``.
+    """Reads the first records of a source through its reader; a source of files reads its ``snapshots``.
 
     The records of compared tables are their rows, as in a first comparison with ``startup_option =
-    "all"``.  Of a database with several tables only the first tables are read; see ``tables_to_sample``.
+    "all"``.  If a source compares several tables, only its first tables are read; see ``tables_to_sample``.
 
     Raises:
         PublisherError: The source cannot be read.
@@ -80,7 +80,7 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
 def _prepare(
     source: SourceSettings, catalogue: Catalogue
 ) -> AbstractContextManager[PreparedSource]:
-    """Prepares a source: of large files only the first split, of compared tables only some rows."""
+    """Prepares a source: large files are limited to the first split, compared tables to some rows."""
     size = sum(path.stat().st_size for path in source.snapshots)
     is_large = size > _FULLY_PREPARED
     return prepare_here(

@@ -138,7 +138,7 @@ def _documentation(assertion: Element) -> str:
 
 
 def _open_elements(root: Element) -> Iterator[str]:
-    """Yields elements that permit any children without a namespace, or no such child at all."""
+    """Yields elements whose children are not described: any child is permitted, or only text is."""
     types = _types(root)
     for name, type_name in _elements(root):
         type_ = types[type_name]

@@ -172,7 +172,7 @@ def _has_header(
 ) -> bool:
     """Returns whether a CSV file begins with column names, by the setting or its first record.
 
-    A first record holds column names if one is that of change_seq, or most of its values are described names.
+    A first record holds column names if it names change_seq, or most of its values are described names.
     """
     if reading.header != "auto":
         return reading.header == "yes"

@@ -151,7 +151,7 @@ class LiveChangeTable(LiveSource):
         current: CurrentTable,
         marks: tuple[Mark, Mark],
     ) -> MarkOrigin:
-        """The origin of the second mark, which follows the first."""
+        """The origin of the new mark; ``marks`` are the mark of the last run and the new one."""
         before, mark = marks
         if mark.change_seq is None:
             return current.origin(mark, before, ())

@@ -1,4 +1,4 @@
-"""Lost rows: rows with an unreadable column that still name their transaction.
+"""Lost rows: rows with an unreadable column whose transaction is known.
 
 Such a row, for example text whose DATA is not hex, is rejected on its own.  Its transaction lacks an
 operation and is rejected at its COMMIT, even in a later run.
@@ -64,7 +64,9 @@ def lost_as_facts(rows: Sequence[LostRow]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator[LostRow]:
-    """Yields lost rows of open transactions; without an address, only if none with its number has ended."""
+    """Yields lost rows of open transactions.
+
+    The transaction of a row without an address is open if none with its number has ended."""
     for row in rows:
         node, number = np.zeros(1, np.int64), np.array([row.transaction], np.int64)
         at = np.array([row.address or 0], np.uint64)

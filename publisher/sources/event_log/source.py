@@ -1,7 +1,7 @@
 """Reads event logs in files.
 
 The table and its columns may have any names; order, number and types of the columns are fixed.  So files
-without names are read by position, in one of two documented orders.
+without column names are read by position, in one of two documented orders.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def _break_off_last(
 
 
 class _BlockGatherer:
-    """Joins blocks up to the number of pending bytes; divides blocks of more than ``max_bytes``."""
+    """Joins blocks until they have as many bytes as are pending; divides blocks above ``max_bytes``."""
 
     def __init__(self, blocks: Iterator[bytes | Tail], max_bytes: int) -> None:
         self._blocks = blocks

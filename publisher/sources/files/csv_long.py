@@ -42,7 +42,7 @@ class LongRecord:
         self._least = options.max_record
         """Bytes before the first line end that may end the record."""
         self._opening: bytes | None = b""
-        """A quote if the next byte is inside quotes, else the last byte of the field; ``None`` in doubt."""
+        """A quote if the next byte is inside quotes, else the last byte of the field; ``None`` if unknown."""
         self._in_quotes = False
         """Whether the first line end that may end the record was inside quotes."""
 

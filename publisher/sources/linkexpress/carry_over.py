@@ -32,7 +32,8 @@ Ranges = Sequence[tuple[int, int]]
 
 
 class HeldTail(NamedTuple):
-    """The held records of a tail, and the reason why their transaction is rejected when it ends."""
+    """The held records after the last commit record of a file (its tail), and the reason why their
+    transaction is rejected when it ends."""
 
     ranges: Ranges
     rejected: str

@@ -147,7 +147,7 @@ def explain_length(length: int, table: TableLayout, options: LinkexpressOptions)
         settings.append(f"blob_head = {8 if difference > 0 else 4}")
     if (
         difference == -2 and table.form.extra == 2 and not options.nulls
-    ):  # else its flag would be its XID
+    ):  # with NULL areas, the flag would be read as the XID
         settings.append("a group whose records have no XID, which is not read")
     if settings:
         return (

@@ -127,9 +127,9 @@ def read(
 ) -> Iterator[Frame]:
     """Yields the rows of a split, in frames of about ``batch_bytes`` (rows numbered from 1 in the split).
 
-    The columns are those of the table, in its order, as text; ``text_of`` converts a value of the database
-    driver to text.  If the connection is lost before the first row, reading starts again with a new one;
-    if it is lost later, reading fails, because yielded rows cannot be taken back.
+    The frames have the columns of the table, in its order, as text; ``text_of`` converts a value of the
+    database driver to text.  If the connection is lost before the first row, reading starts again with a new
+    one; if it is lost later, reading fails, because yielded rows cannot be taken back.
 
     Raises ``FatalError`` and ``UnreachableError``.
     """

@@ -87,7 +87,7 @@ def _relevant(kinds: npt.NDArray[np.int8], node: Codes, number: Codes) -> Mask:
 
 class _Resolver:
     def __init__(self, facts: _SortedFacts, floors: dict[int, int]) -> None:
-        """``floors``: by node the address up to which transactions read by earlier runs are forgotten."""
+        """``floors``: by node, the address up to which transactions of earlier runs are no longer known."""
         self._facts, self._floors = facts, floors
         self._kind = facts.column("kind").astype(np.int64)
         self._transaction = facts.column("transaction").astype(np.int64)
