@@ -14,7 +14,9 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.contract import ComparingSource, Migration
 from publisher.sources.registry import FORMATS
 
-RESUMED = "an earlier start had planned this migration, and it was sent now; to repeat it, start migrate again"
+RESUMED = (
+    "an earlier start had planned this migration, and it was sent now; start it again to repeat it"
+)
 
 
 def migrate(
