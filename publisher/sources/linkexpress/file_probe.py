@@ -128,8 +128,7 @@ def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> By
         return begins[0]
     raise FatalError(
         f"{path}: its records can be read in either byte order; set byte_order to the order of the"
-        " machine that extracted it (Windows, Linux: little; Solaris: big), or to the opposite order if"
-        " BYTESWAP is set"
+        " machine that extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP"
     )
 
 
@@ -270,7 +269,7 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
         return "big"  # no item depends on the byte order
     raise FatalError(
         f"{path}: its byte order is ambiguous; set byte_order to the order of the machine that"
-        " extracted it (Windows, Linux: little; Solaris: big), or to the opposite order if BYTESWAP is set"
+        " extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP"
     )
 
 
