@@ -196,7 +196,7 @@ class _JobReader:
             sources=self._sources.sources(),
             database=database,
             tables=self._tables(),
-            classes=self._whole("classes", ClassOptions),
+            classes=self._classes(),
             values=documents.options(ValueOptions),
             envelope=self._envelope(documents),
             documents=documents.options(DocumentOptions),
@@ -282,6 +282,7 @@ class _JobReader:
 
     def _tables(self) -> tuple[Table, ...]:
         tables: dict[tuple[str | None, str], Table] = {}
+        parents: dict[tuple[str | None, str], str] = {}
         for name, entry in self._section("tables").data.items():
             section = Section(("tables", name), entry, self._problems)
             section.data = {"name": name, "schema": None, **section.data}
@@ -294,8 +295,21 @@ class _JobReader:
             )
             if (table.schema, table.name) in tables:
                 section.problem("name", f"{table.name} is described twice; keep one description")
+            for child in table.children:
+                parent = parents.setdefault((table.schema, child.casefold()), table.name)
+                if parent != table.name:
+                    text = f"{child} is a child table of {parent}, too; keep one parent"
+                    section.problem("children", text)
             tables[table.schema, table.name] = table
         return tuple(tables.values())
+
+    def _classes(self) -> ClassOptions:
+        section = self._section("classes")
+        options = section.options(ClassOptions)
+        section.finish()
+        if (options.sync_filter == "list") != bool(options.sync_tables):
+            section.problem("sync_tables", 'belongs to sync_filter = "list": set both or neither')
+        return options
 
     def _spark(self) -> SparkOptions:
         section = self._section("spark")

@@ -76,7 +76,8 @@ class ColumnRenderer:
         if reference is None or reference.key is None:
             return self._values.converter(table.columns[column], padded)
         target = self._catalogue.table(reference.schema, reference.table)
-        kind = None if target is None else target.columns.get(reference.key)
+        own_kind = table.columns[column]
+        kind = own_kind if target is None else target.columns.get(reference.key, own_kind)
         apply = self._case.apply
         names = (reference.table, reference.key)
         table_name, key = (apply(name, name) for name in names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from publisher.model.catalogue import ColumnKind
@@ -46,6 +47,7 @@ def reference_converter(
     shown = _SHOWN[options.reference_text]
     trim = padded and options.trim_padding
 
+    @lru_cache(maxsize=_REMEMBERED)  # many objects refer to the same managers and groups
     def content(value: str) -> str:
         part = KeyPart(target.key, value.rstrip(" ") if trim else value, quoted=True)
         try:
@@ -61,6 +63,7 @@ def reference_converter(
     return ReferenceConverter("dn", content, None)
 
 
+_REMEMBERED = 4096
 _SHOWN: Mapping[str, Callable[[str, str], str]] = {
     "association": lambda name, _key: escape_permitted(name),
     "key": lambda _name, key: escape_permitted(key),

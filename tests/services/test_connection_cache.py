@@ -7,6 +7,8 @@ from sqlalchemy import Connection
 
 from publisher.database import Relation, catalogue_of
 from publisher.database.connection_cache import ConnectionCache, keep_connections
+from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.classes import ClassOptions
 from tests.services.databases import Place
 
 
@@ -138,3 +140,26 @@ def test_a_change_during_a_run_waits_for_the_next(postgres: Place) -> None:
         postgres.execute("ALTER TABLE usr ADD COLUMN fname TEXT")
         assert relation_again(postgres) is before
         assert relation(postgres, cache) is not before
+
+
+def test_a_child_table_that_appears_between_two_runs_is_found(postgres: Place) -> None:
+    def children() -> list[str]:
+        cache.run += 1
+        with postgres.database() as database:
+            tables = catalogue_of(database)
+            classes = ClassCatalogue(tables, (), ClassOptions(), tables.keys_of)
+            usr = classes.table(None, "usr")
+            assert usr is not None
+            return list(usr.children)
+
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
+    with keep_connections() as cache:
+        assert children() == children() == []
+        postgres.execute("CREATE TABLE usr_phone (idu INTEGER REFERENCES usr, phoneno TEXT)")
+        assert children() == children() == ["usr_phone"]
+        postgres.execute("ALTER TABLE usr_phone ADD COLUMN kind TEXT")
+        assert children() == []  # refused: several columns of values
+        postgres.execute("ALTER TABLE usr_phone DROP COLUMN kind")
+        assert children() == ["usr_phone"]
+        postgres.execute("ALTER TABLE usr_phone DROP CONSTRAINT usr_phone_idu_fkey")
+        assert children() == []

@@ -389,3 +389,18 @@ class TestMeaning:
         assert one.meaning() == json.dumps(
             content, sort_keys=True, separators=(",", ":"), ensure_ascii=False
         )
+
+
+def test_settings_of_classes_that_contradict_each_other_are_problems(job: Job) -> None:
+    text = """
+        [classes]
+        sync_filter = "list"
+        [tables.usr.children.phone.columns]
+        no = "string"
+        [tables.grp.children.PHONE.columns]
+        no = "string"
+    """
+    assert problems(job, text) == [
+        '[classes] sync_tables: belongs to sync_filter = "list": set both or neither (line 2)',
+        "[tables.grp] children: PHONE is a child table of usr, too; keep one parent",
+    ]

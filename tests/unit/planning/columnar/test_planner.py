@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from publisher.engine import tasks
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work, plan_lane
-from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import RECORD_SCHEMA, Change
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner, PlanResult
@@ -24,23 +24,35 @@ from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import only_singly, read_all, work_of
 
+COLUMNS = {
+    "idu": ColumnKind.INT,
+    "a": ColumnKind.STRING,
+    "n": ColumnKind.INT,
+    "p": ColumnKind.OCTET,
+    "boss": ColumnKind.INT,
+}
 TABLES = [
+    Table("s", "dept", ("idu",), COLUMNS),
     Table(
         "s",
-        name,
+        "usr",
         ("idu",),
-        {"idu": ColumnKind.INT, "a": ColumnKind.STRING, "n": ColumnKind.INT, "p": ColumnKind.OCTET},
-    )
-    for name in ("usr", "dept")
+        COLUMNS,
+        children={
+            "tag": ChildTable({"v": ColumnKind.STRING}),
+            "member": ChildTable({"dept": ColumnKind.INT}),
+        },
+        references={"boss": Reference("usr"), "member.dept": Reference("dept")},
+    ),
 ]
 VALUES = [None, "", "1", "qqo=", "<&>\n", "\x01", "\ue001 ", "01"]
 
 events = st.lists(
     st.tuples(
         st.sampled_from([1, 1, 2, 2, 3, 3, 4, 1, 2, 3, 4, 5, 6, 6, 7, 8]),
-        st.sampled_from(["usr", "usr", "usr", "dept", "secret", "<\ue002>"]),
+        st.sampled_from(["usr", "usr", "usr", "tag", "member", "dept", "secret", "<\ue002>"]),
         st.sampled_from(["idu=1", "idu=2", "idu=3", "idu=4", "idu=5+b=x", "idu=\x02", 'b="<&>"']),
-        st.sampled_from(["a", "a", "a", "n", "p", "x", "\x03", "\ue000"]),
+        st.sampled_from(["a", "a", "boss", "n", "p", "x", "tag.v", "v", "dept", "\x03", "\ue000"]),
         st.sampled_from(VALUES),
         st.sampled_from(VALUES),
         st.sampled_from([1, 1, 1, 1, 2, 3, 9, 0]),
@@ -73,13 +85,24 @@ def rows_of(
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Current rows of ``usr``; there is no table ``dept``."""
+    """Current rows of ``usr`` and its child tables; ``dept`` is empty."""
     path = tmp_path_factory.mktemp("database") / "rows.db"
     with sqlite3.connect(path) as connection:
-        connection.execute("create table usr (idu integer primary key, a text, n integer, p blob)")
+        connection.executescript("""
+            create table dept (idu integer primary key);
+            create table usr (idu integer primary key, a text, n integer, p blob,
+                              boss integer references usr);
+            create table tag (idu integer references usr, v text);
+            create table member (idu integer references usr, dept integer references dept);
+            insert into tag values (1, '<b>'), (1, 'a'), (2, null), (4, char(1)), (4, 'c');
+            insert into member values (1, 20), (1, 3), (4, 7);
+        """)
         connection.executemany(
-            "insert into usr values (?, ?, ?, ?)",
-            [(1, "<Jack> ", 7, b"abc"), (2, None, None, None), (3, "\x01", 1, b"")],
+            "insert into usr values (?, ?, ?, ?, ?)",
+            [
+                *((1, "<Jack> ", 7, b"abc", 2), (2, None, None, None, None)),
+                *((3, "\x01", 1, b"", 3), (4, "x", 1, b"", 1)),
+            ],
         )
     connection.close()
     return f"sqlite:///{path}"
