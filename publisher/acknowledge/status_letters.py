@@ -44,6 +44,8 @@ _BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.value
 _UNCHANGED = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
 _COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
+_SMALL = 10_000
+"""Maximum records of a lane whose columns are read at once and kept."""
 
 
 def _letter_of(bits: int) -> int:
@@ -127,6 +129,7 @@ class LaneLetters:
                 f"{self._path} of the journal cannot be read ({error}): restore it; its run cannot be "
                 "acknowledged without it"
             ) from error
+        self._kept: pa.Table | None = None
         self.groups: list[RowGroup] = list(_groups(self.file.metadata))
         self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
         """Status bit of each record of the lane; ``NONE`` for records of other sources."""
@@ -138,7 +141,11 @@ class LaneLetters:
         self._fill(behind)
 
     def read(self, group: RowGroup, columns: list[str]) -> pa.Table:
-        """Reads columns of a row group."""
+        """Reads columns of a row group; the columns of a small lane only once."""
+        if self.file.metadata.num_rows <= _SMALL and {*columns} <= {*_COLUMNS, "fingerprint"}:
+            if self._kept is None:
+                self._kept = self.file.read([*_COLUMNS, "fingerprint"], use_threads=False)
+            return self._kept.slice(group.rows.start, group.rows.stop - group.rows.start)
         return self.file.read_row_group(group.number, columns=columns, use_threads=False)
 
     def _fill(self, behind: int) -> None:

@@ -31,7 +31,7 @@ from publisher.dispatch.kafka.size_limits import (
     BATCH_BYTES,
     limits_of,
     producer_limits,
-    refusals,
+    survey_lanes,
     topics_of,
     unusable_topics,
 )
@@ -50,7 +50,6 @@ RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
 """Sends each lane in its own task; returns when all lanes are sent, raises if a lane cannot be sent."""
 
 _FENCED_AT_ONCE = 16
-_SURVEYED_AT_ONCE = 4
 
 
 def send_in_process(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
@@ -297,8 +296,6 @@ class KafkaDispatcher:
         limits = limits_of(topics, names)
         if any(lane.recovered for lane in lanes):
             limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
-        with ThreadPoolExecutor(_SURVEYED_AT_ONCE) as pool:
-            refused = list(pool.map(lambda lane: list(refusals(lane, limits, unusable)), lanes))
         return DispatchRecord(
             run=manifest.run,
             plan=manifest.plan,
@@ -306,7 +303,7 @@ class KafkaDispatcher:
             topics=tuple(sorted(names)),
             batch_bytes=min(limits.values(), default=BATCH_BYTES),
             document_bytes=max(limits.values(), default=BATCH_BYTES),
-            refusals=tuple(refusal for lane in refused for refusal in lane),
+            refusals=survey_lanes(lanes, limits, unusable),
         )
 
     def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:

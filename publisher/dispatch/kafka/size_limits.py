@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +19,7 @@ BATCH_BYTES = 1_000_000
 """librdkafka's default of ``batch.size``."""
 GREATEST_MESSAGE = 1_000_000_000
 """Maximum of ``message.max.bytes`` in librdkafka."""
+_LANES_AT_ONCE = 4
 _PRODUCERS = "message.max.bytes"
 _TOPICS = "max.message.bytes"
 
@@ -140,6 +143,20 @@ def _detail(size: int, topic: str, limit: int) -> str:
         f"the record has {size:,} bytes, topic {topic} accepts {limit:,}: raise its {_TOPICS} "
         f"({_PRODUCERS} in [dispatch.kafka], if set), then retry the records"
     )
+
+
+def survey_lanes(
+    lanes: Sequence[LaneDocuments], limits: Mapping[str, int], unusable: Mapping[str, str]
+) -> tuple[Refusal, ...]:
+    """Finds the documents of lanes as ``refusals``; a single lane, as in small runs, needs no threads."""
+
+    def survey(lane: LaneDocuments) -> list[Refusal]:
+        return list(refusals(lane, limits, unusable))
+
+    if len(lanes) == 1:
+        return tuple(survey(lanes[0]))
+    with ThreadPoolExecutor(_LANES_AT_ONCE) as pool:
+        return tuple(chain.from_iterable(pool.map(survey, lanes)))
 
 
 def producer_limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tuple[str, int], ...]:
