@@ -139,6 +139,8 @@ def _groups(data: mmap.mmap, names: Collection[str]) -> Iterator[GroupSizes]:
             _pages(data, meta) for meta in metas if meta[_PATH][0].decode(errors="replace") in names
         )
         allowed = int(stored * max(_MOST_PER_GROUP, _FREE_BYTES / size))
+        # otherwise all pages of the file with a header would stay in memory
+        data.madvise(mmap.MADV_DONTNEED)
         yield GroupSizes(columns, group[_GROUP_ROWS], allowed)
 
 
