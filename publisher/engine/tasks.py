@@ -302,7 +302,12 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
     if tables := source.source.tables():
         catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
     renderer = Renderer(
-        SourceNaming(source.name, source.source.position_text, source.identifier_case),
+        SourceNaming(
+            source.name,
+            source.source.position_text,
+            source.identifier_case,
+            source.source.joins_keys,
+        ),
         work.rules.documents,
         Envelope(work.rules.envelope),
         Values(work.rules.values),

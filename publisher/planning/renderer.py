@@ -79,6 +79,9 @@ class SourceNaming:
     source: str
     position_text: Callable[[Position], str] = Position.text
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
+    joins_keys: bool = False
+    """True if changes of keys are published: a delete then ends its document, because another object may
+    get the key before the next operation."""
 
 
 class Renderer:
@@ -307,8 +310,14 @@ class Renderer:
         self, poll: ObjectPoll, name: str, pieces: list[OperationPiece]
     ) -> list[tuple[int, Document]]:
         operations = _group(pieces) if len(pieces) > 1 else [pieces] if pieces else []
-        size = self._options.batch_size
-        batches = [operations[start : start + size] for start in range(0, len(operations), size)]
+        batches: list[list[list[OperationPiece]]] = []
+        for group in operations:
+            last = batches[-1] if batches else []
+            ended = self._naming.joins_keys and last and last[-1][0].kind == "delete"
+            if not last or ended or len(last) == self._options.batch_size:
+                batches.append([group])
+            else:
+                last.append(group)
         return [(batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches]
 
     def _document(self, poll: ObjectPoll, name: str, batch: list[list[OperationPiece]]) -> Document:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from publisher.config.job_file import load
 from publisher.consumer import (
     Delivery,
     DocumentError,
@@ -21,9 +23,11 @@ from publisher.consumer import (
     TopicError,
 )
 from publisher.consumer.topics import TopicReader
+from publisher.runs.replay import replay
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from tests.services.topics import Topics
 from tests.support.documentation import blocks, text_of
+from tests.support.event_log_files import Row, event, write
 
 ENVELOPE = Envelope(EnvelopeOptions())
 
@@ -186,3 +190,46 @@ def test_the_documented_copy_survives_restarts(kafka: Topics, tmp_path: Path) ->
         rows = database.execute("SELECT key, text FROM value ORDER BY key").fetchall()
         database.close()
         assert rows == expected
+
+
+def test_rows_that_change_their_keys_arrive_over_partitions(kafka: Topics, tmp_path: Path) -> None:
+    """A log whose keys move between partitions, published by the program and applied by the consumer."""
+    chance = random.Random(7)
+    rows: dict[int, str] = {}
+    log: list[Row] = []
+    for number in range(1, 301):
+        key, other, text = chance.randrange(12), chance.randrange(12), f"text {number}"
+        row = event(number, table_key=f"idu={key}", table_name="usr")
+        if key not in rows:
+            log.append(row | {"event_type": 1, "old_value": None, "new_value": text})
+            rows[key] = text
+        elif other not in rows:
+            log.append(row | {"column_name": "idu", "old_value": key, "new_value": other})
+            rows[other] = rows.pop(key)
+        elif chance.random() < 0.2:
+            log.append(row | {"event_type": 4, "column_name": None})
+            del rows[key]
+        else:
+            log.append(row | {"old_value": rows[key], "new_value": text})
+            rows[key] = text
+    topic = kafka.make(partitions=4)
+    (tmp_path / "job.toml").write_text(
+        '[source]\nkey_change = "modify-association"\n[documents]\nbatch_size = 8\n'
+        '[run]\nlanes = 3\nengine = "local"\n'
+    )
+    path = write(tmp_path / "log.csv", log)
+    target = f"kafka://{kafka.bootstrap}/{topic}"
+    report = replay(load(tmp_path / "job.toml"), [path], target)
+    deliveries = read(kafka, topic)
+    changes = [delivery for delivery in deliveries if delivery.key_change is not None]
+    assert len(changes) == 2 * report.operations["modify-association"] > 40
+    assert len({(change.event_id, change.origin.part) for change in changes}) > len(changes) / 2
+    # the worst order: one partition after the other
+    parts = sorted({delivery.origin.part for delivery in deliveries}, reverse=True)
+    assert len(parts) == 4
+    objects, inbox = Objects(strict=True), Inbox()
+    for part in parts:
+        of_part = [delivery for delivery in deliveries if delivery.origin.part == part]
+        objects.apply_all(inbox.in_order(of_part))
+    assert inbox.held == 0
+    assert names(objects) == {f"idu={key},table=usr": text for key, text in rows.items()}

@@ -95,6 +95,32 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_a_change_of_a_key_is_sent_under_both_keys_and_counted_once(
+    kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    change = PlannedDocument(
+        2, "<b/>", key="idu=1", operation="modify-association", new_key="idu=ü"
+    )
+    planned = [PlannedDocument(1, "<a/>", "idu=1"), change, PlannedDocument(3, "<c/>", "idu=ü")]
+    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    topic = kafka.make(partitions=1)
+    sink = dispatcher(kafka, topic, 1, mode=mode)
+    (report,) = dispatch_run(sink, journal, manifest)
+    assert report.documents == 3
+    dispatch_run(sink, journal, manifest)
+    records = kafka.read(topic)
+    assert [((record.key or b"").decode(), record.value) for record in records] == [
+        ("idu=1", b"<a/>"),
+        ("idu=1", b"<b/>"),
+        ("idu=ü", b"<b/>"),
+        ("idu=ü", b"<c/>"),
+    ]
+    assert records[1].headers == records[2].headers
+    assert records[1].headers[-2:] == (("key-from", b"idu=1"), ("key-to", "idu=ü".encode()))
+    assert dict(records[1].headers)["event-id"] == b"log:2"
+
+
 def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: Path) -> None:
     planned = [
         PlannedDocument(1, "<a/>"),

@@ -32,6 +32,8 @@ class PlannedDocument:
     source: int = 0
     ordinal: int = 0
     records: str = ""
+    new_key: str | None = None
+    """The association after a change of the key."""
 
 
 def documents(
@@ -131,6 +133,7 @@ def _row(
         "schema": planned.schema,
         "table": planned.table,
         "association": planned.key,
+        "new_association": planned.new_key,
         "event_id": f"{event}.{planned.ordinal}" if planned.ordinal else event,
         "records": planned.records or str(planned.number),
     }

@@ -49,7 +49,7 @@ class DeadLetters:
             lines = islice(file, start, None)
             while records := [self._record(json.loads(line)) for line in islice(lines, size)]:
                 start += len(records)
-                yield Batch(start, (self.topic,), records)
+                yield Batch(start, len(records), (self.topic,), records)
 
     def _record(self, entry: dict[str, Any]) -> DeadLetter:
         event_id = f"{entry['source']}:{entry['position']}"

@@ -219,7 +219,7 @@ class _Sender:
                     producer, partial(produce, topic, value, key, headers=headers)
                 )
         producer.poll(0)
-        self._sent += len(batch.records)
+        self._sent += batch.documents
 
     def _produce_when_possible(self, producer: Producer, produce: Callable[[], None]) -> None:
         """Calls ``produce`` once the queue has room."""

@@ -1,6 +1,7 @@
 """Reads the documents of a lane as Kafka records, in batches and bounded memory.
 
-The key is the association, the value the document; ``HEADERS`` lists the headers.
+The key is the association, the value the document; ``HEADERS`` lists the headers.  A change of a key is two
+records: one under each of its keys, with the headers ``KEY_HEADERS``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from publisher.journal.lane_writer import LaneNames
 
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
 """Headers of a record, all UTF-8: its origin, operation and table, and its source records."""
+KEY_HEADERS = ("key-from", "key-to")
+"""Additional headers of a change of a key: the old and the new association."""
 
 RECOVERED = ("recovered", b"at-least-once")
 """An additional header of documents that the topic may have already: the journal was lost."""
@@ -39,7 +42,7 @@ DeadLetter = tuple[None, bytes, list[Header]]
 _READ_AT_ONCE = 4 << 20
 _COLUMNS = [
     *("source", "offset", "length", "ordinal", "operation", "schema", "table"),
-    *("association", "event_id", "records"),
+    *("association", "new_association", "event_id", "records"),
 ]
 _BATCH_OVERHEAD = 61
 """Bytes of a record batch before its records (Kafka protocol, RecordBatch, magic 2)."""
@@ -58,8 +61,10 @@ class Batch:
     """Consecutive documents of a lane; ``end`` is the number after the last one."""
 
     end: int
+    documents: int
+    """Number of documents; a change of a key is one document in two records."""
     topics: Sequence[str]
-    """One topic for all documents, or a topic for each document."""
+    """One topic for all records, or a topic for each record."""
     records: Sequence[Record | DeadLetter]
 
 
@@ -114,13 +119,14 @@ class LaneDocuments:
             rows = rows.take(pa.array(accepted, pa.int64()))
         else:
             values = _lines(part, rows)
-        keys, headers = _bytes(rows, "association"), list(self._headers(rows))
+        headers = list(self._headers(rows))
         if self.recovered:
             numbers = range(len(headers)) if accepted is None else accepted
             for place, header in zip(numbers, headers, strict=True):
                 if first + place in self.recovered:
                     header.append(RECOVERED)
-        return Batch(end, self.topics(rows), list(zip(keys, values, headers, strict=True)))
+        records = list(zip(_bytes(rows, "association"), values, headers, strict=True))
+        return Batch(end, len(records), *_add_second_keys(rows, self.topics(rows), records))
 
     def topics(self, rows: pa.RecordBatch) -> Sequence[str]:
         """The topics of documents: a single one if all share it, otherwise a topic for each document."""
@@ -162,6 +168,25 @@ class LaneDocuments:
             zip(repeat("record-ids"), _bytes(rows, "records")),
         )
         return map(list, zip(*columns, strict=True))
+
+
+def _add_second_keys(
+    rows: pa.RecordBatch, topics: Sequence[str], records: list[Record]
+) -> tuple[Sequence[str], list[Record]]:
+    """Adds the second record of each change of a key, after the first; returns topics and records."""
+    new_keys = rows.column("new_association")
+    if new_keys.null_count == len(new_keys):
+        return topics, records
+    each = topics if len(topics) == len(records) else [*topics] * len(records)
+    all_topics, all_records = [], []
+    for topic, (key, value, headers), new in zip(
+        each, records, new_keys.cast(pa.binary()).to_pylist(), strict=True
+    ):
+        named = list(zip(KEY_HEADERS, (key, new), strict=True)) if new is not None else []
+        for record_key in (key,) if new is None else (key, new):
+            all_topics.append(topic)
+            all_records.append((record_key, value, [*headers, *named]))
+    return topics if len(topics) == 1 else all_topics, all_records
 
 
 def _repeating(name: str, column: pa.Array) -> list[Header]:
@@ -242,15 +267,23 @@ def sizes(rows: pa.RecordBatch, sources: Sequence[str]) -> npt.NDArray[np.int64]
         _length(rows, "table"),
         _length(rows, "records"),
     )
+    key = _length(rows, "association")
     body = 3 + _varint(len(HEADERS))  # attributes, differences of time and offset
-    total = _field(_length(rows, "association")) + _field(rows.column("length").to_numpy()) + body
+    new_key = rows.column("new_association")
+    if new_key.null_count < len(new_key):
+        changes = new_key.is_valid().to_numpy(zero_copy_only=False)
+        new = np.where(changes, _length(rows, "new_association"), 0)
+        fixed = sum([int(_field(len(name))) for name in KEY_HEADERS])
+        body = body + np.where(changes, fixed + _field(key) + _field(new), 0)
+        key = np.maximum(key, new)
+    total = _field(key) + _field(rows.column("length").to_numpy()) + body
     for name, length in zip(HEADERS, headers, strict=True):
         total = total + _field(len(name)) + _field(length)
     return np.asarray(_BATCH_OVERHEAD + _varint(total) + total, np.int64)
 
 
 def _length(rows: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
-    lengths = pc.binary_length(rows.column(name))
+    lengths = pc.fill_null(pc.binary_length(rows.column(name)), 0)
     return np.asarray(lengths.to_numpy(zero_copy_only=False), np.int64)
 
 

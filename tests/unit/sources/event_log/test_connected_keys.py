@@ -28,6 +28,7 @@ from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.local_tasks import prepare_here
+from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
 from tests.support.event_log_files import NAMES, OPEN, Row, event, write
 from tests.support.task_runs import lines, plan_all, read_all, work_of
@@ -68,8 +69,9 @@ def logged_tables(draw: st.DrawFn) -> LoggedTable:
     return LoggedTable(log, rows)
 
 
-def work_over(path: Path, lanes: int, splits: int, polls: PollOptions) -> Work:
-    work = work_of([path], lanes=lanes, polls=polls)
+def work_over(path: Path, lanes: int, splits: int, polls: PollOptions, batch: int = 1) -> Work:
+    documents = DocumentOptions(batch_size=batch)
+    work = work_of([path], lanes=lanes, polls=polls, documents=documents)
     with prepare_here(SOURCE, [path], splits, NOTHING) as prepared:
         source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)
     return replace(work, sources=(source,))
@@ -81,14 +83,15 @@ def work_over(path: Path, lanes: int, splits: int, polls: PollOptions) -> Work:
     st.integers(1, 4),
     st.integers(1, 5),
     st.sampled_from([PollOptions(), PollOptions(3, 0), PollOptions(1, 0)]),
+    st.sampled_from([1, 2, 128]),
 )
 def test_the_documents_lead_to_the_rows(
-    table: LoggedTable, lanes: int, splits: int, polls: PollOptions
+    table: LoggedTable, lanes: int, splits: int, polls: PollOptions, batch: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         log = write(folder / "log.csv", table.log)
-        work = work_over(log, lanes, splits, polls)
+        work = work_over(log, lanes, splits, polls, batch)
         results = plan_all(work, read_all(work), folder)
         counts = [(count.outcome, count.records) for result in results for count in result.counts]
         assert {outcome for outcome, _ in counts} == {Outcome.PUBLISHED}
