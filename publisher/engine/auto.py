@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=5_000_000, bytes=1_000_000_000)
-"""Maximum input of a run without Spark.  Beyond it, Spark's start no longer counts."""
+"""Maximum input of a run without Spark.  Spark plans larger input as fast, in spite of its start."""
 _SMALL_SAMPLES = 64_000_000
 """Maximum bytes of the samples that one process counts."""
 _GROWTH = 8

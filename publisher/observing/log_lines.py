@@ -76,7 +76,7 @@ class LogLines:
 
 
 def poll_text(poll: Poll) -> str:
-    """Describes a poll in one line, without the outcomes that no record has, except ``published``."""
+    """Describes a poll in one line: the count of ``published`` and the other counts that are not 0."""
     report = poll.report
     parts = [report.run, f"read {report.read:,}"]
     parts += [

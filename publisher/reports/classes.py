@@ -24,12 +24,12 @@ class AttributeDescription:
     multiple: bool
     """True if an object has any number of values."""
     target: str | None
-    """The association that references name, with ``…`` for the key."""
+    """The association in the values of a reference, with ``…`` for the key; ``None`` for other attributes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassDescription:
-    """A table or view of a job: a class, or the reason why it is none."""
+    """A table or view of a job, which is a class or has a ``problem``."""
 
     name: str
     schema: str | None
