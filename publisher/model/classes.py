@@ -35,8 +35,8 @@ class ClassOptions:
     """Handling of events of whole rows (types 4, 5, 6) of a child table: reject them, or read the
     current values of its attributes as type 8 does."""
     child_after_delete: Literal["ignore", "publish"] = "ignore"
-    """Handling of events on columns of child tables after the delete of their object, which cascades
-    of the database write, until the object is inserted again."""
+    """Handling of events on columns of child tables after the delete of their object in the same poll,
+    which cascades of the database write, until an event inserts the object again (types 1, 5, 7)."""
     enable_refs: bool = True
     """Publish columns of foreign keys as references; ``false`` publishes their plain values."""
 
