@@ -249,3 +249,30 @@ def test_minimal_metadata_publishes_the_rows_of_each_table(tmp_path: Path) -> No
     settings = "[classes]\nminimal_metadata = true\n"
     folder = replay_events(tmp_path, ["1|usr_phone|idu=1|phoneno||1"], settings)
     assert b'<add class-name="usr_phone">' in operations_of(folder)[0]
+
+
+def test_an_attribute_may_have_a_hundred_thousand_values(tmp_path: Path) -> None:
+    many = """
+        WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+        INSERT INTO usr_fax SELECT 2, i FROM n;
+    """
+    job = database_job(tmp_path, SCHEMA + many)
+    folder = replay_events(tmp_path, ["8|usr_fax|idu=2|faxno", "6|usr|idu=1"], job=job)
+    (given,) = (
+        text for text in operations_of(folder) if b"idu=2,table=usr,schema=indirect</a" in text
+    )
+    assert given.count(b"<value ") == 100_000
+
+
+def test_an_object_without_its_parent_row_is_gone_whatever_children_it_has(tmp_path: Path) -> None:
+    job = database_job(tmp_path, SCHEMA + "INSERT INTO usr_fax VALUES (3, '1');")
+    folder = replay_events(tmp_path, ["6|usr|idu=3", "8|usr_fax|idu=3|faxno"], job=job)
+    assert outcomes_of(folder, 2) == ["ignored: row-gone", "superseded: row-query-back"]
+
+
+def test_events_on_tables_outside_the_list_are_rejected(tmp_path: Path) -> None:
+    settings = '[classes]\nsync_filter = "list"\nsync_tables = ["indirect.usr"]\n'
+    events = ["3|usr_phone|idu=1|phoneno||1", "8|usr_mbr_of|idu=1|idg", "4|grp|idg=7"]
+    folder = replay_events(tmp_path, events, settings, job=database_job(tmp_path))
+    assert outcomes_of(folder, 3) == ["published", "published", "rejected: database-refused"]
+    assert b'<value type="int">7</value><value type="int">9</value>' in operations_of(folder)[0]
