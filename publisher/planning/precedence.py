@@ -5,7 +5,7 @@ The rules in their order:
 1. A delete (4) and a change of the key are barriers: the rules below work inside the segments between
    them.
 2. A row query-back (5, 6) supersedes the other row query-backs of its segment, and the per-field
-   events whose columns it publishes: all except columns of the key and of child tables.  Among the
+   events whose columns it publishes: all attributes of the class, but not the key.  Among the
    remaining events, a field query-back (7, 8) supersedes 1, 2, 3, 7 and 8 of the same column.  Type 5
    takes precedence over 6, and 7 over 8; of several events of one type the first remains.
 3. Query-backs in a segment that a delete ends are ignored: the row they refer to is gone.

@@ -172,7 +172,8 @@ class Renderer:
     def is_in_row(self, change: Change) -> bool:
         """Returns whether a query-back of the row publishes the columns of a per-field event.
 
-        A query-back of the row publishes no columns of the key and of child tables."""
+        A query-back of the row publishes the attributes of the class, but no columns of the key and of other
+        tables."""
         obj = change.object
         table = self._catalogue.table(obj.schema, obj.table)
         key = {part.column.casefold() for part in parse(obj.key)}
@@ -353,7 +354,7 @@ class Renderer:
 
 def _advice(column: str) -> str:
     if "." in column:
-        return "log the values of child tables (types 1 to 3), which are not read back"
+        return "make it a column of a child table of the class, which the command classes shows"
     return "fix the trigger that logs it"
 
 

@@ -100,7 +100,7 @@ def test_a_field_query_back_of_a_child_table_is_rejected_beside_the_row() -> Non
     changes = log(Event(8, "usr_phone.phoneno"), Event(6))
     planned = Setup(lookup=CHILD).plan(changes)
     assert outcomes(planned, changes) == ["rejected: column-name", "document 0"]
-    assert "log the values of child tables" in str(planned.decisions[0].detail)
+    assert "make it a column of a child table" in str(planned.decisions[0].detail)
 
 
 def test_the_value_of_a_key_column_is_published_beside_its_row() -> None:
