@@ -29,8 +29,8 @@ from typing import (
 )
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import CoreSchema, ErrorDetails
-from pydantic_core.core_schema import literal_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError
+from pydantic_core.core_schema import any_schema, no_info_after_validator_function
 
 from publisher.errors import OptionsError, SettingKey, SettingProblem
 
@@ -71,7 +71,16 @@ class Choices:
         self.names = names
 
     def __get_pydantic_core_schema__(self, *_: object) -> CoreSchema:
-        return literal_schema(list(self.names))
+        return no_info_after_validator_function(self._check, any_schema())
+
+    def _check(self, value: Any) -> Any:
+        names = list(self.names)
+        if value not in names:
+            *others, last = map(repr, names)
+            raise PydanticKnownError(
+                "literal_error", {"expected": f"{', '.join(others)} or {last}"}
+            )
+        return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,12 +86,14 @@ def _parse(data: bytes, origin: Origin, limits: Limits) -> Element:
     if len(data) > limits.max_bytes:
         problem = f"the document has {len(data):,} bytes, more than {limits.max_bytes:,}"
         raise DocumentError(origin, f"{problem}: raise Limits.max_bytes if you expect it")
-    # a tag and its end, and an attribute, which needs as much memory
+    # an element may have two tags; an attribute needs as much memory as a tag
     if data.count(b"<") + data.count(b"=") > 2 * limits.max_tags:
         problem = f"the document has more than {limits.max_tags:,} tags and attributes"
         raise DocumentError(origin, f"{problem}: raise Limits.max_tags if you expect it")
     if b"<!DOCTYPE" in data:
-        raise DocumentError(origin, f"the document has a DOCTYPE, which XDS has not: {_FOREIGN}")
+        raise DocumentError(
+            origin, f"the document has a DOCTYPE, unlike documents in XDS: {_FOREIGN}"
+        )
     try:
         root: Element = etree.fromstring(data, _PARSER)
     except etree.XMLSyntaxError as error:

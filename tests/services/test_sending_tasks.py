@@ -99,7 +99,10 @@ def test_an_error_of_a_lane_is_the_programs_own(
     part.write_bytes(content)
     mended = replace(sink, run_lanes=engine.send)
     mended.dispatch(journal, manifest, report(journal, manifest))
-    assert sorted(texts(kafka.read(topic))) == sorted(engine_.text for engine_ in documents(20))
+    published = texts(kafka.read(topic))
+    if mode == AT_LEAST:  # Spark may have ended the other lane before its token: it is sent again
+        published = list(set(published))
+    assert sorted(published) == sorted(document.text for document in documents(20))
 
 
 def test_a_newer_instance_stops_the_tasks(
