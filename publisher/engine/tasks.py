@@ -241,7 +241,7 @@ class _LanePlan:
         first = self._files.add_arrivals(batch)
         rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
-            rows, batch = self._take_decided(rows, batch)
+            rows, batch = self._take_decisions(rows, batch)
         if batch.num_rows:
             batch = batch if self._ranks is None else self._ranks.rank(batch)
             self._write(self._planner.add(rows, batch))
@@ -260,7 +260,9 @@ class _LanePlan:
         self._ranks.add_notes(batch.filter(is_note))
         return batch.filter(pc.invert(is_note))
 
-    def _take_decided(self, rows: Numbers, batch: pa.RecordBatch) -> tuple[Numbers, pa.RecordBatch]:
+    def _take_decisions(
+        self, rows: Numbers, batch: pa.RecordBatch
+    ) -> tuple[Numbers, pa.RecordBatch]:
         """Writes the decisions on records without a change; returns the changes and their rows."""
         is_change = batch.column("outcome").is_null()
         change_flags = is_change.to_numpy(zero_copy_only=False)

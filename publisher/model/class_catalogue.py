@@ -75,7 +75,7 @@ class ClassCatalogue:
         children: dict[str, ChildTable] = {}
         references: dict[str, Reference] = {}
         for name, findings in self._found_children(table):
-            if findings.problem is not None and not _declared(table.children, name):
+            if findings.problem is not None and not _has_child(table.children, name):
                 continue  # events on this child table are rejected with the problem
             children[name] = findings.child
             references |= {
@@ -155,7 +155,7 @@ class ClassCatalogue:
             owner = owner_of(table, self._foreign_keys(table))
             is_own = owner is not None and equal_in_any_case(owner.table or "", parent.name)
             is_child = not (table.key or self._is_class(table))
-            if is_own and (is_child or _declared(parent.children, name)):
+            if is_own and (is_child or _has_child(parent.children, name)):
                 yield table.name, self._findings(table, parent)
 
     def _findings(self, table: Table, parent: Table) -> ChildFindings:
@@ -233,5 +233,5 @@ class ClassCatalogue:
         return Reference(target.name, target.schema or schema, target.column(key) or key)
 
 
-def _declared(children: Mapping[str, ChildTable], name: str) -> bool:
+def _has_child(children: Mapping[str, ChildTable], name: str) -> bool:
     return any(equal_in_any_case(child, name) for child in children)

@@ -183,7 +183,7 @@ class Planner:
         """Drops updates of child tables after the delete of their object and decides on them."""
         if len(changes) < 2 or EventType.DELETE_ROW not in [c.event_type for c in changes]:
             return changes
-        remaining, decisions = ignore_after_delete(changes, self._renderer.is_ignored_if_deleted)
+        remaining, decisions = ignore_after_delete(changes, self._renderer.ends_with_delete)
         self._result.decisions += decisions
         return remaining
 

@@ -183,7 +183,7 @@ class Renderer:
             for name in change.columns
         )
 
-    def is_ignored_if_deleted(self, change: Change) -> bool:
+    def ends_with_delete(self, change: Change) -> bool:
         """Returns whether a per-field event is ignored after the delete of its object."""
         return self._classes.child_after_delete == "ignore" and any(
             self.column(change.object, name).is_of_child for name in change.columns

@@ -160,7 +160,7 @@ class Names:
             return parts
         schema, table = parts[0] or self._schema, parts[1]
         if self._is_excluded(schema, table):
-            return _excluded(name)
+            return _exclude(name)
         known = self._describe(schema, table, name)
         if isinstance(known, RecordFault):
             return known
@@ -168,7 +168,7 @@ class Names:
             return self._target_table(schema, table, known, None)
         child, known = known.name, known.parent
         if self._is_excluded(schema or known.schema, known.name):
-            return _excluded(name)
+            return _exclude(name)
         return self._target_table(schema, known.name, known, child)
 
     def _describe(self, schema: str | None, table: str, name: str) -> Table | RecordFault | None:
@@ -223,10 +223,10 @@ class Names:
             self._check_columns(target, canonical)
         except KeyProblem as problem:
             return RecordFault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
-        first = self.connected(target).get(canonical, canonical)
+        first = self.first_keys(target).get(canonical, canonical)
         return Key(canonical, key_lane(target.hash, first, self._lanes))
 
-    def connected(self, target: TargetTable) -> KeyTexts:
+    def first_keys(self, target: TargetTable) -> KeyTexts:
         """The keys of a table that changes of keys connect, each with the first key of its group."""
         return self._groups.of_table(target.schema, target.table)
 
@@ -249,7 +249,7 @@ class Names:
             mask = np.zeros(len(texts), np.bool_)
             mask[list(changed)] = True
             texts = pc.replace_with_mask(texts, mask, pa.array(changed.values(), pa.string()))
-        if connected := self.connected(target):
+        if connected := self.first_keys(target):
             is_connected = pc.is_in(texts, pa.array(connected, pa.string()))
             for row in np.flatnonzero(is_connected.to_numpy(zero_copy_only=False)).tolist():
                 lanes[row] = key_lane(target.hash, connected[texts[row].as_py()], self._lanes)
@@ -309,7 +309,7 @@ class Names:
                 f"{target.child or known.name} has no column {column!r}; fix column_name, or the "
                 "table's columns",
             )
-        if match is None and (attribute := _unprefixed(known, column)) is not None:
+        if match is None and (attribute := _attribute_without_prefix(known, column)) is not None:
             return RecordFault(
                 Reason.COLUMN_NAME,
                 f"{column!r} is a column of a child table; write {attribute}, or the child table as "
@@ -359,7 +359,7 @@ def _find_attribute(table: Table, child: str | None, column: str) -> tuple[str, 
     return _lookup(table, name if own else attribute_of(owner, name))
 
 
-def _unprefixed(table: Table, column: str) -> str | None:
+def _attribute_without_prefix(table: Table, column: str) -> str | None:
     """The attribute of a child table that has a column of this name."""
     for name, child in table.children.items():
         if any(equal_in_any_case(column, own) for own in child.columns):
@@ -377,7 +377,7 @@ def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
     return matches[0] if len(matches) == 1 else None
 
 
-def _excluded(name: str) -> RecordFault:
+def _exclude(name: str) -> RecordFault:
     detail = f"table_name {_short(name)} is excluded, or belongs to a system schema"
     return RecordFault(Reason.EXCLUDED, detail)
 

@@ -139,7 +139,7 @@ class EventKeyChanges:
 
     def _check_survey(self, target: TargetTable, old: str, new: str) -> None:
         """Refuses a change of a key that the survey has not found: its keys may be in two lanes."""
-        connected = self._names.connected(target)
+        connected = self._names.first_keys(target)
         if self._names.is_surveyed and (
             old not in connected or connected[old] != connected.get(new)
         ):
