@@ -343,7 +343,7 @@ class StatusWriter:
         wanted = self._status.in_([_literal(letter) for letter in among])
         if not self._indexed:
             return wanted
-        # keeps the planner from using an index on the status, where N may stand for all rows of the log
+        # the planner must not use an index on the status: all rows of the log may have N
         return case((wanted, 1), else_=0) == 1
 
     def _choose_sizes(self) -> Sizes:

@@ -271,7 +271,7 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
 def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
     """Writes rejected records, then the documents that the sink refuses, to the journal's folder.
 
-    Writes no file if there are none."""
+    Without rejected records and documents, it writes no file."""
     path = journal.root / REJECTS
     rejected = any(
         count.outcome == Outcome.REJECTED for result in manifest.results for count in result.counts

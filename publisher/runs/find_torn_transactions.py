@@ -32,7 +32,7 @@ _ORDER = [*Position._fields, "reason", "detail"]
 
 
 def reject_torn(work: Work, results: Sequence[LaneResult], staging: Path) -> Work | None:
-    """Rejects the transactions that the results would tear; returns ``None`` if there are none.
+    """Rejects the transactions that the results would tear; returns ``None`` without such transactions.
 
     ``results`` are the results of all lanes, whose files are in ``staging``."""
     torn = {

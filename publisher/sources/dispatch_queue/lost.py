@@ -75,7 +75,7 @@ def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator
 
 
 def write_lost_rows(folder: Path, rows: Sequence[LostRow]) -> None:
-    """Writes lost rows for the next run, each once; writes no file if there are none."""
+    """Writes lost rows for the next run, each once; without lost rows it writes no file."""
     distinct = sorted({row[:3]: row for row in rows}.values(), key=repr)
     if distinct:
         table = pa.Table.from_pylist([row._asdict() for row in distinct], _SCHEMA)
