@@ -91,7 +91,9 @@ def run_text(report: RunReport) -> Iterator[str]:
 
 def rejects_file(report: RunReport) -> Path | None:
     """Returns the file with the rejected records, which is at the target or, for Kafka, in the journal."""
-    places = (Path(place) / "rejects.jsonl" for place in (report.target, report.journal) if place)
+    from publisher.dispatch.files import REJECTS  # noqa: PLC0415 - loaded already: there is a report
+
+    places = (Path(place) / REJECTS for place in (report.target, report.journal) if place)
     return next(filter(Path.is_file, places), None) if report.rejected else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -181,6 +181,14 @@ def _combine(first: Table, second: Table) -> Table:
         children={**second.children, **first.children},
         references={**second.references, **first.references},
     )
+
+
+def find_name(name: str, names: Collection[str]) -> str | None:
+    """Finds the exact name among ``names``, else the only one that differs in case."""
+    if name in names:
+        return name
+    matches = [other for other in names if equal_in_any_case(other, name)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def equal_in_any_case(name: str, other: str) -> bool:

@@ -13,6 +13,9 @@ from publisher.model.catalogue import Catalogue, Table
 from publisher.model.keys import format_key
 from publisher.xds.association import suffix
 
+_SHOWN = 10
+"""Maximum number of names in a summary."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeDescription:
@@ -70,12 +73,8 @@ def summarize_classes(settings: Settings) -> str:
     others = [found.name for found in described if found.problem is not None]
     if not others:
         return text
-    names = ", ".join([*others[:_SHOWN], *(["\u2026"] if len(others) > _SHOWN else [])])
+    names = ", ".join([*others[:_SHOWN], *(["…"] if len(others) > _SHOWN else [])])
     return f"{text}; not classes: {names} (xds-publisher classes gives the reasons)"
-
-
-_SHOWN = 10
-"""Maximum number of names in a summary."""
 
 
 def _names(settings: Settings) -> Sequence[tuple[str | None, str, bool]]:
@@ -111,6 +110,6 @@ def _attribute(table: Table, column: str) -> AttributeDescription:
     is_multiple = table.child_of(column) is not None
     if reference is None:
         return AttributeDescription(column, str(table.columns[column]), is_multiple, None)
-    key = format_key([(reference.key or "", "\u2026")])
+    key = format_key([(reference.key or "", "…")])
     target = key + suffix(reference.table, reference.schema)
     return AttributeDescription(column, "dn", is_multiple, target)

@@ -21,6 +21,7 @@ from publisher.model.catalogue import (
     ColumnKind,
     Table,
     equal_in_any_case,
+    find_name,
 )
 from publisher.model.change import Outcome, Reason
 from publisher.model.classes import attribute_of
@@ -368,13 +369,9 @@ def _attribute_without_prefix(table: Table, column: str) -> str | None:
 
 
 def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
-    """Finds name and kind of a column: an exact match, or else the only match that ignores case."""
-    kind = table.columns.get(column)
-    if kind is not None:
-        return column, kind
-    folded = column.casefold()
-    matches = [(name, kind) for name, kind in table.columns.items() if name.casefold() == folded]
-    return matches[0] if len(matches) == 1 else None
+    """Finds name and kind of a column, see ``find_name``."""
+    name = find_name(column, table.columns)
+    return None if name is None else (name, table.columns[name])
 
 
 def _exclude(name: str) -> RecordFault:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.model.catalogue import find_name
 from publisher.model.change import EventType, Object, Reason
 from publisher.model.change_batches import changes_of
 from publisher.model.key_changes import object_after
@@ -111,7 +112,7 @@ class EventKeyChanges:
         """The old and the new value of the key column; ``None`` if the row changes no key."""
         target, key = self._objects.of(row)
         parts = {part.column: part.value for part in parse(key.text)}
-        column = _find(self._columns.names[row].as_py(), parts)
+        column = find_name(self._columns.names[row].as_py(), parts)
         if column is None:
             return None
         try:
@@ -161,13 +162,3 @@ def _canonical(target: TargetTable, column: str, value: str | None) -> str:
     if known is not None and known.column(column) in known.padded:
         value = value.rstrip(" ")
     return parse(target.form.canonical([KeyPart(column, value)]))[0].value
-
-
-def _find(name: str, columns: dict[str, str]) -> str | None:
-    """Finds a column by its exact name, else the only one whose name differs in case."""
-    matches = [name] if name in columns else _same_in_any_case(name, columns)
-    return matches[0] if len(matches) == 1 else None
-
-
-def _same_in_any_case(name: str, columns: dict[str, str]) -> list[str]:
-    return [column for column in columns if column.casefold() == name.casefold()]
