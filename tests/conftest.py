@@ -8,6 +8,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -58,8 +59,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = _group_of(item)
         item.add_marker(pytest.mark.xdist_group(name))
+        if hasattr(item.config, "workerinput"):
+            _show_group(item, name)
         groups.setdefault(name, []).append(item)
     items[:] = chain.from_iterable(groups[name] for name in _order(groups))
+
+
+def _show_group(item: pytest.Item, name: str) -> None:
+    """Adds the group to the id by which a worker's tests are scheduled.
+
+    pytest-xdist 3.8 sets an attribute that pytest 9.2 no longer reads, and then schedules each test alone
+    (https://github.com/pytest-dev/pytest-xdist/issues/1386).
+    """
+    item._id = NodeId.parse(f"{item.nodeid}@{name}")
 
 
 def _group_of(item: pytest.Item) -> str:
