@@ -99,6 +99,8 @@ class Validation(Generic[T]):
 
 def validate(kind: type[T], given: Mapping[str, object]) -> Validation[T]:
     """Builds an object of the dataclass ``kind`` from given values."""
+    if not given and not required_names(kind):
+        return Validation(kind())
     optional = _optional_names(kind)
     given = {
         name: None if value is False and name in optional else value
