@@ -32,11 +32,13 @@ class ClassOptions:
     """Handling of child tables with several columns of values, or that are linked to a part of the
     parent's key: reject their events, or make each column an attribute."""
     child_row_events: ChildRowEvents = "reject"
-    """Handling of events of whole rows (types 4, 5, 6) of a child table: reject them, or read the
-    current values of its attributes as type 8 does."""
+    """Handling of events of whole rows (types 4, 5, 6) of a child table, and of rows of other formats
+    that do not hold the value that was removed: reject them, or read the current values of its
+    attributes as type 8 does."""
     child_after_delete: Literal["ignore", "publish"] = "ignore"
-    """Handling of events on columns of child tables after the delete of their object in the same poll,
-    which cascades of the database write, until an event inserts the object again (types 1, 5, 7)."""
+    """Handling of events on columns of child tables after the delete of their object in the same poll
+    (formats without polls: in the same transaction), which cascades of the database write, until an
+    event inserts the object again (types 1, 5, 7)."""
     enable_refs: bool = True
     """Publish columns of foreign keys as references; ``false`` publishes their plain values."""
 

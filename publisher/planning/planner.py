@@ -34,7 +34,7 @@ from publisher.model.document_batches import Documents, Outbox
 from publisher.model.key_changes import object_after
 from publisher.planning.filters import Filter, Window
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
-from publisher.planning.precedence import apply_precedence, ignore_after_delete
+from publisher.planning.precedence import DeletedObjects, apply_precedence, ignore_after_delete
 from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
 from publisher.planning.renderer import PreparedPoll, Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
@@ -84,6 +84,7 @@ class Planner:
         self._renderer = renderer
         self._filter = filter_
         self._polls = Polls(polls) if polls else None
+        self._deleted = DeletedObjects(renderer.has_children, renderer.ends_with_delete)
         self._lookup = lookup
         self._window = window
         self._rejected = rejected
@@ -181,6 +182,10 @@ class Planner:
 
     def _ignore_after_delete(self, changes: list[Change]) -> list[Change]:
         """Drops updates of child tables after the delete of their object and decides on them."""
+        if self._polls is None:
+            remaining, decisions = self._deleted.drop_later(changes)
+            self._result.decisions += decisions
+            return remaining
         if len(changes) < 2 or EventType.DELETE_ROW not in [c.event_type for c in changes]:
             return changes
         remaining, decisions = ignore_after_delete(changes, self._renderer.ends_with_delete)

@@ -24,6 +24,7 @@ from publisher.model.change import (
     Change,
     Decision,
     EventType,
+    Object,
     Outcome,
     Reason,
 )
@@ -87,6 +88,50 @@ def ignore_after_delete(
         else:
             result.remaining.append(change)
     return result
+
+
+class DeletedObjects:
+    """The objects that the current transaction has deleted, in formats without polls.
+
+    Updates of their child tables are ignored until the object is inserted again.  Where records name no
+    transaction, the run counts as one."""
+
+    def __init__(
+        self, has_children: Callable[[Object], bool], is_of_child: Callable[[Change], bool]
+    ) -> None:
+        self._has_children = has_children
+        self._is_of_child = is_of_child
+        self._classes: dict[tuple[str | None, str], bool] = {}
+        self._transaction: str | None = None
+        self._deleted: dict[Object, int] = {}
+        """The row of each delete or change of the key, after which the object does not exist."""
+
+    def drop_later(self, changes: Sequence[Change]) -> PrecedenceResult:
+        """Drops the updates of child tables of deleted objects, and decides on them."""
+        result = PrecedenceResult([], [])
+        for change in changes:
+            if change.transaction != self._transaction:
+                self._transaction = change.transaction
+                self._deleted.clear()
+            if change.event_type in _BARRIERS:
+                if self._has_class(change.object):
+                    self._deleted[change.object] = change.row
+            elif self._deleted and change.event_type in _INSERTS:
+                self._deleted.pop(change.object, None)
+            elif change.object in self._deleted and self._is_of_child(change):
+                row = self._deleted[change.object]
+                result.decisions.append(
+                    Decision(change.row, Outcome.IGNORED, Reason.CHILD_AFTER_DELETE, by=row)
+                )
+                continue
+            result.remaining.append(change)
+        return result
+
+    def _has_class(self, obj: Object) -> bool:
+        table = obj[:2]
+        if table not in self._classes:
+            self._classes[table] = self._has_children(obj)
+        return self._classes[table]
 
 
 def _settle_segment(

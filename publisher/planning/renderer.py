@@ -183,6 +183,11 @@ class Renderer:
             for name in change.columns
         )
 
+    def has_children(self, obj: Object) -> bool:
+        """Returns whether the table of an object has child tables."""
+        table = self._catalogue.table(obj.schema, obj.table)
+        return table is not None and bool(table.children)
+
     def ends_with_delete(self, change: Change) -> bool:
         """Returns whether a per-field event is ignored after the delete of its object."""
         return self._classes.child_after_delete == "ignore" and any(

@@ -7,11 +7,33 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from publisher.errors import FatalError
+from publisher.model.catalogue import ChildTable
 from publisher.sources.change_table.change_seq import Flags
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.object_names import NamedColumn, Names, RecordFault, TargetTable
+
+
+def link_of(target: TargetTable) -> dict[str, str]:
+    """Returns the columns of a child table that hold the key of its class, each with the key's column.
+
+    Empty for the table of a class."""
+    child = _child_of(target)
+    return {
+        link: target.form.column(key)[0] for link, key in zip(child.link, child.key, strict=True)
+    }
+
+
+def value_columns(target: TargetTable) -> tuple[str, ...]:
+    """Returns the columns of a child table that hold values; empty for the table of a class."""
+    return tuple(_child_of(target).columns)
+
+
+def _child_of(target: TargetTable) -> ChildTable:
+    if target.known is None or target.child is None:
+        return ChildTable()
+    return target.known.children[target.child]
 
 
 class DataColumns:
@@ -27,12 +49,15 @@ class DataColumns:
         self.target: TargetTable = target
         columns = {name: names.column(layout.table, target, name) for name in layout.data}
         self.faults = {
-            name: fault for name, fault in columns.items() if isinstance(fault, RecordFault)
+            name: fault
+            for name, fault in columns.items()
+            if isinstance(fault, RecordFault) and target.child is None
         }
-        """Columns that the table does not have."""
+        """Columns that the table does not have; a child table may have columns without values."""
         self._known: Mapping[str, NamedColumn] = {
             name: column for name, column in columns.items() if isinstance(column, NamedColumn)
         }
+        self._links = {name.casefold(): key for name, key in link_of(target).items()}
         self._binary_text = options.binary_text
         self._where = where
 
@@ -40,6 +65,14 @@ class DataColumns:
         """The name of a column in documents."""
         known = self._known.get(column)
         return known.name if known else column
+
+    def key_name(self, column: str) -> str:
+        """The name of a key column in keys; for a child table, the column of its class that it holds."""
+        return self._links.get(column.casefold()) or self.name(column)
+
+    def holds_values(self, column: str) -> bool:
+        """Returns whether a column of a child table holds values of an attribute."""
+        return column in self._known
 
     def text(self, column: str, array: pa.Array) -> tuple[pa.Array, Flags]:
         """Converts the values of a column to text, binary ones to Base64; marks the valid values."""

@@ -13,13 +13,13 @@ from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
-from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.data_columns import DataColumns, link_of, value_columns
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import join_key, quote_values
-from publisher.sources.columns.object_names import Names, RecordFault
+from publisher.sources.columns.object_names import Names, RecordFault, TargetTable
 
 _CANONICAL_INTEGER = r"\A(?:-?[1-9][0-9]*|0)\z"
 """An integer as ``keys.integer_text`` writes it."""
@@ -32,7 +32,9 @@ def catalogue_key(
     if catalogue is None:
         return ()
     target = Names(catalogue, options.schema, options.identifier_case, 1).target(layout.table)
-    return () if isinstance(target, RecordFault) or target.known is None else target.known.key
+    if isinstance(target, RecordFault) or target.known is None or target.child is not None:
+        return ()
+    return target.known.key
 
 
 def key_bits(
@@ -50,17 +52,21 @@ def key_bits(
 def key_of(
     layout: ChangeTableLayout,
     mask_key: Sequence[str],
-    database_key: tuple[str, ...],
+    target: TargetTable,
     options: ChangeTableOptions,
     where: str,
 ) -> tuple[str, ...]:
     """The primary key according to ``.dfm``, database, masks of DELETE records, or settings, in this order.
 
-    ``mask_key`` are the key columns that the masks show, ``database_key`` those that the database names.
+    ``mask_key`` are the key columns that the masks show.  For a child table the columns that hold the key
+    of its parent.
 
     Raises:
         FatalError: Two of these keys differ, or there is none.
     """
+    if target.child is not None:
+        return _spelled_link(target, layout, where)
+    database_key = target.known.key if target.known else ()
     candidates = {
         "the .dfm": layout.key,
         "the database or [tables]": database_key,
@@ -97,6 +103,34 @@ def _spell(
     return tuple(spelled[name.casefold()] for name in key)
 
 
+def _spelled_link(target: TargetTable, layout: ChangeTableLayout, where: str) -> tuple[str, ...]:
+    fault = child_fault(target, layout.data)
+    if fault is not None:
+        raise FatalError(f"{where}: {fault.detail}")
+    return _spell(tuple(link_of(target)), f"the child table {target.child}", layout, where)
+
+
+def child_fault(target: TargetTable, columns: Sequence[str]) -> RecordFault | None:
+    """The fault of all records of a child table, if they lack its link or its values."""
+    link = link_of(target)
+    if not link:
+        return RecordFault(
+            Reason.TABLE_KEY,
+            f"the columns of {target.child} that hold the key of {target.table} are not known: name them as"
+            f" link in [tables.{target.table}.children.{target.child}], or the key of {target.table}",
+        )
+    present = {name.casefold() for name in columns}
+    wanted = (*link, *value_columns(target))
+    absent = [name for name in wanted if name.casefold() not in present]
+    if not absent:
+        return None
+    return RecordFault(
+        Reason.CHILD_ROW,
+        f"the records of the child table {target.child} lack its column {absent[0]}: keep the column in the"
+        f" replication task, or fix [tables.{target.table}.children]",
+    )
+
+
 class RowKeys(NamedTuple):
     """The object keys of some rows."""
 
@@ -129,8 +163,8 @@ class KeyReader:
         self._target = columns.target
         self._names = names
         self._lanes = lanes
-        self._sorted = sorted(key, key=columns.name)  # the order in canonical keys
-        self._spelled = [columns.name(name) for name in self._sorted]
+        self._sorted = sorted(key, key=columns.key_name)  # the order in canonical keys
+        self._spelled = [columns.key_name(name) for name in self._sorted]
         known = [columns.target.form.column(name) for name in self._spelled]
         self._kinds = [kind for _, kind in known]
         self._is_spelled_alike = [name for name, _ in known] == self._spelled

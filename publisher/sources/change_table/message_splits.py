@@ -15,8 +15,9 @@ from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
 from publisher.sources.change_table.change_seq import Ranking
+from publisher.sources.change_table.child_rows import builder_class
 from publisher.sources.change_table.data_columns import DataColumns
-from publisher.sources.change_table.keys import key_bits, key_of
+from publisher.sources.change_table.keys import child_fault, key_bits, key_of
 from publisher.sources.change_table.layout import table_in_path
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.messages import ChangeMessage, MessageShape
@@ -158,6 +159,7 @@ class _MessageReader:
         self._options = options
         self._reading = reading
         self._path = path
+        self._classes = ctx.classes
         self._names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
         self._builders: dict[MessageShape, ChangeTableChangeBuilder] = {}
         self._table = options.source_table or _table_in_path(Path(path), options)
@@ -180,9 +182,8 @@ class _MessageReader:
                 yield self._reject(group, fault)
                 return
             columns = DataColumns(layout, self._names, self._options, self._path)
-            known = columns.target.known
-            key = key_of(layout, [], known.key if known else (), self._options, self._path)
-            builder = ChangeTableChangeBuilder(
+            key = key_of(layout, [], columns.target, self._options, self._path)
+            builder = builder_class(columns.target, self._classes)(
                 self._place,
                 layout,
                 self._reading if shape.masked else None,
@@ -201,6 +202,8 @@ class _MessageReader:
         if isinstance(target, RecordFault):
             detail = f"{target.detail}; or set source_table"
             return target._replace(detail=detail) if shape.table != self._table else None
+        if target.child is not None:
+            return child_fault(target, shape.columns)
         key = (target.known.key if target.known else ()) or self._options.key
         present = {name.casefold() for name in shape.columns}
         absent = [name for name in key if name.casefold() not in present]

@@ -22,6 +22,7 @@ from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits, survey
 from publisher.sources.change_table.before_images import PairedRows, PairJoiner, Strays
 from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.child_rows import builder_class
 from publisher.sources.change_table.copies import CopyFinder, copies_by_number
 from publisher.sources.change_table.data_columns import DataColumns
 from publisher.sources.change_table.extent import RowSelector
@@ -32,7 +33,6 @@ from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.survey import PlannedRows, SplitPlan
-from publisher.sources.change_table.to_changes import ChangeTableChangeBuilder
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, broken, find_record, tally
 from publisher.sources.contract import (
@@ -270,15 +270,14 @@ class ChangeTableReader:
         self.layout = layout
         names = Names(ctx.catalogue, options.schema, options.identifier_case, ctx.lanes)
         columns = DataColumns(layout, names, options, place.file)
-        known = columns.target.known
-        key = key_of(layout, plan.key, known.key if known else (), options, place.file)
+        key = key_of(layout, plan.key, columns.target, options, place.file)
         self.text = columns.text
         self._window = plan.window
         self._finder = CopyFinder() if plan.in_order else None
         self._known_copies = plan.copies
         self._cut = plan.cut
         self._selector = None if plan.chosen is None else RowSelector(plan.chosen)
-        self._builder = ChangeTableChangeBuilder(
+        self._builder = builder_class(columns.target, ctx.classes)(
             place, layout, plan.reading, key, columns, names, options, plan.ranking
         )
 

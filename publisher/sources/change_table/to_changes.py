@@ -60,7 +60,7 @@ UNMASKED = RecordFault(
 
 
 @dataclass(slots=True)
-class _Draft:
+class ChangeDraft:
     """Operations that are being turned into changes."""
 
     pairs: PairedRows
@@ -123,21 +123,21 @@ class ChangeTableChangeBuilder:
             old_keys = self._keys.read(rows, pairs.before, None, which=draft.is_key_update & live)
             live[list(rows.faults)] = False
             self._undo_respellings(draft, new_keys, old_keys)
-            self._apply_gap_setting(draft)
-            live[list(rows.faults)] = False
+        self.complete(draft)
+        live[list(rows.faults)] = False
         if live.any():
             yield from self._changes(draft, np.flatnonzero(live), new_keys, old_keys, moments)
         if rows.faults:
             yield from self.rejects.reject_pairs(pairs)
 
-    def _draft(self, pairs: PairedRows) -> _Draft:
+    def _draft(self, pairs: PairedRows) -> ChangeDraft:
         rows, size = pairs.after, (len(pairs.after), len(self._layout.data))
         masked, has_mask = self._read_masks(rows)
         differs = np.zeros(size, bool)
         if pairs.has_before.any():
             differs = images.differences(rows.batch, pairs.before, self._layout.data)
             differs[~pairs.has_before] = False
-        draft = _Draft(
+        draft = ChangeDraft(
             pairs, masked, has_mask, differs, masked.copy(), rows.operations.copy(),
             np.zeros(size[0], bool), masked, np.zeros(size, bool),
         )  # fmt: skip
@@ -153,7 +153,7 @@ class ChangeTableChangeBuilder:
                 rows.reject(draft.chosen[:, place], fault)
         return draft
 
-    def _draft_updates(self, draft: _Draft, updates: Flags) -> None:
+    def _draft_updates(self, draft: ChangeDraft, updates: Flags) -> None:
         rows, has_before = draft.pairs.after, draft.pairs.has_before
         draft.kinds[updates] = np.where(has_before[updates], 2, 3)
         if self._reading is None:
@@ -175,13 +175,13 @@ class ChangeTableChangeBuilder:
         if draft.is_key_update.any():
             self._complete_rows(draft)
 
-    def _choose_without_masks(self, draft: _Draft, updates: Flags) -> None:
+    def _choose_without_masks(self, draft: ChangeDraft, updates: Flags) -> None:
         """Chooses columns of UPDATEs of a table without masks."""
         everything = np.ones(len(self._layout.data), bool)
         draft.chosen[updates] = False
         self._choose_by_images(draft, updates, everything, UNMASKED)
 
-    def _choose_beyond_masks(self, draft: _Draft, updates: Flags) -> None:
+    def _choose_beyond_masks(self, draft: ChangeDraft, updates: Flags) -> None:
         """Chooses among the columns beyond the last bit of a mask, unless the mask is longer."""
         is_short = ~draft.masked[:, self._beyond].any(axis=1)
         inserts = (
@@ -192,7 +192,7 @@ class ChangeTableChangeBuilder:
         self._choose_by_images(draft, updates & is_short, self._beyond, UNCOVERED)
 
     def _choose_by_images(
-        self, draft: _Draft, updates: Flags, places: Flags, fault: RecordFault
+        self, draft: ChangeDraft, updates: Flags, places: Flags, fault: RecordFault
     ) -> None:
         """Chooses among the columns ``places``, which no mask covers."""
         rows, images_setting = draft.pairs.after, self._options.images
@@ -212,7 +212,7 @@ class ChangeTableChangeBuilder:
         else:
             draft.chosen[alone] |= supplied[alone] if images_setting == "sparse" else places
 
-    def _reject_unmarked(self, draft: _Draft, updates: Flags) -> None:
+    def _reject_unmarked(self, draft: ChangeDraft, updates: Flags) -> None:
         """Rejects UPDATEs that differ from their before image in a column outside their mask.
 
         NULL in an UPDATE outside its mask means not supplied, unless ``images`` is full.
@@ -227,7 +227,7 @@ class ChangeTableChangeBuilder:
         hits = np.asarray(wrong.any(axis=1))
         rows.reject(hits, lambda row: images.unmarked_fault(data, wrong[row]))
 
-    def _complete_rows(self, draft: _Draft) -> None:
+    def _complete_rows(self, draft: ChangeDraft) -> None:
         """Completes the new row of a changed key with values of its before image."""
         is_key_update, rows, before = draft.is_key_update, draft.pairs.after, draft.pairs.before
         data = self._layout.data
@@ -253,9 +253,11 @@ class ChangeTableChangeBuilder:
         listed = self._read_column(rows, name)
         return np.where(listed.any(axis=1, keepdims=True), listed, full)
 
-    def _apply_gap_setting(self, draft: _Draft) -> None:
+    def complete(self, draft: ChangeDraft) -> None:
         """Handles columns of a new row that no image supplies as ``key_change_gaps`` says: never as NULL."""
         is_key_update = draft.is_key_update
+        if not is_key_update.any():
+            return
         gaps: Matrix = draft.unknown & is_key_update[:, np.newaxis]
         hits = np.asarray(gaps.any(axis=1))
         draft.chosen[is_key_update] = ~gaps[is_key_update]
@@ -266,7 +268,7 @@ class ChangeTableChangeBuilder:
             draft.kinds[hits] = 5
             draft.chosen[hits] = False
 
-    def _undo_respellings(self, draft: _Draft, new_keys: RowKeys, old_keys: RowKeys) -> None:
+    def _undo_respellings(self, draft: ChangeDraft, new_keys: RowKeys, old_keys: RowKeys) -> None:
         """Makes key UPDATEs that only spell the key differently (``01`` for ``1``) plain UPDATEs again."""
         for row in np.flatnonzero(draft.is_key_update).tolist():
             if new_keys.text(row) == old_keys.text(row):
@@ -297,7 +299,7 @@ class ChangeTableChangeBuilder:
 
     def _changes(
         self,
-        draft: _Draft,
+        draft: ChangeDraft,
         indices: Integers,
         new_keys: RowKeys,
         old_keys: RowKeys | None,
@@ -306,8 +308,7 @@ class ChangeTableChangeBuilder:
         rows = draft.pairs.after
         kinds, is_key_update = draft.kinds[indices], draft.is_key_update[indices]
         chosen = draft.chosen[indices]
-        old = (kinds == 2) & ~is_key_update
-        new = kinds <= 3
+        old, new = self.before_and_after(draft)
         yield self._batch(
             rows,
             indices,
@@ -317,12 +318,11 @@ class ChangeTableChangeBuilder:
             records=np.where(is_key_update, 1, draft.pairs.records[indices]).astype(np.int32),
             event_type=kinds.astype(np.int32),
             columns=marked_names(self._spelled, chosen),
-            old=marked_values(self._data_of(draft.pairs.before), chosen, indices, old),
-            new=marked_values(self._data_of(rows.batch), chosen, indices, new),
+            old=marked_values(old, chosen, indices, kinds == 2),
+            new=marked_values(new, chosen, indices, kinds <= 3),
         )
         deleted = indices[is_key_update]
         if len(deleted) and old_keys is not None:
-            empty = pa.array([[]] * len(deleted), pa.list_(pa.string()))
             yield self._batch(
                 rows,
                 deleted,
@@ -330,9 +330,16 @@ class ChangeTableChangeBuilder:
                 moments,
                 ordinal=0,
                 records=int(draft.pairs.before_is_record),
-                event_type=4,
-                columns=empty,
+                **self.end(draft, deleted),
             )
+
+    def before_and_after(self, draft: ChangeDraft) -> tuple[list[pa.Array], list[pa.Array]]:
+        """Returns the data columns before and after each change."""
+        return self.data_of(draft.pairs.before), self.data_of(draft.pairs.after.batch)
+
+    def end(self, _draft: ChangeDraft, which: Integers) -> dict[str, object]:
+        """Returns the columns of the changes that end the objects of some old keys."""
+        return {"event_type": 4, "columns": pa.array([[]] * len(which), pa.list_(pa.string()))}
 
     def _batch(
         self,
@@ -368,5 +375,6 @@ class ChangeTableChangeBuilder:
             **columns,
         )
 
-    def _data_of(self, image: pa.RecordBatch) -> list[pa.Array]:
+    def data_of(self, image: pa.RecordBatch) -> list[pa.Array]:
+        """Returns the data columns of an image."""
         return [image.column(name) for name in self._layout.data]
