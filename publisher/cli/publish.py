@@ -17,7 +17,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import show
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import PublisherError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def publish(
     It publishes once or, with --follow, continuously.
     """
     start_arrow_without_pandas()
+    defer_parts_of_arrow()
     from publisher import console
     from publisher.runs.replay import rehearse
 

@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     code 5.
     """
     start_arrow_without_pandas()
+    defer_parts_of_arrow()
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of

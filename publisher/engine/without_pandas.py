@@ -1,12 +1,19 @@
-"""Starts pyarrow without pandas, whose import would take a quarter of a second."""
+"""Starts pyarrow without the modules that most commands do not need: pandas, and large parts of its own."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
+from threading import RLock
 from types import ModuleType
+from typing import Any
+
+_DEFERRED = ("pyarrow.compute", "pyarrow.parquet")
+"""Modules whose imports take 0.05 and 0.02 s."""
+_LOCK = RLock()
 
 
 class _PandasHider(MetaPathFinder):
@@ -20,6 +27,30 @@ class _PandasHider(MetaPathFinder):
         if fullname == "pandas":
             raise ModuleNotFoundError(name=fullname)
         return None
+
+
+class _DeferredModule(ModuleType):
+    """Stands for a module until one of its attributes is used."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _LOCK:
+            if sys.modules.get(self.__name__) is self:
+                del sys.modules[self.__name__]
+            module = import_module(self.__name__)
+        vars(self).update(vars(module))
+        return getattr(module, name)
+
+
+def defer_parts_of_arrow() -> None:
+    """Defers the imports of the large modules of pyarrow until they are used.
+
+    A command that finds nothing to do then never imports them.
+    """
+    package = import_module("pyarrow")
+    for name in _DEFERRED:
+        if name not in sys.modules:
+            sys.modules[name] = _DeferredModule(name)
+            setattr(package, name.rpartition(".")[2], sys.modules[name])
 
 
 def start_arrow_without_pandas() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
+from threading import Thread
 from typing import Self
 
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection import import_driver
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
@@ -284,6 +286,13 @@ class PublisherInstance:
         return self._acknowledgement.acknowledge(*sent, mark=self._mark.start)
 
 
+def _import_drivers(settings: Settings) -> None:
+    """Imports the drivers of the job's databases while the sink answers."""
+    for options in {each.database for each in settings.sources if each.table is not None}:
+        if options is not None:
+            import_driver(options)
+
+
 def publish(
     settings: Settings,
     *,
@@ -303,6 +312,7 @@ def publish(
     """
     with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
+        Thread(target=_import_drivers, args=(settings,), name="drivers").start()
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()

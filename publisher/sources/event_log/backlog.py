@@ -101,6 +101,8 @@ class EventLogBacklog:
 
     def _seconds(self, moment: str | None) -> float | None:
         """Converts a time to seconds since 1970-01-01 UTC, by the rules of the reader."""
+        if moment is None:
+            return None
         values, valid = times(pa.array([moment], pa.string()), self._options.time_zone)
         return float(values[0]) / _SECOND if valid[0] else None
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -20,6 +22,8 @@ from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.jvm import Jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
+from publisher.triggers import TableRef
+from publisher.triggers.sqlite import log_statements
 from tests.support.event_log_files import event, write
 
 ROOT = Path(__file__).parents[3]
@@ -133,6 +137,38 @@ def test_a_small_replay_imports_only_modules_that_it_needs(
     report, _, modules = done.stdout.rpartition("}\n")
     assert modules == "[]\n"
     assert json.loads(report + "}")["engine"]["name"] == "local"
+
+
+PUBLISH = """
+import sys
+from publisher.cli.main import cli
+cli(["publish", "-c", sys.argv[1]], standalone_mode=False)
+names = ("pyarrow.compute", "pyarrow.parquet")
+print([type(sys.modules[name]).__name__ for name in names])
+import pyarrow.compute as pc
+assert pc.sum([1, 2]).as_py() == 3
+assert sys.modules["pyarrow.compute"] is not pc
+"""
+
+
+def test_publish_of_an_empty_log_does_not_import_large_parts_of_arrow(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
+        for _, statement in log_statements(TableRef(None, "event_log")):
+            connection.execute(statement)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        '[source]\nformat = "event-log"\ntable = "event_log"\nurl = "sqlite:///log.db"\n'
+        '[dispatch]\npath = "out"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PUBLISH, str(job)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['_DeferredModule', '_DeferredModule']"
 
 
 def test_a_replay_has_the_same_identity_on_each_engine(tmp_path: Path) -> None:
