@@ -3,7 +3,8 @@
 A *change* is one normalised change of one row, or of some of its columns.  Event types 1 to 8 of
 the IDM driver for JDBC are the normal form.  A column of a change is in one of three states, kept
 outside the value: *absent* (its name is not among ``columns``, or the whole image ``old`` or ``new``
-is ``None``), *null* (the element is ``None``) or *a value* (the element is text).
+is ``None``), *null* (the element is ``None``) or *a value* (the element is text).  A column that has several
+values appears once for each of them, side by side.
 """
 
 from __future__ import annotations

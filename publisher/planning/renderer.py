@@ -228,6 +228,8 @@ class Renderer:
         obj = change.object
         columns = self._columns.of_table(obj)
         attributes: list[str] = []
+        joins_values = change.event_type == EventType.REPLACE_FIELD
+        joined = ""
         for place, name in enumerate(change.columns):
             column = columns.get(name)
             if column is None:
@@ -235,10 +237,14 @@ class Renderer:
             if column.is_published:
                 old = change.old[place] if change.old is not None else None
                 new = change.new[place] if change.new is not None else None
+                current = column.convert(new) if new is not None else None
+                if joins_values and change.columns[place + 1 : place + 2] == (name,):
+                    joined += current or ""
+                    continue
+                if joined:
+                    current, joined = joined + (current or ""), ""
                 element = meaning.part(
-                    column.name,
-                    column.convert(old) if old is not None else None,
-                    column.convert(new) if new is not None else None,
+                    column.name, column.convert(old) if old is not None else None, current
                 )
                 if element:
                     attributes.append(element)

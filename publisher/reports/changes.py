@@ -28,14 +28,15 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     source = settings.for_replay().sources[0]
     reader = source.reader
     with Resources(settings.rules) as resources:
+        catalogue = resources.catalogue_of(source.format)
         context = Context(
             source=0,
             lanes=settings.run.lanes,
-            catalogue=resources.catalogue_of(source.format),
+            catalogue=catalogue,
             classes=settings.classes,
         )
         split_count = _split_count(reader, snapshots)
-        with prepare_here(reader, snapshots, split_count, resources.catalogue) as prepared:
+        with prepare_here(reader, snapshots, split_count, catalogue) as prepared:
             for number, split in enumerate(prepared.splits):
                 file = prepared.source.file_of(split)
                 for record in in_order(prepared.read(number, context), source.format):

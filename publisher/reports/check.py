@@ -172,7 +172,11 @@ def _compared_tables(
     with Resources(settings.rules) as resources:
         state = Journals(settings.journals, settings.name).state_of(source.name)
         return comparison.describe_tables(
-            source.snapshots, resources.catalogue, source.database, state, source.name
+            source.snapshots,
+            resources.catalogue_of(source.format),
+            source.database,
+            state,
+            source.name,
         )
 
 

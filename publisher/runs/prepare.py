@@ -111,7 +111,7 @@ def _prepare(
         return reader.prepare(
             PrepareContext(
                 wanted=request.splits,
-                catalogue=resources.catalogue,
+                catalogue=resources.catalogue_of(source.format),
                 tasks=EngineTasks(engine, rules),
                 stack=stack,
                 staged=request.journal.new_state(source.name),

@@ -69,7 +69,7 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     with Resources(settings.rules) as resources:
         catalogue = resources.catalogue_of(source.format)
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
-        with _prepare(source, resources.catalogue) as prepared:
+        with _prepare(source, catalogue) as prepared:
             numbers = range(len(prepared.splits))
             batches = (batch for number in numbers for batch in prepared.read(number, context))
             for record in _first(batches, limit):

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, s
 
 from publisher.database import Database, Relation, catalogue_of, ordered_ranges
 from publisher.database.catalogue import sql_table_of
-from publisher.database.connection import fatal_errors
+from publisher.database.connection import begin_snapshot, fatal_errors
 from publisher.database.ordered_ranges import Bounds, Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError
@@ -89,23 +89,44 @@ def moment(
         yield (TableSplit(0),)
         return
     relation = relation_of(database, table)
-    order = column_of(relation, table.order, database) if table.order is not None else None
-    is_whole = order is None or not isinstance(relation.types[order], types.Integer)
+    if table.order is not None:
+        column_of(relation, table.order, database)
     if is_read_once and tasks == 1:
         yield (TableSplit(0),)
         return
+    with shared_moment(database, (table,), tasks) as (splits,):
+        yield splits
+
+
+@contextmanager
+def shared_moment(
+    database: Database, tables: Sequence[LiveTable], tasks: int
+) -> Iterator[list[tuple[TableSplit[None], ...]]]:
+    """Yields the splits of each table, which all see PostgreSQL as it is now, see ``moment``."""
     from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
     with copy.shared_snapshot(database) as (connection, snapshot):
-        ends = None
-        if order is not None and not is_whole and tasks > 1:
-            where = _where(relation, table, database)
-            with fatal_errors(database, f"Reading table {relation.table.name}"):
-                ends = copy.value_range(connection, relation, order, where)
-        yield tuple(
-            TableSplit(number, snapshot, low, high)
-            for number, (low, high) in enumerate(ranges(ends, tasks))
-        )
+        yield [
+            tuple(
+                TableSplit(number, snapshot, low, high)
+                for number, (low, high) in enumerate(
+                    ranges(_ends(database, connection, table) if tasks > 1 else None, tasks)
+                )
+            )
+            for table in tables
+        ]
+
+
+def _ends(database: Database, connection: Connection, table: LiveTable) -> tuple[int, int] | None:
+    """Returns the least and greatest value of the column by which a table is divided."""
+    from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
+    relation = relation_of(database, table)
+    order = column_of(relation, table.order, database) if table.order is not None else None
+    if order is None or not isinstance(relation.types[order], types.Integer):
+        return None
+    with fatal_errors(database, f"Reading table {relation.table.name}"):
+        return copy.value_range(connection, relation, order, _where(relation, table, database))
 
 
 def ranges(ends: tuple[int, int] | None, tasks: int) -> list[tuple[int | None, int | None]]:
@@ -133,28 +154,54 @@ def read(
 
     Raises ``FatalError`` and ``UnreachableError``.
     """
+    for _, frame in read_together(database, (table,), split, text_of, batch_bytes):
+        yield frame
+
+
+def read_together(
+    database: Database,
+    tables: Sequence[LiveTable],
+    split: TableSplit[object],
+    text_of: TextOf,
+    batch_bytes: int = BATCH_BYTES,
+) -> Iterator[tuple[int, Frame]]:
+    """Reads tables one after the other as they are at one moment; otherwise as ``read``.
+
+    Yields frames with the numbers of their tables.
+    """
+    relations = [relation_of(database, table) for table in tables]
+    bounds = [_bounds(database, table, split) for table in tables]
+
+    def batches(connection: Connection) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if len(tables) > 1:
+            begin_snapshot(connection)
+        for number, (relation, limits) in enumerate(zip(relations, bounds, strict=True)):
+            if database.can_copy:
+                from publisher.database import copy  # noqa: PLC0415 - needs psycopg
+
+                parts = copy.copy_table(connection, relation, limits, split.snapshot, batch_bytes)
+            else:
+                names = tuple(relation.types)
+                portions = _portions(connection, relation, limits)
+                rows = (_batch(portion, names, text_of) for portion in portions)
+                parts = gather(rows, batch_bytes)
+            yield from ((number, batch) for batch in parts)
+
+    firsts = [1] * len(tables)
+    # not on the connection for look-ups, which may be needed while rows are read
+    action = f"Reading table {', '.join(relation.table.name for relation in relations)}"
+    with database.separate() as reader, fatal_errors(database, action):
+        for number, batch in reader.stream(batches):
+            first, firsts[number] = firsts[number], firsts[number] + batch.num_rows
+            yield number, Frame(batch, np.arange(first, firsts[number], dtype=np.int64))
+
+
+def _bounds(database: Database, table: LiveTable, split: TableSplit[object]) -> Bounds:
     relation = relation_of(database, table)
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    bounds = Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
-
-    def batches(connection: Connection) -> Iterator[pa.RecordBatch]:
-        if database.can_copy:
-            from publisher.database import copy  # noqa: PLC0415 - needs psycopg
-
-            return copy.copy_table(connection, relation, bounds, split.snapshot, batch_bytes)
-        names = tuple(relation.types)
-        portions = _portions(connection, relation, bounds)
-        return gather((_batch(rows, names, text_of) for rows in portions), batch_bytes)
-
-    first = 1
-    # not on the connection for look-ups, which may be needed while rows are read
-    action = f"Reading table {relation.table.name}"
-    with database.separate() as reader, fatal_errors(database, action):
-        for batch in reader.stream(batches):
-            yield Frame(batch, np.arange(first, first + batch.num_rows, dtype=np.int64))
-            first += batch.num_rows
+    return Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
 
 
 def measure_extent(

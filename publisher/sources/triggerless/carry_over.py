@@ -57,6 +57,13 @@ class TriggerlessState:
             raise FatalError(f"{path} of the state is missing: restore it, or {remedy}")
         return state
 
+    def has_compared(self, name: str, files: Sequence[object]) -> bool:
+        """Tests whether files of this table, or child table, have been compared, by their identity."""
+        known = self.tables.get(name)
+        if known is not None and known["input"] == files:
+            return True
+        return any(table.get("children", {}).get(name) == files for table in self.tables.values())
+
     def carry_over(
         self, target: Path, compared: Mapping[str, object]
     ) -> dict[str, Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +81,11 @@ class ComparisonRules:
     """Known rows count as new (``migrate``)."""
     known_columns: tuple[str, ...] | None = None
     """Columns of the stored state; ``None`` for all columns."""
+    multiple: frozenset[str] = frozenset()
+    """Columns with any number of values, see ``multi_values``."""
+    unknown: frozenset[str] = frozenset()
+    """Columns whose current values are incomplete, because rows are unreadable: the values of known rows
+    are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,13 @@ def compare(
     Of rows that share a key, exact repetitions are ignored; if the rows differ, all are rejected, and the
     known row of the key stays.  Raises ``InternalError`` unless every row has an outcome.
     """
-    differences, count = Differences(columns), len(rows)
+    differences, count = Differences(columns, rules.multiple), len(rows)
     rows, doubled, rejected = _remove_duplicates(rows.take(_order(rows)), differences)
     matches = _matches(rows, known)
     seen = np.isin(np.arange(len(known)), matches)
     missing = _find_missing(known, seen, rejected)
     new = (matches < 0) | rules.all_as_new
-    contents = _contents_to_keep(rows, rules.keeps)
-    differs = _compare_contents(rows, known, contents, matches, ~new, rules.keeps, len(columns))
+    contents, differs = _find_differences(columns, rows, known, matches, ~new, rules)
     changed = ~new & differs.any(axis=1)
     published = new & (rules.first != "nothing")
     differences.add_new(rows.take(np.flatnonzero(published)), replace=rules.first == "replace")
@@ -224,6 +228,28 @@ def _find_missing(known: KnownRows, seen: Mask, rejected: dict[str, int]) -> Mas
     return missing
 
 
+def _find_differences(
+    columns: Sequence[str],
+    rows: TableRows,
+    known: KnownRows,
+    matches: Places,
+    chosen: Mask,
+    rules: ComparisonRules,
+) -> tuple[Sequence[Hashes] | Sequence[pa.Array], Mask]:
+    """Returns the contents of rows for the next state, and a mask of changed columns of the chosen rows.
+
+    Unknown columns keep the contents of known rows, and do not differ.
+    """
+    keeps = rules.keeps
+    contents = _contents_to_keep(rows, keeps)
+    differs = _compare_contents(rows, known, contents, matches, chosen, keeps, len(columns))
+    if rules.unknown:
+        unknown = np.array([name in rules.unknown or keeps == "row" for name in columns])
+        differs[:, unknown] = False
+        contents = _keep_known(contents, known, matches, unknown[: len(contents)])
+    return contents, differs
+
+
 def _contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
     """Returns the contents of rows that the state stores."""
     if keeps == "values":
@@ -257,6 +283,23 @@ def _compare_contents(
         for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
             differs[which, place] = new[which] != old[before]
     return differs
+
+
+def _keep_known(
+    contents: Sequence[Hashes] | Sequence[pa.Array], known: KnownRows, matches: Places, which: Mask
+) -> Sequence[Hashes] | Sequence[pa.Array]:
+    """Returns the contents with those of the known rows in some columns."""
+    are_known = np.flatnonzero(matches >= 0)
+    kept: list[Any] = list(contents)
+    for place in np.flatnonzero(which).tolist():
+        index = np.arange(len(matches))
+        index[are_known] = matches[are_known] + len(matches)
+        both = [kept[place], known.contents[place]]
+        if isinstance(kept[place], pa.Array):
+            kept[place] = pa.concat_arrays(both).take(pa.array(index))
+        else:
+            kept[place] = np.concatenate(both)[index]
+    return kept
 
 
 def _count_alike(

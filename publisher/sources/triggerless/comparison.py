@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -41,14 +41,25 @@ class RowCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class TableWork:
-    """The comparison of one table."""
+class ReadTable:
+    """A table to read: one that is compared, or one of its child tables."""
 
     shape: TableShape
     reading: SnapshotOptions
     now: tuple[Split[FileRange] | TableSplit[None], ...]
+    """Splits to read; none for a child table that the task of its parent reads at the same moment."""
     before: tuple[Split[FileRange], ...]
     """Splits of an earlier snapshot, used while no state is known."""
+    live: LiveTable | None = None
+    """The table in the database; tasks do not repeat the condition that the database evaluates."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """The comparison of one table with its child tables."""
+
+    tables: tuple[ReadTable, ...]
+    """The table, then its child tables in the order of the shape."""
     known: KnownFiles | None
     buckets: int
     """Number of buckets, which are ranges of the hashes of keys; a power of two."""
@@ -56,10 +67,10 @@ class TableWork:
     generation: int
     """Number of this comparison in positions."""
     condition: RowCondition = RowCondition()
-    live: LiveTable | None = None
-    """The table in the database; tasks do not repeat the condition that the database evaluates."""
     identity: tuple[object, ...] = ()
     """Identity of the files, see ``identity_of``."""
+    child_files: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """Identity of the files of each child table."""
     last: Mapping[str, Any] = field(default_factory=dict)
     """The description of the table in the last state."""
     origin: TableOrigin | None = None
@@ -67,12 +78,34 @@ class TableWork:
     to_prove: OriginCheck | None = None
     """Set if rows must prove that the table is the one in the state."""
 
+    @property
+    def shape(self) -> TableShape:
+        """Shape of the table."""
+        return self.tables[0].shape
+
+    @property
+    def is_part(self) -> bool:
+        """True if only some rows are read, so that child tables may have rows of other objects."""
+        live = self.tables[0].live
+        return self.condition != RowCondition() or (live is not None and live.max_rows is not None)
+
+    def splits(self) -> Iterator[tuple[Side, tuple[int, ...], Split[FileRange] | TableSplit[None]]]:
+        """Yields the splits with the numbers of the tables that are read by each."""
+        together = [n for n, table in enumerate(self.tables) if table.live and not table.now]
+        for number, table in enumerate(self.tables):
+            for split in table.now:
+                yield "now", (number, *together), split
+            for earlier in table.before:
+                yield "before", (number,), earlier
+
 
 class SplitWork(NamedTuple):
     """A split of a table to read."""
 
     table: int
     side: Side
+    members: tuple[int, ...]
+    """Numbers of the tables to read among those of a class; 0 is the parent."""
     split: Split[FileRange] | TableSplit[None]
 
 
@@ -92,11 +125,11 @@ class Comparison:
 
     def splits(self) -> list[SplitWork]:
         """The splits to read."""
-        works: list[SplitWork] = []
-        for number, table in enumerate(self.tables):
-            works += [SplitWork(number, "now", split) for split in table.now]
-            works += [SplitWork(number, "before", split) for split in table.before]
-        return works
+        return [
+            SplitWork(number, *split)
+            for number, table in enumerate(self.tables)
+            for split in table.splits()
+        ]
 
     @property
     def partitions(self) -> int:
@@ -125,6 +158,10 @@ class BucketResult:
     """Row counts of the splits that reported to this bucket."""
     unreadable: int
     """Rows that the reading tasks rejected."""
+    merged: int
+    """Rows that are only values of objects, see ``Objects``."""
+    orphans: int
+    """Rejected rows of child tables without a parent."""
     counts: ComparisonCounts
     found: str
     """File of the differences in the folder ``found``."""
@@ -134,6 +171,11 @@ class BucketResult:
     known_rows: int
     bytes: int
     """Size in memory of the text of all rows read."""
+
+    @property
+    def read(self) -> int:
+        """Number of rows that were read."""
+        return self.counts.read + self.unreadable + self.merged + self.orphans
 
     def to_json(self) -> str:
         """Serialises the result."""

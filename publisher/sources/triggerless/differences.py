@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +14,11 @@ from publisher.model.change import EventType, Outcome, Reason
 from publisher.sources.columns.record_batches import as_json, batch_of
 from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
 from publisher.sources.triggerless.hashing import Hashes
+from publisher.sources.triggerless.multi_values import (
+    ChangedValues,
+    list_changed_values,
+    split_values,
+)
 
 Places = npt.NDArray[np.int64]
 
@@ -61,6 +66,8 @@ class Differences:
 
     columns: Sequence[str]
     """Names of the compared columns."""
+    multiple: Collection[str] = ()
+    """Names of those with any number of values, see ``multi_values``."""
     pieces: list[pa.RecordBatch] = field(default_factory=list)
 
     def add_new(self, rows: TableRows, *, replace: bool) -> None:
@@ -71,27 +78,14 @@ class Differences:
         if not replace:  # an insert has no attributes for NULL
             chosen = non_null(rows.values, len(rows))
         event = EventType.REPLACE_FIELD if replace else EventType.INSERT_FIELD
-        self._add(
-            rows.hashes,
-            rows.keys,
-            event_type=event.value,
-            columns=marked_names(self.columns, chosen),
-            new=marked_values(rows.values, chosen),
-        )
+        self._add_values(event, rows, chosen, None)
 
     def add_changed(self, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None) -> None:
         """Adds rows whose chosen columns have changed; ``old`` has the old values by column."""
         if not len(rows):
             return
         event = EventType.REPLACE_FIELD if old is None else EventType.UPDATE_FIELD
-        self._add(
-            rows.hashes,
-            rows.keys,
-            event_type=event.value,
-            columns=marked_names(self.columns, chosen),
-            old=None if old is None else marked_values(old, chosen),
-            new=marked_values(rows.values, chosen),
-        )
+        self._add_values(event, rows, chosen, old)
 
     def add_deleted(self, hashes: Hashes, keys: pa.Array) -> None:
         """Adds rows that were deleted."""
@@ -126,7 +120,12 @@ class Differences:
     def record(self, rows: TableRows, row: int) -> dict[str, object]:
         """A row as a dictionary by column names."""
         columns = zip(self.columns, rows.values, strict=True)
-        return {"key": rows.keys[row].as_py()} | {name: v[row].as_py() for name, v in columns}
+        return {"key": rows.keys[row].as_py()} | {
+            name: (split_values(v.slice(row, 1)) if name in self.multiple else v.slice(row, 1))[
+                0
+            ].as_py()
+            for name, v in columns
+        }
 
     def to_batch(self) -> pa.RecordBatch:
         """Returns all differences in order of hash and key."""
@@ -136,6 +135,31 @@ class Differences:
         order = ("hash", "key", "event_type", "raw")
         return all_differences.take(
             pc.sort_indices(all_differences, [(name, "ascending") for name in order])
+        )
+
+    def _add_values(
+        self, event: EventType, rows: TableRows, chosen: Mask, old: Sequence[pa.Array] | None
+    ) -> None:
+        values = self._changed_values(rows.values, chosen, old)
+        self._add(
+            rows.hashes,
+            rows.keys,
+            event_type=event.value,
+            columns=values.columns,
+            old=values.old,
+            new=values.new,
+        )
+
+    def _changed_values(
+        self, new: Sequence[pa.Array], chosen: Mask, old: Sequence[pa.Array] | None
+    ) -> ChangedValues:
+        multiple = [place for place, name in enumerate(self.columns) if name in self.multiple]
+        if multiple:
+            return list_changed_values(self.columns, chosen, new, old, multiple)
+        return ChangedValues(
+            marked_names(self.columns, chosen),
+            None if old is None else marked_values(old, chosen),
+            marked_values(new, chosen),
         )
 
     def _add(self, hashes: Hashes, keys: pa.Array, **columns: object) -> None:

@@ -44,7 +44,7 @@ def group_by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[s
     folded = {name.casefold(): name for name in options.tables}
     files: dict[str, list[Path]] = {name: [] for name in options.tables}
     for path in sorted(paths, key=str):
-        name = file_splits.stem_of(path.parent if path.name.startswith(_PART) else path)
+        name = table_of(path)
         if folded:
             table = folded.get(name.casefold())
             if table is None:
@@ -59,6 +59,11 @@ def group_by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[s
             )
         files.setdefault(name, []).append(path)
     return files
+
+
+def table_of(path: Path) -> str:
+    """Returns the name of the table that a file, or the folder of a part, is named after."""
+    return file_splits.stem_of(path.parent if path.name.startswith(_PART) else path)
 
 
 def columns_of(

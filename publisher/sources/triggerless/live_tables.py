@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -18,6 +18,8 @@ from publisher.sources.contract import Migration
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.sources.triggerless.class_shape import child_tables, with_children
+from publisher.sources.triggerless.comparison import ReadTable
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
@@ -42,16 +44,37 @@ def live_inputs(
     database = stack.enter_context(Database(database_options))
     inputs = []
     for name, shape in live_shapes(database, options, context.catalogue).items():
-        live = _live_table(name, options, context.migration)
-        if len(shape.key) == 1:
-            live = replace(live, order=shape.key[0].read)
-        live = replace(live, max_rows=context.max_rows)
-        rows = _count(database, live) if context.max_rows is None else context.max_rows
-        splits = stack.enter_context(table_reader.moment(database, live, context.wanted))
-        size = int(rows * _mean_bytes(database, live, splits[0], text_of))
-        origin = TableOrigin.read(database, table_reader.relation_of(database, live))
-        inputs.append(TableInput(name, shape, reading, splits, (), size, live, origin=origin))
+        parent = _live_table(name, options, context.migration)
+        live = [
+            replace(
+                parent if part is shape else _child_table(parent, part.source_name),
+                order=part.key[0].read if len(part.key) == 1 else None,
+                max_rows=context.max_rows,
+            )
+            for part in (shape, *shape.children)
+        ]
+        splits = _splits(database, live, context.wanted, stack)
+        size = sum(_bytes(database, table, splits[0][0], text_of) for table in live)
+        origin = TableOrigin.read(database, table_reader.relation_of(database, live[0]))
+        tables = tuple(
+            ReadTable(part, reading, parts, (), table)
+            for part, parts, table in zip((shape, *shape.children), splits, live, strict=True)
+        )
+        children = {child.source_name: () for child in shape.children}
+        inputs.append(TableInput(name, tables, size, child_files=children, origin=origin))
     return inputs
+
+
+def _splits(
+    database: Database, live: Sequence[LiveTable], wanted: int, stack: ExitStack
+) -> list[tuple[TableSplit[None], ...]]:
+    """Divides a table and its child tables into splits that show one moment."""
+    if len(live) == 1:
+        return [stack.enter_context(table_reader.moment(database, live[0], wanted))]
+    if database.can_copy:
+        return stack.enter_context(table_reader.shared_moment(database, live, wanted))
+    database.check_reachable()
+    return [(TableSplit(0),), *[()] * (len(live) - 1)]
 
 
 def live_shapes(
@@ -63,8 +86,15 @@ def live_shapes(
     """
     shapes = {}
     for name in options.tables:
-        columns = table_reader.describe(database, _live_table(name, options, None))
-        shapes[name] = shape_of(name, columns, catalogue, options, database.name)
+        live = _live_table(name, options, None)
+        columns = table_reader.describe(database, live)
+        where = database.name
+        children = {
+            child: table_reader.describe(database, _child_table(live, child))
+            for child in child_tables(name, catalogue, options, where)
+        }
+        shape = shape_of(name, columns, catalogue, options, where)
+        shapes[name] = with_children(shape, children, catalogue, options, where)
     return shapes
 
 
@@ -89,6 +119,19 @@ def _live_table(name: str, options: TriggerlessOptions, migration: Migration | N
     # the database evaluates the first condition, tasks evaluate the others
     where = migration.equal[0] if migration is not None and migration.equal else None
     return LiveTable(table, schema=schema or options.schema, where=where)
+
+
+def _child_table(parent: LiveTable, name: str) -> LiveTable:
+    return LiveTable(name, schema=parent.schema)
+
+
+def _bytes(
+    database: Database, live: LiveTable, split: TableSplit[None], text_of: table_reader.TextOf
+) -> int:
+    """Estimates the bytes of a table as text."""
+    rows = _count(database, live) if live.max_rows is None else live.max_rows
+    whole = replace(split, low=None, high=None)
+    return int(rows * _mean_bytes(database, live, whole, text_of))
 
 
 def _count(database: Database, live: LiveTable) -> int:

@@ -31,7 +31,10 @@ def choose_tables(
 
     def may_differ(name: str) -> bool:
         known = state.tables.get(name)
-        return known is None or known["compared"] <= before or matches_hint(name, options, hints)
+        if known is None or known["compared"] <= before:
+            return True
+        names = (name, *known.get("children", ()))
+        return any(matches_hint(each, options, hints) for each in names)
 
     return may_differ, hints.until
 

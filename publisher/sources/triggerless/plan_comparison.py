@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,9 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import Migration
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import FileRange, Split
+from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.live.table_reader import LiveTable, TableSplit
-from publisher.sources.triggerless import input_files
+from publisher.sources.triggerless import class_files, input_files
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
@@ -24,11 +23,14 @@ from publisher.sources.triggerless.carry_over import (
     identity_of,
     write_state,
 )
+from publisher.sources.triggerless.class_files import ClassFiles
+from publisher.sources.triggerless.class_shape import with_children
 from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, First
 from publisher.sources.triggerless.comparison import (
     BucketResult,
     Comparison,
     KnownFiles,
+    ReadTable,
     RowCondition,
     TableWork,
 )
@@ -82,55 +84,78 @@ class TableInput:
     """A table to compare, from files or from a database."""
 
     name: str
-    shape: TableShape
-    reading: SnapshotOptions
-    now: tuple[Split[FileRange] | TableSplit[None], ...]
-    before: tuple[Split[FileRange], ...]
+    tables: tuple[ReadTable, ...]
+    """The table, then its child tables."""
     bytes: int
-    """Approximate size of its text."""
-    live: LiveTable | None = None
+    """Approximate size of their text."""
     identity: tuple[object, ...] = ()
     """Identity of its files, see ``identity_of``."""
+    child_files: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    """Identity of the files of each child table."""
     origin: TableOrigin | None = None
     """Its database; ``None`` for files."""
 
+    @property
+    def shape(self) -> TableShape:
+        """Shape of the table."""
+        return self.tables[0].shape
+
 
 def file_inputs(
-    by_table: Mapping[str, Sequence[Path]],
+    classes: Mapping[str, ClassFiles],
     options: TriggerlessOptions,
     reading: SnapshotOptions,
     context: ComparisonContext,
 ) -> list[TableInput]:
     """Prepares the tables in files.  Raises ``FatalError`` if a file does not fit."""
-    before = input_files.files_by_table(options.before, options) if options.before else {}
-    inputs = []
-    for name, files in by_table.items():
-        if not files:
-            raise FatalError(
-                f"there is no file of table {name}: export it, or remove it from tables"
-            )
-        catalogue = context.catalogue
-        names, file_reading = input_files.columns_of(name, files[0], reading, catalogue, options)
-        shape = shape_of(name, names, catalogue, options, str(files[0]))
-        columns = ExpectedColumns(names, optional=frozenset(names), closed=True)
-        old = (
-            file_splits.splits(before[name], file_reading, columns, context.wanted)
-            if before.get(name)
-            else ()
+    earlier = class_files.earlier_files(classes, context.catalogue, options)
+    catalogue, inputs = context.catalogue, []
+    for name, files in classes.items():
+        parts = [(name, files.own), *files.children.items()]
+        columns, readings = zip(
+            *(
+                input_files.columns_of(part, paths[0], reading, catalogue, options)
+                for part, paths in parts
+            ),
+            strict=True,
         )
-        now = file_splits.splits(files, file_reading, columns, context.wanted)
+        where = str(files.own[0])
+        shape = shape_of(name, columns[0], catalogue, options, where)
+        of_children = dict(zip(files.children, columns[1:], strict=True))
+        shape = with_children(shape, of_children, catalogue, options, where)
+        before = earlier.get(name)
+        olds = [()] * len(parts) if before is None else [before.own, *before.children.values()]
+        tables = tuple(
+            _file_table(part, file_reading, paths, old, context.wanted)
+            for part, file_reading, (_, paths), old in zip(
+                (shape, *shape.children), readings, parts, olds, strict=True
+            )
+        )
         inputs.append(
             TableInput(
                 name,
-                shape,
-                file_reading,
-                tuple(now),
-                tuple(old),
-                _text_bytes(files),
-                identity=tuple(identity_of(files)),
+                tables,
+                sum(_text_bytes(paths) for _, paths in parts),
+                identity=tuple(identity_of(files.own)),
+                child_files={part: identity_of(paths) for part, paths in parts[1:]},
             )
         )
     return inputs
+
+
+def _file_table(
+    shape: TableShape,
+    reading: SnapshotOptions,
+    now: Sequence[Path],
+    before: Sequence[Path],
+    wanted: int,
+) -> ReadTable:
+    columns = ExpectedColumns(shape.read, optional=frozenset(shape.read), closed=True)
+    current, earlier = (
+        tuple(file_splits.splits(paths, reading, columns, wanted)) if paths else ()
+        for paths in (now, before)
+    )
+    return ReadTable(shape, reading, current, earlier)
 
 
 def comparison_of(
@@ -169,13 +194,10 @@ def _work(
     first: First = "add"
     is_complete = entry is not None and entry["whole"]
     to_prove = _origin_to_prove(table, context, entry) if entry else None
-    if not is_complete and not table.before and migration is None:
+    if not is_complete and not table.tables[0].before and migration is None:
         first = _FIRST[options.startup_option]
     return TableWork(
-        table.shape,
-        table.reading,
-        table.now,
-        table.before if known is None else (),
+        table.tables if known is None else tuple(replace(t, before=()) for t in table.tables),
         known,
         options.buckets or _buckets(size),
         ComparisonRules(
@@ -184,11 +206,12 @@ def _work(
             deletes=migration is None,
             all_as_new=migration is not None,
             known_columns=None if known is None else known.columns,
+            multiple=table.shape.multiple,
         ),
         context.number,
         _condition(table.shape, migration),
-        table.live,
         table.identity,
+        table.child_files,
         entry or {},
         table.origin,
         to_prove,
@@ -233,6 +256,10 @@ def _known_files(
     changed = [name for name, value in current.items() if entry[name] != value]
     if options.state == "row" and entry["columns"] != list(shape.columns):
         changed.append("columns")
+    multiple = set(entry.get("multiple", ()))
+    changed += [
+        n for n in entry["columns"] if n in shape.columns and n in shape.multiple ^ multiple
+    ]
     if changed:
         raise FatalError(
             f"{', '.join(changed)} of table {shape.source_name} changed since its state was"
@@ -323,7 +350,9 @@ def difference_splits(
             first=number,
             unchanged=counts.unchanged,
             baseline=counts.baseline,
-            read=counts.read + counts.vanished + sum(result.unreadable for result in part),
+            read=counts.read
+            + counts.vanished
+            + sum(result.unreadable + result.orphans for result in part),
         )
         size = sum((context.target / FOUND / result.found).stat().st_size for result in part)
         splits.append(Split(folder, size, size, differences))
@@ -344,10 +373,12 @@ def _describe_table(
         "table": name,
         "key": list(key),
         "columns": list(table.shape.columns),
+        "multiple": sorted(table.shape.multiple),
         "generation": table.generation,
         # a migration compares nothing: the next comparison may have to report deleted rows
         "compared": last.get("compared", 0) if migrated else context.clock,
         "input": last.get("input", []) if migrated else list(table.identity),
+        "children": last.get("children", {}) if migrated else dict(table.child_files),
         "origin": last["origin"] if migrated and last else plain_origin(table.origin),
         "whole": last.get("whole", table.condition == RowCondition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),

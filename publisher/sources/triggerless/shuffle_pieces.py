@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -43,10 +44,26 @@ BUCKET_PIECE_SCHEMA = pa.schema(
         ("partition", pa.int32()),
         ("kind", pa.int32()),
         ("split", pa.int32()),
+        ("member", pa.int32()),
         ("rows", pa.int64()),
         ("data", pa.binary()),
     ]
 )
+
+
+class Piece(NamedTuple):
+    """One row of ``BUCKET_PIECE_SCHEMA``."""
+
+    partition: int
+    kind: PieceKind
+    split: int
+    member: int
+    """Number of the table in its class; 0 is the parent."""
+    rows: int
+    data: Any = None
+    """The packed rows: bytes, or a buffer if they are read."""
+
+
 REJECT_SCHEMA = pa.schema([("reason", pa.string()), ("detail", pa.string()), ("raw", pa.string())])
 
 
@@ -60,13 +77,15 @@ def bucket_of(hashes: Hashes, buckets: int) -> np.ndarray:
 
 @dataclass(slots=True)
 class PiecePacker:
-    """Collects the rows of one split and cuts them by bucket."""
+    """Collects the rows of one split and table, and cuts them by bucket."""
 
     first: int
     """Partition of the table's first bucket."""
     buckets: int
     kind: PieceKind
     split: int
+    member: int = 0
+    """Number of the table in its class; 0 is the parent."""
     _waiting: BatchGatherer = field(default_factory=lambda: BatchGatherer(BYTES, ROWS))
 
     def add(
@@ -83,24 +102,22 @@ class PiecePacker:
 
     def rejects(self, faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
         """The piece of unreadable rows, which goes to one of the table's buckets."""
-        columns = [
-            pa.array([str(fault.reason) for fault, _ in faults]),
-            pa.array([fault.detail for fault, _ in faults]),
-            pa.array([raw for _, raw in faults]),
-        ]
-        batch = pa.RecordBatch.from_arrays(columns, schema=REJECT_SCHEMA)
-        return piece(
-            self._own_bucket(), PieceKind.REJECTED, self.split, len(faults), pack_batch(batch)
-        )
+        packed = pack_batch(reject_batch(faults))
+        return self._piece(self._own_bucket(), PieceKind.REJECTED, len(faults), packed)
 
     def tally(self, framed: int) -> pa.RecordBatch:
         """The piece with the number of rows of the split."""
-        return piece(self._own_bucket(), PieceKind.TALLY, self.split, framed)
+        return self._piece(self._own_bucket(), PieceKind.TALLY, framed)
 
     def blind(self) -> Iterator[pa.RecordBatch]:
         """Yields one piece for each bucket of the table; each piece reports unreadable rows."""
         for bucket in range(self.buckets):
-            yield piece(self.first + bucket, PieceKind.BLIND, self.split, 0)
+            yield self._piece(self.first + bucket, PieceKind.BLIND, 0)
+
+    def _piece(
+        self, partition: int, kind: PieceKind, rows: int, data: bytes | None = None
+    ) -> pa.RecordBatch:
+        return piece(Piece(partition, kind, self.split, self.member, rows, data))
 
     def _own_bucket(self) -> int:
         return self.first + self.split % self.buckets
@@ -117,6 +134,7 @@ class PiecePacker:
                 pa.array(buckets[starts[:-1]] + self.first, pa.int32()),
                 pa.array(np.full(len(runs), self.kind), pa.int32()),
                 pa.array(np.full(len(runs), self.split), pa.int32()),
+                pa.array(np.full(len(runs), self.member), pa.int32()),
                 pa.array([size for _, size in runs], pa.int64()),
                 pa.array(
                     [pack_batch(rows.slice(start, size)) for start, size in runs], pa.binary()
@@ -126,19 +144,25 @@ class PiecePacker:
         )
 
 
+def reject_batch(faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
+    """A batch of rejected rows: their faults, and the rows as JSON text."""
+    columns = [
+        pa.array([str(fault.reason) for fault, _ in faults]),
+        pa.array([fault.detail for fault, _ in faults]),
+        pa.array([raw for _, raw in faults]),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=REJECT_SCHEMA)
+
+
 def marks(comparison: Comparison) -> Iterator[pa.RecordBatch]:
     """Yields a piece for each bucket, so that buckets without rows are compared, too."""
     for partition in range(comparison.partitions):
-        yield piece(partition, PieceKind.MARK, 0, 0)
+        yield piece(Piece(partition, PieceKind.MARK, 0, 0, 0))
 
 
-def piece(
-    partition: int, kind: PieceKind, split: int, rows: int, data: bytes | None = None
-) -> pa.RecordBatch:
+def piece(values: Piece) -> pa.RecordBatch:
     """A batch of one piece."""
-    values = ([partition], [int(kind)], [split], [rows], [data])
-    arrays = [pa.array(v, f.type) for v, f in zip(values, BUCKET_PIECE_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=BUCKET_PIECE_SCHEMA)
+    return pa.RecordBatch.from_pylist([values._asdict()], schema=BUCKET_PIECE_SCHEMA)
 
 
 def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
@@ -154,11 +178,12 @@ def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
     )
 
 
-def each_piece(
-    batches: Iterable[pa.RecordBatch],
-) -> Iterator[tuple[PieceKind, int, int, pa.Buffer | None]]:
-    """Yields kind, split, rows and data of the pieces of one bucket."""
+def each_piece(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
+    """Yields the pieces of one bucket."""
     for batch in batches:
-        kinds, splits, rows = (batch.column(n).to_pylist() for n in ("kind", "split", "rows"))
-        for kind, split, count, data in zip(kinds, splits, rows, batch.column("data"), strict=True):
-            yield PieceKind(kind), split, count, data.as_buffer() if data.is_valid else None
+        numbers = (batch.column(name).to_pylist() for name in BUCKET_PIECE_SCHEMA.names[:-1])
+        for partition, kind, split, member, rows, data in zip(
+            *numbers, batch.column("data"), strict=True
+        ):
+            content = data.as_buffer() if data.is_valid else None
+            yield Piece(partition, PieceKind(kind), split, member, rows, content)

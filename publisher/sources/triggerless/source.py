@@ -42,6 +42,7 @@ from publisher.sources.triggerless.carry_over import (
     identity_of,
     remove_replaced_rows,
 )
+from publisher.sources.triggerless.class_files import group_classes
 from publisher.sources.triggerless.live_tables import (
     live_inputs,
     live_shapes,
@@ -51,6 +52,7 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.pending_tables import choose_tables, comparison_notes
 from publisher.sources.triggerless.plan_comparison import (
     ComparisonContext,
+    TableInput,
     comparison_of,
     file_inputs,
     finish_comparison,
@@ -80,6 +82,8 @@ class Triggerless(ComparingSource):
     """See ``TriggerlessState``."""
     migration: Migration | None = None
     """Rows to publish as new; ``None`` publishes the differences."""
+    spare_files: tuple[Path, ...] = ()
+    """Files of tables that are not to be compared; classes may need those of child tables."""
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -115,12 +119,15 @@ class Triggerless(ComparingSource):
     def only(self, paths: Sequence[Path], tables: Collection[str]) -> SourceInput:
         """As ``ComparingSource.only``."""
         chosen_paths: tuple[Path, ...] = ()
+        source = self
         if paths:
             by_table = input_files.files_by_table(paths, self.options, may_be_none=True)
-            by_table = {name: files for name, files in by_table.items() if name in tables}
-            chosen_paths = tuple(path for files in by_table.values() for path in files)
+            chosen = [path for name in by_table if name in tables for path in by_table[name]]
+            spare = [path for name in by_table if name not in tables for path in by_table[name]]
+            chosen_paths = tuple(chosen)
+            source = replace(source, spare_files=tuple(spare))
         table_names = tuple(tables) if self.options.tables else ()
-        source = replace(self, options=replace(self.options, tables=table_names))
+        source = replace(source, options=replace(self.options, tables=table_names))
         return SourceInput(source, chosen_paths, bool(chosen_paths or table_names))
 
     def pending(self, context: PendingContext) -> SourceInput:
@@ -134,16 +141,12 @@ class Triggerless(ComparingSource):
         source = replace(self, hinted=until)
         if not context.paths:
             return source.only((), [name for name in options.tables if may_differ(name)])
-        table_names = []
         by_table = input_files.files_by_table(context.paths, options, may_be_none=True)
-        for name, files in by_table.items():
-            known = state.tables.get(name)
-            if (
-                files
-                and may_differ(name)
-                and (known is None or known["input"] != identity_of(files))
-            ):
-                table_names.append(name)
+        table_names = [
+            name
+            for name, files in by_table.items()
+            if files and may_differ(name) and not state.has_compared(name, identity_of(files))
+        ]
         return source.only(context.paths, table_names)
 
     def with_migration(self, migration: Migration) -> Triggerless:
@@ -180,7 +183,8 @@ class Triggerless(ComparingSource):
             by_table = input_files.files_by_table(paths, options)
             files = [path for of_table in by_table.values() for path in of_table]
             ctx = ComparisonContext(catalogue, Path(), wanted=1)
-            tables = file_inputs(by_table, options, self.snapshot, ctx)
+            classes = group_classes(by_table, {}, catalogue, options)
+            tables = file_inputs(classes, options, self.snapshot, ctx)
             size = sum(path.stat().st_size for path in files)
             return f"{len(tables)} table(s) in {len(files)} file(s), {size:,} bytes"
         assert database is not None  # the settings require it
@@ -213,10 +217,7 @@ class Triggerless(ComparingSource):
         )
         with ExitStack() as stack:
             if context.paths:
-                by_table = input_files.files_by_table(context.paths, options)
-                if context.sample is not None:
-                    by_table = dict(islice(by_table.items(), 1))
-                tables = file_inputs(by_table, options, self.snapshot, ctx)
+                tables = self._file_inputs(context, ctx)
             else:
                 assert context.database is not None  # the settings require it
                 tables = live_inputs(context.database, options, self.snapshot, ctx, stack, text_of)
@@ -229,6 +230,16 @@ class Triggerless(ComparingSource):
         first_files = {name: str(files[0]) for name, files in by_name.items() if files}
         source = replace(self, staged=context.staged, first_files=first_files)
         return PreparedSource(source, splits)
+
+    def _file_inputs(self, context: PrepareContext, ctx: ComparisonContext) -> list[TableInput]:
+        """Prepares the tables in files; for a sample only the first of them."""
+        options = self.options
+        by_table = input_files.files_by_table(context.paths, options)
+        spare = input_files.group_by_table(self.spare_files, replace(options, tables=()))
+        classes = group_classes(by_table, spare, context.catalogue, options)
+        if context.sample is not None:
+            classes = dict(islice(classes.items(), 1))
+        return file_inputs(classes, options, self.snapshot, ctx)
 
     def file_of(self, split: Split[Any] | TableSplit[Any]) -> str:
         """The first file of the table."""

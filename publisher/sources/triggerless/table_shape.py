@@ -63,13 +63,18 @@ class TableShape:
     key: tuple[ComparedKeyColumn, ...]
     """Key columns, sorted by the code points of their names."""
     columns: tuple[str, ...]
-    """Names in documents of the columns outside the key, in the table's order."""
+    """Names in documents of the columns outside the key, in the table's order, then of the attributes of
+    child tables."""
     others: tuple[str, ...]
     """Names in the input of the columns outside the key."""
     octets: frozenset[str]
     """Names in the input of binary columns."""
     known: bool
     """The catalogue knows the types of the columns."""
+    children: tuple[TableShape, ...] = ()
+    """Child tables.  Their keys are those of their parents, ``columns`` are names of attributes."""
+    multiple: frozenset[str] = frozenset()
+    """Columns with any number of values."""
 
     @property
     def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
@@ -125,16 +130,7 @@ def shape_of(
 
     Raises ``FatalError`` if its key is unknown, or columns do not fit.
     """
-    names = Names(_with_keys(catalogue, options), options.schema, options.identifier_case, 1)
-    target = names.target(table)
-    if isinstance(target, RecordFault):
-        raise FatalError(f"{where}: {target.detail}; or name it in tables")
-    known = target.known
-    if known is None or not known.key:
-        raise FatalError(
-            f"{where}: the primary key of {table} is unknown; set key in the source or in"
-            f" [tables.{target.table}]"
-        )
+    names, target, known = find_table(table, catalogue, options, where)
     spelled, octets = _columns(table, target, columns, names, where)
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
@@ -150,6 +146,31 @@ def shape_of(
         octets=octets,
         known=bool(known.columns),
     )
+
+
+class FoundTable(NamedTuple):
+    """A compared table in the catalogue."""
+
+    names: Names
+    target: TargetTable
+    known: Table
+
+
+def find_table(
+    table: str, catalogue: Catalogue, options: TriggerlessOptions, where: str
+) -> FoundTable:
+    """Finds a table and its key in the catalogue.  Raises ``FatalError`` if there is none."""
+    names = Names(_with_keys(catalogue, options), options.schema, options.identifier_case, 1)
+    target = names.target(table)
+    if isinstance(target, RecordFault):
+        raise FatalError(f"{where}: {target.detail}; or name it in tables")
+    known = target.known
+    if known is None or not known.key:
+        raise FatalError(
+            f"{where}: the primary key of {table} is unknown; set key in the source or in"
+            f" [tables.{target.table}]"
+        )
+    return FoundTable(names, target, known)
 
 
 def _columns(

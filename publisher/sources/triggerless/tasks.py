@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns
 from publisher.sources.live import table_reader
-from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.task_runner import TaskRunner
 from publisher.sources.triggerless.carry_over import FOUND, KNOWN, link_or_copy
 from publisher.sources.triggerless.compare import (
@@ -35,17 +34,19 @@ from publisher.sources.triggerless.compare import (
     no_known_rows,
 )
 from publisher.sources.triggerless.comparison import BucketResult, Comparison, SplitWork, TableWork
-from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
+from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
+from publisher.sources.triggerless.objects import Objects, join_objects, orphan_faults
 from publisher.sources.triggerless.shuffle_pieces import (
     BUCKET_PIECE_SCHEMA,
     PieceKind,
     PiecePacker,
     each_piece,
     marks,
+    reject_batch,
     rows_of,
 )
 from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
-from publisher.sources.triggerless.table_shape import ComparableRows, read_rows
+from publisher.sources.triggerless.table_shape import ComparableRows, TableShape, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,54 +94,65 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
     work = comparison.splits()[number]
     table = comparison.tables[work.table]
     kind = PieceKind.NOW if work.side == "now" else PieceKind.BEFORE
-    packer = PiecePacker(comparison.first_partition(work.table), table.buckets, kind, number)
-    record_count, has_faults = 0, False
+    first = comparison.first_partition(work.table)
+    packers = {
+        member: PiecePacker(first, table.buckets, kind, number, member) for member in work.members
+    }
+    record_count, unreadable = 0, set()
     if not number:
         yield from marks(comparison)
-    for frame in _frames(comparison, table, work):
-        rows = _read_rows(comparison, work, table, frame)
-        yield from packer.add(rows.hashes, rows.keys, rows.values)
-        faults = _faults(work, frame, rows)
+    for member, frame in _frames(comparison, table, work):
+        rows = _read_rows(comparison, work, table, member, frame)
+        yield from packers[member].add(rows.hashes, rows.keys, rows.values)
+        faults = _faults(work, table.tables[member].shape, frame, rows)
         record_count += len(rows.keys) + len(faults) if table.condition.keys else _row_count(frame)
         if faults and kind is PieceKind.BEFORE:
             raise FatalError(
                 f"{faults[0][0].detail}; an earlier snapshot must be completely readable"
             )
         if faults:
-            has_faults = True
-            yield packer.rejects(faults)
-    yield from packer.rest()
-    if has_faults:
-        yield from packer.blind()
+            yield packers[member].rejects(faults)
+        if any(_may_concern_objects(fault, member) for fault, _ in faults):
+            unreadable.add(member)
+    for member, packer in packers.items():
+        yield from packer.rest()
+        if member in unreadable:
+            yield from packer.blind()
     if kind is PieceKind.NOW:
-        yield packer.tally(record_count)
+        yield packers[work.members[0]].tally(record_count)
+
+
+def _may_concern_objects(fault: RecordFault, member: int) -> bool:
+    """Tests whether an unreadable row may be one of a known object; a value without a key is of none."""
+    return member == 0 or fault.reason is not Reason.TABLE_KEY
 
 
 @dataclass(slots=True)
 class _Sides:
     """The pieces of a bucket by kind."""
 
-    now: list[pa.RecordBatch] = field(default_factory=list)
-    before: list[pa.RecordBatch] = field(default_factory=list)
+    now: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
+    """Rows by the number of their table in its class."""
+    before: dict[int, list[pa.RecordBatch]] = field(default_factory=dict)
     rejected: list[pa.RecordBatch] = field(default_factory=list)
     tallies: list[tuple[int, int]] = field(default_factory=list)
-    blind: bool = False
-    """Whether some rows of the table are unreadable."""
+    blind: set[int] = field(default_factory=set)
+    """Numbers of the tables with unreadable rows."""
 
     @classmethod
     def of(cls, pieces: Iterable[pa.RecordBatch]) -> _Sides:
         sides = cls()
-        data_of = {
-            PieceKind.NOW: sides.now,
-            PieceKind.BEFORE: sides.before,
-            PieceKind.REJECTED: sides.rejected,
-        }
-        for kind, split, count, data in each_piece(pieces):
-            if data is not None:
-                data_of[kind].append(unpack_batch(data))
-            elif kind is PieceKind.TALLY:
-                sides.tallies.append((split, count))
-            sides.blind = sides.blind or kind is PieceKind.BLIND
+        rows_by_kind = {PieceKind.NOW: sides.now, PieceKind.BEFORE: sides.before}
+        for piece in each_piece(pieces):
+            if piece.kind in rows_by_kind:
+                batches = rows_by_kind[piece.kind].setdefault(piece.member, [])
+                batches.append(unpack_batch(piece.data))
+            elif piece.kind is PieceKind.REJECTED:
+                sides.rejected.append(unpack_batch(piece.data))
+            elif piece.kind is PieceKind.TALLY:
+                sides.tallies.append((piece.split, piece.rows))
+            elif piece.kind is PieceKind.BLIND:
+                sides.blind.add(piece.member)
         return sides
 
 
@@ -152,13 +164,16 @@ def compare_bucket(
     table = comparison.tables[number]
     columns = table.shape.columns
     sides = _Sides.of(pieces)
-    size = sum(batch.nbytes for batch in sides.now)
+    size = sum(batch.nbytes for batches in sides.now.values() for batch in batches)
     known = _read_known_rows(table, bucket, sides.before)
-    rules = table.rules
-    if sides.blind:  # an unreadable row may be one that seems to be deleted
-        rules = replace(rules, deletes=False)
-    result = compare(columns, _take_rows(sides.now, len(columns)), known, rules)
-    differences = _with_rejects(result.differences, sides.rejected)
+    rules = _rules_without(table, sides.blind)
+    objects = _take_objects(table.shape, sides.now)
+    result = compare(columns, objects.rows, known, rules)
+    orphans = [] if table.is_part else list(orphan_faults(table.shape, objects))
+    unreadable = sum(batch.num_rows for batch in sides.rejected)
+    differences = _with_rejects(
+        result.differences, [*sides.rejected, *([reject_batch(orphans)] if orphans else [])]
+    )
     name = f"{partition:05d}-{attempt}.parquet"
     target = Path(comparison.target)
     pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
@@ -171,7 +186,9 @@ def compare_bucket(
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
-        sum(batch.num_rows for batch in sides.rejected),
+        unreadable,
+        objects.merged + sum(map(len, objects.orphans)) - len(orphans),
+        len(orphans),
         result.counts,
         name,
         differences.num_rows,
@@ -200,7 +217,7 @@ def check_results(comparison: Comparison, results: list[BucketResult]) -> list[B
         )
     read = gather_tallies(result.tallies for result in results)
     expected = {number for number, work in enumerate(comparison.splits()) if work.side == "now"}
-    compared = sum(result.counts.read + result.unreadable for result in results)
+    compared = sum(result.read for result in results)
     if read.keys() != expected or sum(read.values()) != compared:
         raise InternalError(
             f"{sum(read.values())} rows were read, but {compared} were compared: nothing was published;"
@@ -210,14 +227,15 @@ def check_results(comparison: Comparison, results: list[BucketResult]) -> list[B
 
 
 def _read_rows(
-    comparison: Comparison, work: SplitWork, table: TableWork, frame: Frame
+    comparison: Comparison, work: SplitWork, table: TableWork, member: int, frame: Frame
 ) -> ComparableRows:
-    where, binary = table.shape.source_name, comparison.binary_text
+    shape = table.tables[member].shape
+    where, binary = shape.source_name, comparison.binary_text
     if isinstance(work.split, Split):
         where = work.split.path
     else:
         binary = "base64"  # the encoding of table_reader
-    rows = read_rows(table.shape, frame.batch, binary, where)
+    rows = read_rows(shape, frame.batch, binary, where)
     return rows.with_keys(table.condition.keys) if table.condition.keys else rows
 
 
@@ -225,45 +243,51 @@ def _row_count(frame: Frame) -> int:
     return int(frame.batch.num_rows) + len(frame.broken)
 
 
-def _faults(work: SplitWork, frame: Frame, rows: ComparableRows) -> list[tuple[RecordFault, str]]:
+def _faults(
+    work: SplitWork, shape: TableShape, frame: Frame, rows: ComparableRows
+) -> list[tuple[RecordFault, str]]:
     """The faults of unreadable rows of a frame, each with the record as JSON text."""
     faults = []
     for broken in frame.broken:
         fault = RecordFault(Reason.BROKEN_RECORD, broken.reason)
-        faults.append((_with_place(fault, work, broken.row), as_json(broken.raw)))
+        faults.append((_with_place(fault, work, shape, broken.row), as_json(broken.raw)))
     for row, fault in sorted(rows.faults.items()):
         raw = as_json(frame.batch.slice(row, 1).to_pylist()[0])
-        faults.append((_with_place(fault, work, int(frame.rows[row])), raw))
+        faults.append((_with_place(fault, work, shape, int(frame.rows[row])), raw))
     return faults
 
 
-def _frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
-    """Reads the rows of a split that match the conditions on columns."""
-    for frame in _all_frames(comparison, table, work):
-        yield _filter_rows(frame, table)
+def _frames(
+    comparison: Comparison, table: TableWork, work: SplitWork
+) -> Iterator[tuple[int, Frame]]:
+    """Reads the rows of a split, with the number of their table; filters those of the parent."""
+    for member, frame in _all_frames(comparison, table, work):
+        yield member, frame if member else _filter_rows(frame, table)
 
 
-def _all_frames(comparison: Comparison, table: TableWork, work: SplitWork) -> Iterator[Frame]:
+def _all_frames(
+    comparison: Comparison, table: TableWork, work: SplitWork
+) -> Iterator[tuple[int, Frame]]:
+    tables = [table.tables[member] for member in work.members]
     if isinstance(work.split, Split):
-        names = table.shape.read
+        (file_table,) = tables
+        names = file_table.shape.read
         columns = ExpectedColumns(names, optional=frozenset(names), closed=True)
-        return file_splits.frames(work.split, table.reading, columns)
-    return _live_frames(comparison, table, work.split)
-
-
-def _live_frames(
-    comparison: Comparison, table: TableWork, split: TableSplit[None]
-) -> Iterator[Frame]:
+        for frame in file_splits.frames(work.split, file_table.reading, columns):
+            yield work.members[0], frame
+        return
     assert comparison.database is not None
-    assert table.live is not None
+    live = [table.live for table in tables if table.live is not None]
     with Database(comparison.database) as database:
-        yield from table_reader.read(database, table.live, split, comparison.text_of)
+        for place, frame in table_reader.read_together(
+            database, live, work.split, comparison.text_of
+        ):
+            yield work.members[place], frame
 
 
 def _filter_rows(frame: Frame, table: TableWork) -> Frame:
-    conditions = [
-        pair for pair in table.condition.equal if table.live is None or pair != table.live.where
-    ]
+    live = table.tables[0].live
+    conditions = [pair for pair in table.condition.equal if live is None or pair != live.where]
     if not conditions or not frame.batch.num_rows:
         return frame
     matching = np.ones(frame.batch.num_rows, bool)
@@ -274,27 +298,39 @@ def _filter_rows(frame: Frame, table: TableWork) -> Frame:
     return Frame(frame.batch.filter(pa.array(matching)), frame.rows[matching], frame.broken)
 
 
-def _take_rows(batches: list[pa.RecordBatch], columns: int) -> TableRows:
-    """The rows of all pieces, whose memory is released."""
-    rows = rows_of(batches, columns)
-    batches.clear()
-    return rows
+def _take_objects(shape: TableShape, batches: dict[int, list[pa.RecordBatch]]) -> Objects:
+    """The objects of all pieces, whose memory is released."""
+    members = (shape, *shape.children)
+    tables = [rows_of(batches.pop(n, []), len(m.others)) for n, m in enumerate(members)]
+    return join_objects(shape, tables)
 
 
-def _with_place(fault: RecordFault, work: SplitWork, row: int) -> RecordFault:
+def _rules_without(table: TableWork, unreadable: Collection[int]) -> ComparisonRules:
+    """The rules for tables of which some rows are unreadable."""
+    rules, children = table.rules, table.shape.children
+    if 0 in unreadable:  # an unreadable row may be one that seems to be deleted
+        rules = replace(rules, deletes=False)
+    unknown = [name for number in unreadable if number for name in children[number - 1].columns]
+    return replace(rules, unknown=frozenset(unknown))
+
+
+def _with_place(fault: RecordFault, work: SplitWork, shape: TableShape, row: int) -> RecordFault:
     if not isinstance(work.split, Split):
-        return fault
+        return fault._replace(detail=f"{shape.source_name}: {fault.detail}")
     return fault._replace(detail=f"{Path(work.split.path).name}, record {row}: {fault.detail}")
 
 
-def _read_known_rows(table: TableWork, bucket: int, before: list[pa.RecordBatch]) -> KnownRows:
+def _read_known_rows(
+    table: TableWork, bucket: int, before: dict[int, list[pa.RecordBatch]]
+) -> KnownRows:
     columns, keeps = table.shape.columns, table.rules.keeps
     if table.known is not None:
         return read_known_rows(table.known, bucket, table.buckets, columns, keeps)
     no_rows = no_known_rows(keeps, len(columns))
     if not before:
         return no_rows
-    return compare(columns, rows_of(before, len(columns)), no_rows, ComparisonRules(keeps)).known
+    rules = ComparisonRules(keeps, multiple=table.shape.multiple)
+    return compare(columns, _take_objects(table.shape, before).rows, no_rows, rules).known
 
 
 def _with_rejects(differences: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -116,17 +116,15 @@ def table_rows(image: dict[str, str | None]) -> TableRows:
 @given(rows, st.integers(0, 5))
 def test_pieces_are_restored(image: dict[str, str | None], bits: int) -> None:
     built = table_rows(image)
-    packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3)
+    packer = PiecePacker(7, 1 << bits, PieceKind.NOW, 3, 2)
     batches = [*packer.add(built.hashes, built.keys, built.values), *packer.rest()]
     got: dict[str, str | None] = {}
     for batch in batches:
-        for place, (kind, split, count, data) in enumerate(each_piece([batch])):
-            assert (kind, split) == (PieceKind.NOW, 3)
-            assert data is not None
-            back = rows_of([unpack_batch(data)], 1)
-            assert len(back) == count
-            bucket = batch.column("partition")[place].as_py() - 7
-            assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {bucket}
+        for piece in each_piece([batch]):
+            assert (piece.kind, piece.split, piece.member) == (PieceKind.NOW, 3, 2)
+            back = rows_of([unpack_batch(piece.data)], 1)
+            assert len(back) == piece.rows
+            assert set(bucket_of(back.hashes, 1 << bits).tolist()) == {piece.partition - 7}
             got |= dict(zip(back.keys.to_pylist(), back.values[0].to_pylist(), strict=True))
     assert got == image
 
