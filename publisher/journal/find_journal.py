@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 @contextmanager
-def open_journal(directory: Path) -> Iterator[Journal]:
+def open_journal(directory: Path, *, in_memory: bool = False) -> Iterator[Journal]:
     """Opens the journal of a directory: the directory itself, the journal of a ``replay`` in it, or the
-    journal that its documents were published from.  A run in a segment is unpacked.
+    journal that its documents were published from.  A run in a segment is unpacked, see ``Segments``.
 
     Raises:
         UsageError: The directory has no journal.
@@ -31,7 +31,8 @@ def open_journal(directory: Path) -> Iterator[Journal]:
     if number is None:
         yield Journal(root)
         return
-    with Journals(*_job_of(root)).segments.unpack(number, root) as journal:
+    segments = Journals(*_job_of(root)).segments
+    with segments.unpack(number, root, in_memory=in_memory) as journal:
         yield journal
 
 
@@ -67,7 +68,7 @@ def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
     while True:
         folder = _present_folder(directory)
         try:
-            with open_journal(directory) as journal:
+            with open_journal(directory, in_memory=True) as journal:
                 return read(journal)
         except (FatalError, UsageError, OSError):
             if _present_folder(directory) == folder:

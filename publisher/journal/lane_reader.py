@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +69,78 @@ class JournalLookup:
     detail: str | None
 
 
+class _LaneTable(ABC):
+    """A table of one lane, which is read in groups of rows."""
+
+    @abstractmethod
+    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+        """Yields the groups that may contain a position, each with the number of its first row."""
+
+    @abstractmethod
+    def group_of(self, row: int) -> tuple[int, pa.Table]:
+        """Returns the group of a row, with the number of its first row."""
+
+    def entry(self, row: int) -> dict[str, Any]:
+        """Reads a row by its number."""
+        first, rows = self.group_of(row)
+        entry: dict[str, Any] = rows.slice(row - first, 1).to_pylist()[0]
+        return entry
+
+    def entries(self) -> Iterator[dict[str, Any]]:
+        """Reads all rows in order."""
+        for _, rows in self.groups():
+            for batch in rows.to_batches(_ROWS_AT_ONCE):
+                yield from batch.to_pylist()
+
+
+class _TableInMemory(_LaneTable):
+    def __init__(self, rows: pa.Table) -> None:
+        self._rows = rows
+
+    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:  # noqa: ARG002
+        yield 0, self._rows
+
+    def group_of(self, row: int) -> tuple[int, pa.Table]:
+        if row >= self._rows.num_rows:
+            raise _unknown_row(row)
+        return 0, self._rows
+
+
+class _TableInFile(_LaneTable):
+    def __init__(self, file: pq.ParquetFile) -> None:
+        self._file = file
+
+    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+        for group, first in self._places():
+            if high is None or self._may_contain(group, high):
+                yield first, self._file.read_row_group(group, use_threads=False)
+
+    def group_of(self, row: int) -> tuple[int, pa.Table]:
+        for group, first in self._places():
+            if row < first + self._file.metadata.row_group(group).num_rows:
+                return first, self._file.read_row_group(group, use_threads=False)
+        raise _unknown_row(row)
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """Yields the row groups, each with the number of its first row."""
+        first = 0
+        for group in range(self._file.metadata.num_row_groups):
+            yield group, first
+            first += self._file.metadata.row_group(group).num_rows
+
+    def _may_contain(self, group: int, high: int) -> bool:
+        metadata = self._file.metadata
+        paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
+        if "high" not in paths:
+            raise FatalError("a decisions file has no column high: publish again")
+        limits = metadata.row_group(group).column(paths.index("high")).statistics
+        return limits is None or bool(limits.min <= high <= limits.max)
+
+
+def _unknown_row(row: int) -> FatalError:
+    return FatalError(f"the journal has no row {row}: it is damaged, publish again")
+
+
 class LaneReader:
     """Reads the files of one lane.
 
@@ -75,10 +148,18 @@ class LaneReader:
         FatalError: A file of the journal is missing or damaged.
     """
 
-    def __init__(self, root: Path, documents: Path, lane: int) -> None:
+    def __init__(
+        self,
+        root: Path,
+        documents: Path,
+        lane: int,
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> None:
+        """For ``tables`` see ``Journal.lane_tables``."""
         self._root = root
         self._documents = documents
         self._names = LaneNames(lane)
+        self._tables = tables
         self.lane = lane
 
     def by_position(self, source: int, position: Position) -> list[DecidedRecord]:
@@ -91,7 +172,7 @@ class LaneReader:
 
     def _at(self, source: int, position: Position, high: int | None) -> list[DecidedRecord]:
         records: list[DecidedRecord] = []
-        for first, table in self._groups(high):
+        for first, table in self._decisions.groups(high):
             mask = pc.and_(
                 pc.equal(table["source"], source),
                 pc.and_(
@@ -108,7 +189,7 @@ class LaneReader:
         """Finds the records of objects with one of these key texts, of all tables or one."""
         records: list[DecidedRecord] = []
         key_values = pa.array(sorted(keys), pa.string())
-        for first, table in self._groups(None):
+        for first, table in self._decisions.groups():
             mask = pc.is_in(table["key"], value_set=key_values)
             if table_name is not None:
                 mask = pc.and_(mask, pc.equal(table["table"], table_name))
@@ -117,40 +198,24 @@ class LaneReader:
 
     def row(self, number: int) -> DecidedRecord:
         """Reads the record with this number in the lane."""
-        group, first = _group_of(self._decisions.metadata, number)
-        table = self._decisions.read_row_group(group)
-        return _record(self.lane, number, table.slice(number - first, 1).to_pylist()[0])
+        return _record(self.lane, number, self._decisions.entry(number))
 
     def document(self, number: int) -> PublishedDocument:
         """Reads a document by its number in the lane."""
-        group, first = _group_of(self._index.metadata, number)
-        entry = self._index.read_row_group(group).slice(number - first, 1).to_pylist()[0]
-        return self._document(number, entry)
+        return self._document(number, self._index.entry(number))
 
     def documents(self) -> Iterator[PublishedDocument]:
         """Reads all documents of the lane in order."""
-        number = 0
-        for batch in self._index.iter_batches(_ROWS_AT_ONCE):
-            for entry in batch.to_pylist():
-                yield self._document(number, entry)
-                number += 1
+        for number, entry in enumerate(self._index.entries()):
+            yield self._document(number, entry)
 
     def decisions(self) -> Iterator[DecidedRecord]:
         """Reads all records of the lane in the order of arrival."""
-        number = 0
-        for batch in self._decisions.iter_batches(_ROWS_AT_ONCE):
-            for entry in batch.to_pylist():
-                yield _record(self.lane, number, entry)
-                number += 1
+        for number, entry in enumerate(self._decisions.entries()):
+            yield _record(self.lane, number, entry)
 
     def _document(self, number: int, entry: dict[str, Any]) -> PublishedDocument:
-        path = self._documents / self._names.part
-        try:
-            with path.open("rb") as file:
-                file.seek(entry["offset"])
-                text = file.read(entry["length"]).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise FatalError(f"{path} cannot be read ({error}): publish again") from error
+        text = entry.get("text")
         return PublishedDocument(
             number=number,
             operation=entry["operation"],
@@ -160,14 +225,21 @@ class LaneReader:
             records=entry["records"],
             part=self._names.part,
             offset=entry["offset"],
-            text=text,
+            text=self._read_text(entry["offset"], entry["length"]) if text is None else text,
         )
+
+    def _read_text(self, offset: int, length: int) -> str:
+        path = self._documents / self._names.part
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                return file.read(length).decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise FatalError(f"{path} cannot be read ({error}): publish again") from error
 
     def lookups(self, source: int, obj: Object) -> list[JournalLookup]:
         """Reads the look-ups of an object in their order."""
-        table = self._open(self._names.lookups).read()
-        mask = pc.and_(pc.equal(table["source"], source), pc.equal(table["key"], obj.key))
-        mask = pc.and_(mask, pc.equal(table["table"], obj.table))
+        wanted = {"source": source, **obj._asdict()}
         return [
             JournalLookup(
                 poll=entry["poll"],
@@ -175,61 +247,36 @@ class LaneReader:
                 row=json.loads(entry["text"]) if entry["answer"] == LookupAnswer.ROW else None,
                 detail=entry["text"] if entry["answer"] != LookupAnswer.ROW else None,
             )
-            for entry in table.filter(mask).to_pylist()
-            if entry["schema"] == obj.schema
+            for entry in self._lookups_of(obj.key)
+            if all(entry[name] == value for name, value in wanted.items())
         ]
 
+    def _lookups_of(self, key: str) -> Iterator[dict[str, Any]]:
+        for _, rows in self._open(self._names.lookups).groups():
+            yield from rows.filter(pc.equal(rows["key"], key)).to_pylist()
+
     @cached_property
-    def _decisions(self) -> pq.ParquetFile:
+    def _decisions(self) -> _LaneTable:
         return self._open(self._names.decisions)
 
     @cached_property
-    def _index(self) -> pq.ParquetFile:
+    def _index(self) -> _LaneTable:
         return self._open(self._names.index)
 
-    def _open(self, name: str) -> pq.ParquetFile:
+    def _open(self, name: str) -> _LaneTable:
+        if self._tables is not None:
+            return _TableInMemory(self._tables[name])
         try:
-            return pq.ParquetFile(self._root / name)
+            return _TableInFile(pq.ParquetFile(self._root / name))
         except (OSError, pa.ArrowInvalid) as error:
             raise FatalError(
                 f"{self._root / name} of the journal cannot be read ({error}): publish again"
             ) from error
 
-    def _groups(self, high: int | None) -> Iterator[tuple[int, pa.Table]]:
-        """Yields row groups that may contain a position, each with the number of its first row."""
-        metadata = self._decisions.metadata
-        column = self._decisions.schema_arrow.get_field_index("high")
-        leaf = _leaf_of(metadata, column, "high")
-        first = 0
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            limits = group.column(leaf).statistics
-            inside = high is None or limits is None or limits.min <= high <= limits.max
-            if inside:
-                yield first, self._decisions.read_row_group(number)
-            first += group.num_rows
-
     def _rows(self, table: pa.Table, first: int, mask: pa.ChunkedArray) -> Iterator[DecidedRecord]:
         places = pc.indices_nonzero(mask)
         for place, entry in zip(places.to_pylist(), table.take(places).to_pylist(), strict=True):
             yield _record(self.lane, first + place, entry)
-
-
-def _leaf_of(metadata: pq.FileMetaData, guess: int, name: str) -> int:
-    for leaf in range(guess, metadata.num_columns):
-        if metadata.schema.column(leaf).path == name:
-            return leaf
-    raise FatalError(f"a decisions file has no column {name}: publish again")
-
-
-def _group_of(metadata: pq.FileMetaData, row: int) -> tuple[int, int]:
-    first = 0
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group).num_rows
-        if row < first + rows:
-            return group, first
-        first += rows
-    raise FatalError(f"the journal has no row {row}: it is damaged, publish again")
 
 
 def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:

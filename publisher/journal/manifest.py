@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.durable import read_versioned, sync, write_all_durably
@@ -136,6 +138,8 @@ class Journal:
 
     root: Path
     unpacked_from: PlaceInSegment | None = None
+    lane_tables: Mapping[str, pa.Table] | None = None
+    """The tables of the lanes of an unpacked run by the names of their files, if these do not exist."""
 
     @property
     def place(self) -> Path:

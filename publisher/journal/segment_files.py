@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher import __version__
@@ -246,7 +245,7 @@ def _row_of_run(
 def _read_lane(
     journal: Journal, manifest: Manifest, table: SegmentTable, names: LaneNames
 ) -> pa.Table:
-    with pq.ParquetFile(journal.root / _file(table, names)) as file:
+    with pq.ParquetFile(journal.root / file_of(table, names)) as file:
         rows = file.read(use_threads=False)
     if table is not DOCUMENTS:
         return rows
@@ -262,8 +261,8 @@ def _add_numbers(rows: pa.Table, table: SegmentTable, number: int, lane: int) ->
     return pa.Table.from_arrays([*numbers, *rows.columns], schema=table.schema)
 
 
-def read_rows(folder: Path, table: SegmentTable, run: int | None = None) -> Iterator[pa.Table]:
-    """Reads the rows of a table of a segment, or those of one run.
+def read_rows(folder: Path, table: SegmentTable) -> Iterator[pa.Table]:
+    """Reads the rows of a table of a segment.
 
     Raises:
         FatalError: The file is missing or damaged.
@@ -273,10 +272,7 @@ def read_rows(folder: Path, table: SegmentTable, run: int | None = None) -> Iter
         pq.ParquetFile(path, page_checksum_verification=True) as file,
     ):
         for number in range(file.num_row_groups):
-            limits = file.metadata.row_group(number).column(0).statistics
-            if run is None or limits.min <= run <= limits.max:
-                rows = file.read_row_group(number, use_threads=False)
-                yield rows if run is None else rows.filter(pc.equal(rows["run"], run))
+            yield file.read_row_group(number, use_threads=False)
 
 
 @contextmanager
@@ -296,53 +292,14 @@ def report_damage(folder: Path, table: SegmentTable) -> Iterator[Path]:
         ) from error
 
 
-def unpack_run(folder: Path, number: int, target: Path) -> bool:
-    """Writes the journal of a run of a segment into an empty folder, as it was before.
-
-    States of sources are not in segments.  Returns false if the segment does not have the run.
-
-    Raises:
-        FatalError: A file of the segment is missing or damaged.
-    """
-    rows = [row for table in read_rows(folder, RUNS, number) for row in table.to_pylist()]
-    if not rows:
-        return False
-    for name, text in [(MANIFEST, rows[0]["manifest"]), *rows[0]["files"]]:
-        (target / name).write_text(text, "utf-8", newline="\n")
-    journal = Journal(target)
-    manifest = journal.manifest()
-    assert manifest is not None
-    for table in (DECISIONS, DOCUMENTS, LOOKUPS):
-        of_run = pa.concat_tables([table.schema.empty_table(), *read_rows(folder, table, number)])
-        for lane in range(manifest.lanes):
-            of_lane = of_run.filter(pc.equal(of_run["lane"], lane)).drop_columns(["run", "lane"])
-            _write_lane(journal, manifest, table, LaneNames(lane), of_lane)
-    for lane in range(manifest.lanes):
-        (target / LaneNames(lane).rejects).touch()  # empty files are not in segments
-    return True
-
-
-def _write_lane(
-    journal: Journal, manifest: Manifest, table: SegmentTable, names: LaneNames, rows: pa.Table
-) -> None:
-    if table is DOCUMENTS:
-        texts = rows["text"]
-        rows = rows.drop_columns(["text"])
-        if _has_documents(journal, manifest):
-            documents = journal.documents(manifest)
-            documents.mkdir(exist_ok=True)
-            lines = "".join(f"{text}\n" for text in texts.to_pylist())
-            (documents / names.part).write_text(lines, "utf-8", newline="\n")
-    pq.write_table(rows, journal.root / _file(table, names))
-
-
-def _file(table: SegmentTable, names: LaneNames) -> str:
+def file_of(table: SegmentTable, names: LaneNames) -> str:
+    """The file of a lane that has the rows of a table."""
     assert table.of_lane is not None
     return str(getattr(names, table.of_lane))
 
 
 def _document_texts(journal: Journal, manifest: Manifest, names: LaneNames, count: int) -> pa.Array:
-    if not _has_documents(journal, manifest):
+    if not has_documents(journal, manifest):
         return pa.nulls(count, DOCUMENT_TEXTS.type)
     lines = (journal.documents(manifest) / names.part).read_bytes().split(b"\n")
     if len(lines) != count + 1:
@@ -353,7 +310,7 @@ def _document_texts(journal: Journal, manifest: Manifest, names: LaneNames, coun
     return pa.array(lines[:-1], DOCUMENT_TEXTS.type)
 
 
-def _has_documents(journal: Journal, manifest: Manifest) -> bool:
+def has_documents(journal: Journal, manifest: Manifest) -> bool:
     """Returns whether the documents are inside the journal, not in the directory of a sink."""
     return journal.documents(manifest).is_relative_to(journal.root.resolve())
 

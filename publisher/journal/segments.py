@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -31,8 +31,8 @@ from publisher.journal.segment_files import (
     SegmentTable,
     SegmentWriter,
     report_damage,
-    unpack_run,
 )
+from publisher.journal.segment_reader import SegmentReader, read_lanes, unpack_texts, write_lanes
 from publisher.model.change import Outcome
 
 SEGMENTS = "segments"
@@ -72,11 +72,7 @@ class Segments:
 
     def current(self) -> list[Segment]:
         """The segments, oldest first, without those that a wider segment has replaced."""
-        segments: list[Segment] = []
-        for segment in sorted(self._folders(), key=lambda found: (found.first, -found.last)):
-            if not segments or segment.last > segments[-1].last:
-                segments.append(segment)
-        return segments
+        return _without_replaced(self._folders())
 
     def check_versions(self) -> None:
         """Raises ``FatalError`` if a segment is damaged or of another version of the program."""
@@ -137,8 +133,10 @@ class Segments:
         return None
 
     @contextmanager
-    def unpack(self, number: int, origin: Path) -> Iterator[Journal]:
+    def unpack(self, number: int, origin: Path, *, in_memory: bool = False) -> Iterator[Journal]:
         """Unpacks a run into a temporary journal; ``origin`` is the place where its journal was.
+
+        With ``in_memory``, the journal has no files of lanes, see ``Journal.lane_tables``.
 
         Raises:
             FatalError: No segment has the run, or a file of the segment is missing or damaged.
@@ -146,10 +144,18 @@ class Segments:
         with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
             for segment in self._with(number):
                 segment.header()
-                if unpack_run(segment.folder, number, Path(folder)):
-                    place = PlaceInSegment(origin, segment.folder)
-                    yield Journal(Path(folder), place)
-                    return
+                reader = _reader(segment.folder, (segment.folder / HEADER).stat().st_mtime_ns)
+                manifest = unpack_texts(reader, number, Path(folder))
+                if manifest is None:
+                    continue
+                journal = Journal(Path(folder), PlaceInSegment(origin, segment.folder))
+                tables = read_lanes(reader, number, manifest)
+                if in_memory:
+                    journal = replace(journal, lane_tables=tables)
+                else:
+                    write_lanes(journal, manifest, tables)
+                yield journal
+                return
         raise FatalError(f"run {number} is in no segment of {self.root}: its journal was deleted")
 
     def find_runs(self, segment: Segment, condition: pc.Expression) -> list[int]:
@@ -164,16 +170,36 @@ class Segments:
         refused = _read(segment.folder, RUNS, ["run"], pc.field("refusals") > 0)["run"]
         return sorted({*rejected, *refused.to_pylist()})
 
-    def _with(self, number: int) -> Iterator[Segment]:
-        return (segment for segment in self.current() if segment.first <= number <= segment.last)
+    def _with(self, number: int) -> list[Segment]:
+        """The current segments that may have a run."""
+        return _without_replaced(self._folders(number))
 
-    def _folders(self) -> Iterator[Segment]:
+    def _folders(self, number: int | None = None) -> Iterator[Segment]:
+        """All segments, or those that may have a run."""
         if not (self.root / SEGMENTS).is_dir():
             return
         for path in (self.root / SEGMENTS).iterdir():
-            match = _NAME.fullmatch(path.name)
-            if match and (path / HEADER).exists():
-                yield Segment(int(match[1]), int(match[2]), path)
+            if match := _NAME.fullmatch(path.name):
+                segment = Segment(int(match[1]), int(match[2]), path)
+                if (number is None or segment.first <= number <= segment.last) and segment.exists():
+                    yield segment
+
+
+def _without_replaced(segments: Iterable[Segment]) -> list[Segment]:
+    """Sorts segments, oldest first, without those that a wider segment has replaced."""
+    current: list[Segment] = []
+    for segment in sorted(segments, key=lambda found: (found.first, -found.last)):
+        if not current or segment.last > current[-1].last:
+            current.append(segment)
+    return current
+
+
+@lru_cache(maxsize=1)
+def _reader(folder: Path, _written: int) -> SegmentReader:
+    """The reader of a segment, which is kept because runs are read one after the other.
+
+    ``_written`` is the time at which the segment was written: segments never change."""
+    return SegmentReader(folder)
 
 
 @lru_cache(maxsize=16)

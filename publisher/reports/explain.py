@@ -192,7 +192,8 @@ class _StoryReader:
             (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals
         }
         self._lanes = [
-            LaneReader(journal.root, self._documents, lane) for lane in range(manifest.lanes)
+            LaneReader(journal.root, self._documents, lane, journal.lane_tables)
+            for lane in range(manifest.lanes)
         ]
         self._sources: list[Source] = [
             FORMATS[entry.format].restore(entry.options, entry.reading)
@@ -316,7 +317,7 @@ def _outcome_in(
     """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
     numbers = [number for number, entry in enumerate(manifest.sources) if entry.name == source]
     for lane in range(manifest.lanes):
-        reader = LaneReader(journal.root, journal.documents(manifest), lane)
+        reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.lane_tables)
         for number in numbers:
             records = reader.by_position(number, position)
             if records:
