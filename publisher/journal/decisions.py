@@ -43,10 +43,13 @@ DECISION_SCHEMA = pa.schema(
 one."""
 
 _REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
+_ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
+"""Integers that are close to those of the row before: their differences take a fifth of the space."""
 ROWS_TO_WRITE = 20_000
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
 _REASON_CODES = {reason: code for code, reason in enumerate(Reason)}
+_OUTCOMES, _REASON_COUNT = max(Outcome) + 1, len(Reason) + 1
 _DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("document", "i8")])
 """The decision on an arrival: the reason by its number, outcome 0 until it is decided."""
 _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
@@ -59,7 +62,11 @@ class DecisionLog:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
         self._writer = pq.ParquetWriter(
-            path, DECISION_SCHEMA, compression="zstd", use_dictionary=_REPEATING
+            path,
+            DECISION_SCHEMA,
+            compression="zstd",
+            use_dictionary=_REPEATING,
+            column_encoding=dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
         )
         self._rejects = rejects.open("w", encoding="utf-8", newline="\n")
         self._batches: deque[pa.RecordBatch] = deque()
@@ -137,6 +144,7 @@ class DecisionLog:
     def _build_table(self, batch: pa.RecordBatch, count: int) -> pa.Table:
         decided, self._window = self._window[:count], self._window[count:]
         details, raws = self._texts_of(count)
+        self._count(batch, decided)
         columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
         columns += [
             pa.array(np.ascontiguousarray(decided["outcome"])),
@@ -147,7 +155,8 @@ class DecisionLog:
             raws,
         ]
         table = pa.Table.from_arrays(columns, schema=DECISION_SCHEMA)
-        self._count(table)
+        if (decided["outcome"] == Outcome.REJECTED).any():
+            self._write_rejects(table)
         self._base += count
         return table
 
@@ -160,13 +169,16 @@ class DecisionLog:
         details, raws = zip(*texts, strict=True)
         return pa.array(details, pa.string()), pa.array(raws, pa.string())
 
-    def _count(self, table: pa.Table) -> None:
-        grouped = table.group_by(["source", "outcome", "reason"]).aggregate([("records", "sum")])
-        for entry in grouped.to_pylist():
-            kind = (entry["source"], entry["outcome"], entry["reason"])
-            self.counts[kind] = self.counts.get(kind, 0) + entry["records_sum"]
-        if pc.any(pc.equal(table["outcome"], int(Outcome.REJECTED))).as_py():
-            self._write_rejects(table)
+    def _count(self, batch: pa.RecordBatch, decided: np.ndarray) -> None:
+        """Counts the records of decided arrivals by source, outcome and reason."""
+        codes = batch.column("source").to_numpy().astype(np.int64) * _OUTCOMES + decided["outcome"]
+        codes = codes * _REASON_COUNT + decided["reason"] + 1
+        records = batch.column("records").to_numpy()
+        for code in np.unique(codes).tolist():
+            rest, reason = divmod(code, _REASON_COUNT)
+            source, outcome = divmod(rest, _OUTCOMES)
+            kind = (source, outcome, _REASONS[reason - 1].as_py() if reason else None)
+            self.counts[kind] = self.counts.get(kind, 0) + int(records[codes == code].sum())
 
     def _write_rejects(self, table: pa.Table) -> None:
         rejected = table.filter(pc.equal(table["outcome"], int(Outcome.REJECTED)))
