@@ -295,6 +295,8 @@ class _JobReader:
             )
             if (table.schema, table.name) in tables:
                 section.problem("name", f"{table.name} is described twice; keep one description")
+            if table.view and table.children:
+                section.problem("children", "a view has no child tables; remove one of both")
             for child in table.children:
                 parent = parents.setdefault((table.schema, child.casefold()), table.name)
                 if parent != table.name:

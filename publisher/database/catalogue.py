@@ -16,42 +16,21 @@ from sqlalchemy import (
     inspect,
     quoted_name,
     text,
-    types,
 )
 from sqlalchemy import table as sql_table
-from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
 from publisher.database.column_casts import column_casts
+from publisher.database.column_kinds import Type, base_type, column_kinds, pads
 from publisher.database.connection import Database, fatal, fatal_errors
 from publisher.database.connection_cache import current_cache
-from publisher.database.foreign_keys import read_keys
+from publisher.database.foreign_keys import read_key_columns, read_keys
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
-
-Type = types.TypeEngine[Any]
-
-_KINDS: tuple[tuple[type[Type], ColumnKind], ...] = (
-    # the order matters for derived classes
-    (types.Boolean, ColumnKind.STATE),
-    (types.Integer, ColumnKind.INT),
-    (mysql.YEAR, ColumnKind.INT),
-    (mysql.BIT, ColumnKind.INT),
-    (types.Float, ColumnKind.DECIMAL),
-    (types.Numeric, ColumnKind.DECIMAL),
-    (types.LargeBinary, ColumnKind.OCTET),
-    (types.BINARY, ColumnKind.OCTET),
-    (types.VARBINARY, ColumnKind.OCTET),
-    (mysql.TINYBLOB, ColumnKind.OCTET),
-    (mysql.MEDIUMBLOB, ColumnKind.OCTET),
-    (mysql.LONGBLOB, ColumnKind.OCTET),
-    (types.DateTime, ColumnKind.TIMESTAMP),
-    (types.Date, ColumnKind.DATE),
-    (types.Time, ColumnKind.TIME),
-)
-
+from publisher.model.view_catalogue import KeyColumn
 
 _MYSQL = ("mysql", "mariadb")
 
@@ -75,20 +54,6 @@ class Relation:
         return _spelling(self.types, name)
 
 
-def kind_of(type_: Type) -> ColumnKind:
-    """Determines the kind of a column of this SQL type."""
-    if is_small_boolean(type_) or (isinstance(type_, mysql.BIT) and type_.length == 1):
-        return ColumnKind.STATE
-    if isinstance(type_, types.Numeric) and type_.scale == 0 and type_.precision:
-        return ColumnKind.INT
-    return next((kind for known, kind in _KINDS if isinstance(type_, known)), ColumnKind.STRING)
-
-
-def is_small_boolean(type_: Type) -> bool:
-    """Recognises TINYINT(1), which MySQL and MariaDB use for BOOLEAN."""
-    return isinstance(type_, mysql.TINYINT) and getattr(type_, "display_width", None) == 1
-
-
 @dataclass(slots=True)
 class CatalogueEntries:
     """The cached part of a database's catalogue."""
@@ -98,8 +63,10 @@ class CatalogueEntries:
     relations: dict[tuple[str | None, str], Relation | TableRefusedError | None] = field(
         default_factory=dict
     )
-    names: dict[str | None, list[str]] = field(default_factory=dict)
-    """Names of all tables and views by schema."""
+    names: dict[str | None, dict[str, bool]] = field(default_factory=dict)
+    """Names of all tables and views by schema; true marks views."""
+    key_columns: dict[str | None, Sequence[KeyColumn]] = field(default_factory=dict)
+    """The key columns of all tables and views by schema."""
     folds: bool | None = None
     """True if the database ignores the case of table names."""
     keys: dict[tuple[str | None, str], TableKeys] = field(default_factory=dict)
@@ -124,6 +91,7 @@ class CatalogueEntries:
         """
         last_stamp, self.stamp = self.stamp, None
         self.names.clear()
+        self.key_columns.clear()
         if len(self.watched) > _MAX_WATCHED:
             self.watched.clear()
         if connection.dialect.name == "postgresql" and self.watched:
@@ -186,8 +154,7 @@ class DatabaseCatalogue:
             inspector = inspect(connection)
             own_schema = schema if schema is not None else self._database.options.schema
             actual = _actual_schema(inspector, own_schema, self._folds_names(connection))
-            tables = set(inspector.get_table_names(actual))
-            return [(name, name not in tables) for name in sorted(_names(inspector, actual))]
+            return sorted(_names(inspector, actual).items())
 
         with fatal_errors(self._database, "Reading the names of tables"):
             return self._database.run(read)
@@ -204,6 +171,22 @@ class DatabaseCatalogue:
                     lambda connection: read_keys(connection, *place), is_query=True
                 )
         return keys[place]
+
+    def key_columns_of(self, schema: str | None) -> Sequence[KeyColumn]:
+        """Returns the key columns of all tables and views of a schema.
+
+        Raises ``UnreachableError`` and ``FatalError``."""
+
+        def read(connection: Connection) -> Sequence[KeyColumn]:
+            folds = self._folds_names(connection)
+            return read_key_columns(connection, _actual_schema(inspect(connection), schema, folds))
+
+        schema = schema if schema is not None else self._database.options.schema
+        columns = self._current().key_columns
+        if schema not in columns:
+            with fatal_errors(self._database, "Reading the keys of all tables"):
+                columns[schema] = self._database.run(read)
+        return columns[schema]
 
     def index_columns(self, relation: Relation) -> frozenset[str]:
         """Returns the first columns of a table's key and indexes.
@@ -267,15 +250,16 @@ class DatabaseCatalogue:
             return None
         unescape = _unescape if connection.dialect.name in _MYSQL else str
         key = tuple(map(unescape, constraint["constrained_columns"] or ()))
-        types_ = {unescape(entry["name"]): _base_type(entry["type"]) for entry in columns}
+        types_ = {unescape(entry["name"]): base_type(entry["type"]) for entry in columns}
         is_sqlite = connection.dialect.name == "sqlite"
         table = Table(
             schema=self._schema_of_settings(schema) if is_sqlite else actual_schema,
             name=actual_name,
             key=key,
-            columns=_kinds(types_, key),
+            columns=column_kinds(types_, key),
             complete=True,
-            padded=frozenset(name for name, type_ in types_.items() if _pads(type_)),
+            view=names[actual_schema][actual_name],
+            padded=frozenset(name for name, type_ in types_.items() if pads(type_)),
         )
         casts, user_types = column_casts(connection, actual_schema, actual_name)
         return Relation(table, actual_schema, types_, casts, user_types)
@@ -329,11 +313,13 @@ def _actual_schema(inspector: Inspector, schema: str | None, folds: bool) -> str
     return _spelling(inspector.get_schema_names(), schema, folds) or schema
 
 
-def _names(inspector: Inspector, schema: str | None) -> list[str]:
-    names = [*inspector.get_table_names(schema), *inspector.get_view_names(schema)]
+def _names(inspector: Inspector, schema: str | None) -> dict[str, bool]:
+    """Returns the names of tables and views; true marks views."""
+    names = dict.fromkeys(inspector.get_table_names(schema), False)
+    names |= dict.fromkeys(inspector.get_view_names(schema), True)
     if isinstance(inspector, postgresql.base.PGInspector):
-        names += inspector.get_materialized_view_names(schema)
-        names += inspector.get_foreign_table_names(schema)
+        names |= dict.fromkeys(inspector.get_materialized_view_names(schema), True)
+        names |= dict.fromkeys(inspector.get_foreign_table_names(schema), False)
     return names
 
 
@@ -355,25 +341,6 @@ def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | No
 def _unescape(name: str) -> str:
     # SQLAlchemy returns names as SHOW CREATE TABLE writes them between backticks
     return name.replace("``", "`")
-
-
-def _base_type(type_: Type) -> Type:
-    """Returns the type on which a domain is based."""
-    while isinstance(type_, postgresql.DOMAIN):
-        type_ = type_.data_type
-    return type_
-
-
-def _kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, ColumnKind]:
-    # a key column has more values than true and false
-    return {
-        name: ColumnKind.INT if name in key and is_small_boolean(type_) else kind_of(type_)
-        for name, type_ in types_.items()
-    }
-
-
-def _pads(type_: Type) -> bool:
-    return isinstance(type_, (types.CHAR, types.NCHAR))
 
 
 _MAX_WATCHED = 1_000

@@ -1,12 +1,15 @@
-"""Reads foreign keys: those of a table, and the names of the tables that refer to it."""
+"""Reads keys: the foreign keys that concern a table, and the key columns of a schema."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, TextClause, inspect, text
+from sqlalchemy.exc import OperationalError
 
 from publisher.model.classes import ForeignKey, TableKeys
+from publisher.model.view_catalogue import KeyColumn
 
 _POSTGRESQL = text("""
     SELECT r.relname, con.oid::pg_catalog.text, a.attname, fn.nspname, f.relname, fa.attname
@@ -45,6 +48,60 @@ _STATEMENTS: Mapping[str, TextClause] = {
 }
 """Rows of the foreign keys of a table and of those that refer to it: table, key, column, and what it refers
 to: schema (NULL for that of the table), table and column (NULL for the primary key)."""
+
+_POSTGRESQL_KEYS = text("""
+    SELECT r.relname, a.attname, r.relkind IN ('v', 'm')
+    FROM pg_catalog.pg_class r
+    JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE n.nspname = :schema
+        AND (r.relkind IN ('v', 'm') AND a.attname ILIKE :prefix ESCAPE '!'
+             OR EXISTS (SELECT FROM pg_catalog.pg_constraint con
+                        WHERE con.conrelid = r.oid AND con.contype = 'p' AND a.attnum = ANY(con.conkey)))
+    ORDER BY r.relname, a.attnum
+""")
+_MYSQL_KEYS = text("""
+    SELECT c.table_name, c.column_name, t.table_type = 'VIEW'
+    FROM information_schema.columns c
+    JOIN information_schema.tables t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+    WHERE c.table_schema = COALESCE(:schema, DATABASE())
+        AND (c.column_key = 'PRI' OR t.table_type = 'VIEW' AND c.column_name LIKE :prefix ESCAPE '!')
+    ORDER BY c.table_name, c.ordinal_position
+""")
+_SQLITE_KEYS = text("""
+    SELECT m.name, c.name, 0 FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c
+    WHERE m.type = 'table' AND c.pk
+""")
+_SQLITE_VIEW_KEYS = text(
+    "SELECT name FROM pragma_table_info(:view) WHERE name LIKE :prefix ESCAPE '!'"
+)
+_KEY_PREFIX = "pk!_%"
+_KEY_STATEMENTS: Mapping[str, TextClause] = {
+    "postgresql": _POSTGRESQL_KEYS,
+    "mysql": _MYSQL_KEYS,
+    "mariadb": _MYSQL_KEYS,
+    "sqlite": _SQLITE_KEYS,
+}
+"""Rows of key columns: table or view, column, whether it is a column of a view that begins with ``pk_``."""
+
+
+def read_key_columns(connection: Connection, schema: str | None) -> Sequence[KeyColumn]:
+    """Reads the key columns of a schema; none from databases that are not known here."""
+    statement = _KEY_STATEMENTS.get(connection.dialect.name)
+    if statement is None:
+        return ()
+    rows = connection.execute(statement, {"schema": schema, "prefix": _KEY_PREFIX}).all()
+    keys = [KeyColumn(table, column, bool(is_of_view)) for table, column, is_of_view in rows]
+    return keys if connection.dialect.name != "sqlite" else [*keys, *_sqlite_views(connection)]
+
+
+def _sqlite_views(connection: Connection) -> Iterator[KeyColumn]:
+    """Reads the views one by one: SQLite fails to describe a view whose tables have changed."""
+    for view in inspect(connection).get_view_names():
+        with suppress(OperationalError):
+            parameters = {"view": view, "prefix": _KEY_PREFIX}
+            for (column,) in connection.execute(_SQLITE_VIEW_KEYS, parameters).all():
+                yield KeyColumn(view, column, is_of_view=True)
 
 
 def read_keys(connection: Connection, schema: str | None, name: str) -> TableKeys:

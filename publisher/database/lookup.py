@@ -13,9 +13,10 @@ from publisher.database.catalogue import Relation
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
 from publisher.database.statements import Query, Values
+from publisher.database.view_objects import ViewQuery
 from publisher.errors import TableRefusedError
 from publisher.model import keys
-from publisher.model.catalogue import Catalogue
+from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object, Reason
 from publisher.planning.query_back import Answer, RefusedLookup
 
@@ -110,26 +111,33 @@ class DatabaseLookup:
                 f"{self._database.name} has no table or view {name!r}{where}: fix the event's "
                 "table name, or name the right database and schema",
             )
-        names = [relation.column(column) for column in columns]
+        try:
+            table = None if self._classes is None else self._classes.table(schema, name)
+            return self._query_of_class(relation, columns, table)
+        except TableRefusedError as refused:
+            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+
+    def _query_of_class(
+        self, relation: Relation, columns: tuple[str, ...], table: Table | None
+    ) -> Query | RefusedLookup:
+        """Creates the query for objects of a class, or for rows of a single table.
+
+        Raises ``TableRefusedError`` if the database does not have the class as it is described."""
+        view = None if table is None else table.view_columns
+        names = [relation.column(view.written(name) if view else name) for name in columns]
         if None in names:
             return _unknown_column(relation, columns[names.index(None)])
         dialect = self._database.engine.dialect
         key = tuple(name for name in names if name is not None)
         query = statements.query(dialect, relation, key, self._text_of)
-        try:
-            reader = self._class_reader(schema, name)
-        except TableRefusedError as refused:
-            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+        if table is None:
+            return query
+        if view is not None:
+            return ViewQuery(query, table, view)
+        reader = class_reader(catalogue_of(self._database), dialect, table, self._text_of)
         if reader is not None:
             self._readers[query] = reader
         return query
-
-    def _class_reader(self, schema: str | None, name: str) -> ClassReader | None:
-        table = None if self._classes is None else self._classes.table(schema, name)
-        if table is None:
-            return None
-        catalogue, dialect = catalogue_of(self._database), self._database.engine.dialect
-        return class_reader(catalogue, dialect, table, self._text_of)
 
     def _read(self, query: Query, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
         """Answers a batch; halves it if single rows make the statement fail."""

@@ -21,7 +21,7 @@ from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
-from publisher.model.class_catalogue import ClassCatalogue, no_keys
+from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.model.keys import IdentifierCase
 from publisher.planning.columnar.rows import Numbers
@@ -80,7 +80,7 @@ class Rules:
         """Returns whether sources of a format publish the objects of classes instead of rows."""
         if self.classes.minimal_metadata:
             return False
-        declared = any(table.children or table.references for table in self.tables)
+        declared = any(table.children or table.references or table.view for table in self.tables)
         return declared or self.classes.sync_filter is not None or format_ == "event-log"
 
 
@@ -128,8 +128,13 @@ class Resources:
         """Returns the catalogue for sources of a format: of classes, or of single tables."""
         if not self._rules.have_classes(format_):
             return self.catalogue
-        keys_of = no_keys if self._database is None else catalogue_of(self._database).keys_of
-        return ClassCatalogue(self.catalogue, self._rules.tables, self._rules.classes, keys_of)
+        rules = self._rules
+        if self._database is None:
+            return ClassCatalogue(self.catalogue, rules.tables, rules.classes)
+        tables = catalogue_of(self._database)
+        return ClassCatalogue(
+            self.catalogue, rules.tables, rules.classes, tables.keys_of, tables.key_columns_of
+        )
 
     def lookup_of(self, format_: str) -> Lookup:
         """Returns the look-up for sources of a format: of objects of classes, or of rows."""
@@ -299,10 +304,10 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
     """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
-    filter_ = Filter(source.filters, held_after=held_after)
     catalogue = resources.catalogue_of(source.source.format)
     if tables := source.source.tables():
         catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
+    filter_ = Filter(source.filters, held_after=held_after, catalogue=catalogue)
     renderer = Renderer(
         SourceNaming(
             source.name,

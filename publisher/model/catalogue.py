@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+from publisher.model.names import equal_in_any_case, find_name
+from publisher.model.view_names import ViewColumns
 
 LONGEST_NAME = 1_000
 """Maximum length of a table or column name in characters; databases allow 128 for each part of a name."""
@@ -74,6 +77,9 @@ class DeclaredTable:
     references: Mapping[str, Reference] = field(default_factory=dict)
     """Columns that refer to other classes or to the same class, columns of children as
     ``child.column``."""
+    view: bool = False
+    """Read the prefixes of column names (``pk_``, ``fk_``, ``sv_``, ``mv_``) as descriptions of the
+    columns. Views of the database always have this meaning; ``columns`` then names all columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ class Table(DeclaredTable):
 
     parent: Table | None = None
     """For a child table: its class, to whose objects its rows belong."""
+    view_columns: ViewColumns | None = None
+    """For a view that is a class: its own columns by the names of ``columns``."""
 
     def child_of(self, attribute: str) -> str | None:
         """Returns the child table whose column an attribute is; ``None`` for the table's own columns."""
@@ -91,12 +99,26 @@ class Table(DeclaredTable):
                 return name
         return None
 
+    def is_multiple(self, column: str) -> bool:
+        """Returns whether an object has any number of values of an attribute."""
+        if self.view_columns is not None:
+            return column in self.columns and self.view_columns.names[column].is_multiple
+        return self.child_of(column) is not None
+
     def column(self, name: str) -> str | None:
-        """Finds a column by its exact name, else the only column whose name differs only in case."""
-        if name in self.columns:
-            return name
-        matches = [column for column in self.columns if column.lower() == name.lower()]
-        return matches[0] if len(matches) == 1 else None
+        """Finds a column by its exact name, else the only column whose name differs only in case.
+
+        The columns of a view have more names, see ``ViewColumns``."""
+        if self.view_columns is not None:
+            return self.view_columns.attribute(name)
+        return find_name(name, self.columns)
+
+    def spellings(self, column: str) -> tuple[str, ...]:
+        """Returns the names of one of the table's columns that filters match."""
+        if self.view_columns is None or column not in self.columns:
+            return (column,)
+        name = self.view_columns.names[column]
+        return (column, name.written, name.column)
 
 
 class Catalogue(Protocol):
@@ -180,17 +202,6 @@ def _combine(first: Table, second: Table) -> Table:
         padded=frozenset(padded),
         children={**second.children, **first.children},
         references={**second.references, **first.references},
+        view=first.view or second.view,
+        view_columns=first.view_columns or second.view_columns,
     )
-
-
-def find_name(name: str, names: Collection[str]) -> str | None:
-    """Finds the exact name among ``names``, else the only one that differs in case."""
-    if name in names:
-        return name
-    matches = [other for other in names if equal_in_any_case(other, name)]
-    return matches[0] if len(matches) == 1 else None
-
-
-def equal_in_any_case(name: str, other: str) -> bool:
-    """Compares two names without regard to case."""
-    return name.casefold() == other.casefold()

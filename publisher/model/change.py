@@ -133,6 +133,7 @@ class Reason(StrEnum):
     COLUMN_NAME = "column-name"
     CHILD_ROW = "child-row"
     VALUE = "value"
+    SEVERAL_VALUES = "several-values"
     FORBIDDEN_CHARACTER = "forbidden-character"
     DOUBLE_RECORD = "double-record"
     NO_DATABASE = "no-database"

@@ -11,7 +11,6 @@ from publisher.model.catalogue import (
     ChildTable,
     Reference,
     Table,
-    equal_in_any_case,
 )
 from publisher.model.classes import (
     ChildFindings,
@@ -23,6 +22,8 @@ from publisher.model.classes import (
     owner_of,
     with_children,
 )
+from publisher.model.names import equal_in_any_case
+from publisher.model.view_catalogue import KeyColumnsOf, ViewCatalogue, no_key_columns
 
 KeysOf = Callable[[str | None, str], TableKeys]
 """Returns the foreign keys that concern a table, by its schema and name."""
@@ -45,9 +46,11 @@ class ClassCatalogue:
         declared: Iterable[Table],
         options: ClassOptions,
         keys_of: KeysOf = no_keys,
+        key_columns_of: KeyColumnsOf = no_key_columns,
     ) -> None:
         """``tables`` describes single tables, ``declared`` are those of the job file."""
-        self._tables = tables
+        declared = tuple(declared)
+        self._tables = ViewCatalogue(tables, declared, options, key_columns_of)
         self._options = options
         self._keys_of = keys_of
         self._parents = tuple(table for table in declared if table.children)
@@ -118,12 +121,7 @@ class ClassCatalogue:
     def _is_class(self, table: Table) -> bool:
         if self._options.sync_filter != "list":
             return bool(table.key)
-        names = (table.name, f"{table.schema}.{table.name}")
-        return any(
-            equal_in_any_case(name, listed)
-            for name in names
-            for listed in self._options.sync_tables
-        )
+        return self._options.lists(table.schema, table.name)
 
     def _declared_parent(self, schema: str | None, name: str) -> tuple[Table, str] | None:
         """Finds the parent that declares a child table of this name, and the name as declared."""
@@ -221,7 +219,12 @@ class ClassCatalogue:
     def _complete_reference(self, table: Table, column: str, reference: Reference) -> Reference:
         """Adds the schema and the key of the target, spelled as in its description."""
         schema = reference.schema or table.schema
-        target = self._tables.table(schema, reference.table)
+        try:
+            target = self._tables.table(schema, reference.table)
+        except TableRefusedError:
+            if reference.key is None:
+                raise
+            target = None  # the values name the key, whether the target is a class or not
         key = reference.key or (target.key[0] if target and len(target.key) == 1 else None)
         if key is None:
             raise TableRefusedError(

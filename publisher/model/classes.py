@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
+from publisher.model.names import equal_in_any_case
 
 ChildRowEvents = Literal["reject", "read"]
 
@@ -36,11 +37,21 @@ class ClassOptions:
     that do not hold the value that was removed: reject them, or read the current values of its
     attributes as type 8 does."""
     child_after_delete: Literal["ignore", "publish"] = "ignore"
-    """Handling of events on columns of child tables after the delete of their object in the same poll
-    (formats without polls: in the same transaction), which cascades of the database write, until an
-    event inserts the object again (types 1, 5, 7)."""
+    """Handling of events on columns of child tables, and ``mv_`` columns of views, after the delete of
+    their object in the same poll (formats without polls: in the same transaction), which cascades of the
+    database write, until an event inserts the object again (types 1, 5, 7)."""
     enable_refs: bool = True
     """Publish columns of foreign keys as references; ``false`` publishes their plain values."""
+    enable_meta_identifiers: bool = True
+    """Read the prefixes of the column names of views (``pk_``, ``fk_``, ``sv_``, ``mv_``) as
+    descriptions of the columns; ``false`` takes them as parts of the names."""
+
+    def lists(self, schema: str | None, name: str) -> bool:
+        """Returns whether a table or view may be a class by ``sync_tables``."""
+        if self.sync_filter != "list":
+            return True
+        names = (name, f"{schema}.{name}")
+        return any(equal_in_any_case(own, listed) for own in names for listed in self.sync_tables)
 
 
 class ForeignKey(NamedTuple):

@@ -19,10 +19,12 @@ becomes ``\\``.  The reference does not define these rules:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
+
+from publisher.model.names import equal_in_any_case
 
 BLANKS = " \t\r\n"
 
@@ -78,14 +80,15 @@ class IdentifierCase(StrEnum):
     """The database's spelling; as written if the database does not know the name."""
 
     def apply(self, name: str, database_name: str | None = None) -> str:
-        """Converts ``name``; ``database_name`` is its spelling in the database."""
+        """Converts ``name``; ``database_name`` is its name in the database, or as attribute of a class."""
         if self is IdentifierCase.LOWER:
-            return name.lower()
+            return (database_name or name).lower()
         if self is IdentifierCase.UPPER:
-            return name.upper()
-        if self is IdentifierCase.DATABASE and database_name is not None:
-            return database_name
-        return name
+            return (database_name or name).upper()
+        if database_name is None:
+            return name
+        is_kept = self is IdentifierCase.AS_WRITTEN and equal_in_any_case(name, database_name)
+        return name if is_kept else database_name
 
 
 def parse(text: str) -> tuple[KeyPart, ...]:
@@ -222,18 +225,20 @@ class KeyForm:
 
     ``kinds`` has the kind of each known column (the values of ``catalogue.ColumnKind``): numbers are
     normalised.  ``names`` are the database's column names, by default those of ``kinds``.
-    A column is found by its exact name, then in any case if that is unambiguous.
+    A column is found by its exact name, then in any case if that is unambiguous, then by ``find``.
     """
 
-    __slots__ = ("_case", "_folded", "_kinds", "_names", "_remembered")
+    __slots__ = ("_case", "_find", "_folded", "_kinds", "_names", "_remembered")
 
     def __init__(
         self,
         kinds: Mapping[str, str] = MappingProxyType({}),
         case: IdentifierCase = IdentifierCase.AS_WRITTEN,
         names: Iterable[str] = (),
+        find: Callable[[str], str | None] | None = None,
     ) -> None:
         self._case = case
+        self._find = find
         self._kinds = kinds
         self._names = {*names, *kinds}
         self._folded: dict[str, str | None] = {}
@@ -283,6 +288,8 @@ class KeyForm:
         if remembered is not None:
             return remembered
         database_name = written if written in self._names else self._folded.get(written.casefold())
+        if database_name is None and self._find is not None:
+            database_name = self._find(written)
         name = self._case.apply(written, database_name)
         kind = self._kinds.get(database_name) if database_name is not None else None
         column = name, (kind if kind in _NUMBERS else None)

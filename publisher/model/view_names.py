@@ -14,6 +14,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from publisher.model.names import find_name
+
 _VALUES = re.compile(r"(sv_|mv_)(.+)", re.IGNORECASE | re.DOTALL).fullmatch
 _PRIMARY = re.compile(r"pk_(sv_)?([0-9]+_)?(.+)", re.IGNORECASE | re.DOTALL).fullmatch
 _FOREIGN = re.compile(r"fk_(sv_|mv_)?([0-9]+_)?(.+)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -31,8 +33,10 @@ class ViewRole(StrEnum):
 class ViewName:
     """A parsed column name."""
 
+    written: str
+    """The name with its prefixes."""
     column: str
-    """The effective name, without prefixes, as written."""
+    """The effective name, without prefixes."""
     role: ViewRole = ViewRole.VALUE
     is_multiple: bool = False
     group: int | None = None
@@ -42,21 +46,37 @@ class ViewName:
     @property
     def schema_name(self) -> str:
         """The form of schema mapping, which documents use: only ``pk_`` and ``fk_`` remain."""
-        prefix = {ViewRole.PRIMARY_KEY: "pk_", ViewRole.FOREIGN_KEY: "fk_"}.get(self.role, "")
-        return prefix + self.column
+        return self.column if self.role is ViewRole.VALUE else self.written[:3] + self.column
 
     def is_same(self, other: ViewName) -> bool:
         """Returns whether both are variants of one name: their effective names are equal in any case."""
         return self.column.casefold() == other.column.casefold()
 
 
-def parse_view_name(name: str, keys: Collection[str], *, enabled: bool = True) -> ViewName:
-    """Parses a column name.  ``keys`` are the effective names of all key columns, in any case.
+@dataclass(frozen=True, slots=True)
+class ViewColumns:
+    """The columns of a view by the names of their attributes, which are those of schema mapping."""
 
-    Without ``enabled`` (``enable_meta_identifiers = false``) prefixes belong to the name.
-    """
-    if not enabled:
-        return ViewName(name)
+    names: Mapping[str, ViewName]
+    keys: frozenset[str]
+    """The effective names of the key columns of all classes, in any case."""
+
+    def attribute(self, name: str) -> str | None:
+        """Finds the attribute that any variant of a column's name means."""
+        wanted = parse_view_name(name, self.keys)
+        for attribute, own in self.names.items():
+            if own.is_same(wanted):
+                return attribute
+        return find_name(name, self.names)
+
+    def written(self, name: str) -> str:
+        """Returns the view's own spelling of a column; unknown names stay as they are."""
+        attribute = self.attribute(name)
+        return name if attribute is None else self.names[attribute].written
+
+
+def parse_view_name(name: str, keys: Collection[str]) -> ViewName:
+    """Parses a column name.  ``keys`` are the effective names of all key columns, in any case."""
     for match, role in (
         (_PRIMARY(name), ViewRole.PRIMARY_KEY),
         (_FOREIGN(name), ViewRole.FOREIGN_KEY),
@@ -65,6 +85,7 @@ def parse_view_name(name: str, keys: Collection[str], *, enabled: bool = True) -
             values, group, rest = match.groups()
             ref, column = _split_ref(rest, keys)
             return ViewName(
+                name,
                 column,
                 role,
                 is_multiple=(values or "").lower() == "mv_",
@@ -73,8 +94,8 @@ def parse_view_name(name: str, keys: Collection[str], *, enabled: bool = True) -
             )
     match = _VALUES(name)
     if match is None:
-        return ViewName(name)
-    return ViewName(match[2], is_multiple=match[1].lower() == "mv_")
+        return ViewName(name, name)
+    return ViewName(name, match[2], is_multiple=match[1].lower() == "mv_")
 
 
 def _split_ref(text: str, keys: Collection[str]) -> tuple[str | None, str]:
@@ -88,23 +109,16 @@ def _split_ref(text: str, keys: Collection[str]) -> tuple[str | None, str]:
     return chosen[0] if chosen else (None, text)
 
 
-def view_name_problems(names: Sequence[ViewName], owners: Mapping[str, int]) -> Iterator[str]:
-    """Yields the reasons to refuse a view with these columns.
-
-    ``owners`` has the number of classes with a key column of each effective name, case-folded.
-    """
-    if not any(name.role is ViewRole.PRIMARY_KEY for name in names):
-        yield "no column begins with pk_: name the key columns pk_COLUMN"
-    for effective, count in Counter(name.column.casefold() for name in names).items():
+def ambiguous_names(names: Sequence[ViewName], keys: Collection[str]) -> Iterator[str]:
+    """Yields the problems of a view in which a name means two of these columns."""
+    effective = Counter(name.column.casefold() for name in names)
+    for column, count in effective.items():
         if count > 1:
-            yield f"{count} columns have the effective name {effective}: rename all except one"
-    foreign = [name for name in names if name.role is ViewRole.FOREIGN_KEY]
-    for name in foreign:
-        if name.ref is None:
-            yield f"fk_{name.column} names no key: write fk__KEY__{name.column}"
-        elif (count := owners.get(name.ref.casefold(), 0)) != 1:
-            classes = "no class" if not count else f"{count} classes"
-            yield f"fk_{name.column} refers to {name.ref}, which is the key of {classes}: refer to one key"
-    for group, count in Counter(name.group for name in foreign).items():
-        if group is not None and count > 1:
-            yield f"{count} columns are the foreign key of group {group}: use keys of one column"
+            yield f"{count} columns have the effective name {column}: rename all except one"
+    for name in names:
+        shown = parse_view_name(name.schema_name, keys).column.casefold()
+        if shown != name.column.casefold() and shown in effective:
+            yield (
+                f"column {name.written} is {name.schema_name} in documents, which is a name of another "
+                "column: rename one of both"
+            )

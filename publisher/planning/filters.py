@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Literal
 
+from publisher.errors import TableRefusedError
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import (
     Change,
     Decision,
@@ -67,9 +69,18 @@ class FilterOptions(SelectionOptions):
 class Filter:
     """Filters one change at a time; caches the results for tables and columns."""
 
-    def __init__(self, options: FilterOptions, *, held_after: int | None = None) -> None:
-        """``held_after`` is in microseconds since 1970-01-01 UTC."""
+    def __init__(
+        self,
+        options: FilterOptions,
+        *,
+        held_after: int | None = None,
+        catalogue: Catalogue | None = None,
+    ) -> None:
+        """``held_after`` is in microseconds since 1970-01-01 UTC.
+
+        ``catalogue`` describes views, whose columns are filtered by all their names."""
         self._options = options
+        self._catalogue = catalogue
         self.held_after = held_after
         """Changes with a later event time are held; ``None`` holds no change."""
         self.loopback_user = None if options.allow_loopback else options.driver_user
@@ -128,12 +139,24 @@ class Filter:
     def _selects_column(self, obj: Object, column: str) -> bool:
         options = self._options
         child, _, child_column = column.rpartition(".")
-        names = [column, f"{obj.table}.{column}", *([child_column] if child else ())]
+        spellings = self._spellings(obj, column)
+        names = [*spellings, *(f"{obj.table}.{name}" for name in spellings)]
+        names += [child_column] if child else []
         if options.include_columns and not _matches(names, options.include_columns):
             return False
         if _matches([name.lower() for name in names], self._excluded_columns):
             return False
         return not (child and self.excludes(obj.schema, child))
+
+    def _spellings(self, obj: Object, column: str) -> Sequence[str]:
+        if self._catalogue is None:
+            return (column,)
+        try:
+            table = self._catalogue.table(obj.schema, obj.table)
+        except TableRefusedError:
+            table = None
+        name = None if table is None else table.column(column)
+        return (column,) if table is None or name is None else (column, *table.spellings(name))
 
     def _publishes_any_column(self, change: Change) -> bool:
         return any(self.publishes_column(change.object, name) for name in change.columns)

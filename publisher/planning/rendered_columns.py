@@ -21,8 +21,8 @@ class RenderedColumn(NamedTuple):
     name: str
     convert: Converter
     is_published: bool
-    is_of_child: bool = False
-    """True for an attribute of a child table."""
+    is_multiple: bool = False
+    """True for an attribute of any number of values: of a child table, or ``mv_`` of a view."""
 
     def convert_current(self, value: CurrentValue) -> str | None:
         """Converts a looked-up value to its elements; ``None`` if there is no value.
@@ -63,9 +63,7 @@ class ColumnRenderer:
             escape_attribute(name),
             self._converter(table, table_column),
             self._filter.publishes_column(obj, name),
-            table is not None
-            and table_column is not None
-            and table.child_of(table_column) is not None,
+            table is not None and table_column is not None and table.is_multiple(table_column),
         )
 
     def _converter(self, table: Table | None, column: str | None) -> Converter:
@@ -75,7 +73,10 @@ class ColumnRenderer:
         reference = table.references.get(column)
         if reference is None or reference.key is None:
             return self._values.converter(table.columns[column], padded)
-        target = self._catalogue.table(reference.schema, reference.table)
+        try:
+            target = self._catalogue.table(reference.schema, reference.table)
+        except TableRefusedError:
+            target = None
         own_kind = table.columns[column]
         kind = own_kind if target is None else target.columns.get(reference.key, own_kind)
         apply = self._case.apply

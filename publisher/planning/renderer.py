@@ -191,7 +191,7 @@ class Renderer:
     def ends_with_delete(self, change: Change) -> bool:
         """Returns whether a per-field event is ignored after the delete of its object."""
         return self._classes.child_after_delete == "ignore" and any(
-            self.column(change.object, name).is_of_child for name in change.columns
+            self.column(change.object, name).is_multiple for name in change.columns
         )
 
     def key_text(self, obj: Object) -> str:

@@ -79,7 +79,7 @@ def summarize_classes(settings: Settings) -> str:
 
 def _names(settings: Settings) -> Sequence[tuple[str | None, str, bool]]:
     if settings.database is None:
-        return [(table.schema, table.name, False) for table in settings.tables]
+        return [(table.schema, table.name, table.view) for table in settings.tables]
     schema = settings.database.schema
     with Database(settings.database) as database:
         names = catalogue_of(database).tables_of(schema)
@@ -107,7 +107,7 @@ def _describe(
 
 def _attribute(table: Table, column: str) -> AttributeDescription:
     reference = table.references.get(column)
-    is_multiple = table.child_of(column) is not None
+    is_multiple = table.is_multiple(column)
     if reference is None:
         return AttributeDescription(column, str(table.columns[column]), is_multiple, None)
     key = format_key([(reference.key or "", "…")])

@@ -25,7 +25,7 @@ def make_tables(place: Place) -> None:
         f" photo {BINARY[place.kind]})",
         "INSERT INTO usr (idu, fname, lname) VALUES (2, 'Zoë', NULL), (3, '<now>', 'Doe')",
         "CREATE TABLE usr_history (idu INTEGER PRIMARY KEY, fname VARCHAR(40))",
-        "CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr",
+        "CREATE VIEW view_twice AS SELECT 7 AS pk_a, idu FROM usr",
     )
     table = sa.table("log", *(sa.column(name) for name in ROWS[0]))
     with place.engine.begin() as connection:

@@ -134,7 +134,7 @@ def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
     assert (gone.outcome, gone.reason, gone.lookups[0].answer) == ("ignored", "row-gone", "gone")
     (refused,) = explain(job.journal(1), "26")
     assert refused.lookups[0].answer == "refused"
-    assert "several rows" in refused.meaning
+    assert "2 values of idu, which is single-valued" in refused.meaning
 
 
 def place_of(job: LiveJob) -> Place:

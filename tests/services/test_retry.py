@@ -103,7 +103,7 @@ def test_last_run_decides_why_a_row_failed(place: Place, tmp_path: Path) -> None
     assert new(place) == set()
     assert 26 in failed_ids(place)  # for another reason now
     assert "reset to N: 0\n" in run_retry(path, "--reason", "no-database").output
-    assert "reset to N: 1\n" in run_retry(path, "--reason", "database-refused").output
+    assert "reset to N: 1\n" in run_retry(path, "--reason", "several-values").output
     assert new(place) == {26}
 
 

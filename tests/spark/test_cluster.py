@@ -50,7 +50,7 @@ def test_executors_run_the_shipped_package_see_the_journal_and_publish_the_same_
             "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, lname TEXT, photo BLOB);"
             "CREATE TABLE usr_history (idu INTEGER PRIMARY KEY, fname TEXT);"
             "INSERT INTO usr VALUES (2, 'Zoë', NULL, x'00'), (3, 'Jo', 'Doe', NULL);"
-            "CREATE VIEW view_twice AS SELECT 7 AS a, idu FROM usr;"
+            "CREATE VIEW view_twice AS SELECT 7 AS pk_a, idu FROM usr;"
         )
     url = f"sqlite:///{tmp_path / 'rows.db'}"
     snapshot = log.write_parquet(tmp_path / "log.parquet")

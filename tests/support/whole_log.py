@@ -98,7 +98,7 @@ LOG: tuple[FatedRow, ...] = (
     with_fate(23, "rejected forbidden-character", table_key="idu=8", new_value="bell \x07"),
     with_fate(0, "rejected record-id"),
     _type(6, 25, ASKED, "ignored row-gone", table_key="idu=99"),
-    _type(6, 26, ASKED, "rejected database-refused", table_name="view_twice", table_key="a=7"),
+    _type(6, 26, ASKED, "rejected several-values", table_name="view_twice", table_key="a=7"),
     with_fate(27, "published", table_key="idu=9"),
     with_fate(28, "published", table_key="idu=9"),
     with_fate(40, "published", table_key='idu="9"'),

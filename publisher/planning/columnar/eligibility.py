@@ -102,15 +102,15 @@ def changes_after_delete(rows: ChangeColumns, renderer: Renderer) -> Flags:
     per_field = np.flatnonzero(rows.column >= 0)
     pairs = rows.table[per_field] * len(rows.names) + rows.column[per_field]
     _, firsts, places = np.unique(pairs, return_index=True, return_inverse=True)
-    of_child = [_is_of_child(rows, row, renderer) for row in per_field[firsts].tolist()]
-    flags[per_field] = np.array(of_child, np.bool_)[places]
+    multiple = [_is_multiple(rows, row, renderer) for row in per_field[firsts].tolist()]
+    flags[per_field] = np.array(multiple, np.bool_)[places]
     return flags & rows.spread(rows.type == DELETE)
 
 
-def _is_of_child(rows: ChangeColumns, row: int, renderer: Renderer) -> bool:
+def _is_multiple(rows: ChangeColumns, row: int, renderer: Renderer) -> bool:
     obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
     try:
-        return renderer.column(obj, rows.names[rows.column[row]]).is_of_child
+        return renderer.column(obj, rows.names[rows.column[row]]).is_multiple
     except ValueProblem:  # the change is rejected
         return False
 

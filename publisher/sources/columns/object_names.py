@@ -20,14 +20,13 @@ from publisher.model.catalogue import (
     Catalogue,
     ColumnKind,
     Table,
-    equal_in_any_case,
-    find_name,
 )
 from publisher.model.change import Outcome, Reason
 from publisher.model.classes import attribute_of
 from publisher.model.key_changes import KeyGroups, KeyTexts
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
+from publisher.model.names import equal_in_any_case
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.contract import Excludes
 
@@ -196,7 +195,9 @@ class Names:
         if schema is not None:
             schema = self._case.apply(schema, self._spelling(schema, known))
         columns = dict(known.columns) if known else {}
-        form = KeyForm(columns, self._case, known.key if known else ())
+        form = KeyForm(
+            columns, self._case, known.key if known else (), known.column if known else None
+        )
         key = [self._case.apply(column, column) for column in known.key] if known else []
         simple = len(key) == 1 and re.fullmatch(r"\w+", key[0])
         return TargetTable(
@@ -369,8 +370,8 @@ def _attribute_without_prefix(table: Table, column: str) -> str | None:
 
 
 def _lookup(table: Table, column: str) -> tuple[str, ColumnKind] | None:
-    """Finds name and kind of a column, see ``find_name``."""
-    name = find_name(column, table.columns)
+    """Finds name and kind of a column, see ``Table.column``."""
+    name = table.column(column)
     return None if name is None else (name, table.columns[name])
 
 

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.model.catalogue import find_name
 from publisher.model.change import EventType, Object, Reason
 from publisher.model.change_batches import changes_of
 from publisher.model.key_changes import object_after
 from publisher.model.keys import KeyPart, KeyProblem, format_key, parse, quote
+from publisher.model.names import find_name
 from publisher.sources.columns.object_names import Names, RecordFault, TargetTable
 from publisher.sources.columns.record_batches import Codes, Mask
 from publisher.sources.event_log.options import KeyChangePolicy

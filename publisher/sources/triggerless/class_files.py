@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from publisher.errors import FatalError
-from publisher.model.catalogue import Catalogue, equal_in_any_case
+from publisher.model.catalogue import Catalogue
+from publisher.model.names import equal_in_any_case
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.class_shape import child_tables, parent_of

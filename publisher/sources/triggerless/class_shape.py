@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from publisher.errors import FatalError, TableRefusedError
-from publisher.model.catalogue import Catalogue, ChildTable, Table, find_name
+from publisher.model.catalogue import Catalogue, ChildTable, Table
 from publisher.model.classes import attribute_of
+from publisher.model.names import find_name
 from publisher.sources.columns.object_names import RecordFault, split_name
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.table_shape import (

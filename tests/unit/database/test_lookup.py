@@ -12,7 +12,7 @@ from sqlalchemy import types
 from sqlalchemy.dialects import mysql, postgresql
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
-from publisher.database.catalogue import kind_of
+from publisher.database.column_kinds import kind_of
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, SettingsError

@@ -1,4 +1,4 @@
-"""Column names of views: variants, forms and refusals."""
+"""Column names of views: variants, forms and ambiguous names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.model.view_names import ViewName, ViewRole, parse_view_name, view_name_problems
+from publisher.model.view_names import (
+    ViewColumns,
+    ViewRole,
+    ambiguous_names,
+    parse_view_name,
+)
 
 KEYS = ("idu", "idg", "a__b")
 COLUMNS = st.sampled_from(["fname", "Phone No", "x__y", "idu", "größe", "p"])
@@ -34,7 +39,7 @@ def test_every_variant_of_a_name_has_one_effective_name(
     first, second = (parse_view_name(data.draw(variants(column, role)), KEYS) for _ in range(2))
     assert first.column == second.column == column
     assert first.role is second.role is role
-    assert first.schema_name == second.schema_name
+    assert first.schema_name.casefold() == second.schema_name.casefold()
     assert first.is_same(second)
 
 
@@ -61,29 +66,97 @@ def test_names_of_the_guide(
     assert (parsed.is_multiple, parsed.ref) == (is_multiple, ref)
 
 
-@given(st.text(min_size=1))
-def test_prefixes_belong_to_the_name_without_meta_identifiers(name: str) -> None:
-    assert parse_view_name(name, KEYS, enabled=False) == ViewName(name)
+VIEW = (
+    "PK_sv_1__idu__idu",
+    "Sv_fname",
+    "MV_Phone.No",
+    "fk_mv_2__idg__mbr_of",
+    "fk__a__b__c",
+    "Note",
+)
+VARIANTS = {
+    "PK_idu": (
+        "idu",
+        "IDU",
+        "pk_idu",
+        "pk__idu__idu",
+        "Pk_Sv_7_idu",
+        "sv_idu",
+        "PK_sv_1__idu__idu",
+    ),
+    "fname": ("fname", "FNAME", "sv_fname", "mv_fname", "MV_FName", "pk_fname", "fk__idu__fname"),
+    "Phone.No": ("phone.no", "mv_Phone.No", "sv_phone.no", "PHONE.NO"),
+    "fk_mbr_of": ("mbr_of", "fk_mbr_of", "FK_MBR_OF", "fk__idg__mbr_of", "fk_sv_3__idg__mbr_of"),
+    "fk_c": ("c", "fk_c", "fk__a__b__c", "fk_mv__a__b__C", "mv_c"),
+    "Note": ("note", "sv_NOTE", "mv_Note"),
+}
+UNKNOWN = (
+    "phone",
+    "pk",
+    "fk_",
+    "pk_",
+    "pk_idu2",
+    "fk__idg",
+    "fk_idg__mbr_of",
+    "sv_sv_fname",
+    "b__c",
+    "",
+)
+"""Names of no column of ``VIEW``."""
+
+
+def view_columns(*names: str) -> ViewColumns:
+    parsed = [parse_view_name(name, KEYS) for name in names]
+    return ViewColumns({name.schema_name: name for name in parsed}, frozenset(KEYS))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "variant"),
+    [(attribute, name) for attribute, names in VARIANTS.items() for name in names],
+)
+def test_every_variant_finds_the_column_of_its_effective_name(attribute: str, variant: str) -> None:
+    columns = view_columns(*VIEW)
+    assert tuple(columns.names) == tuple(VARIANTS)
+    assert columns.attribute(variant) == attribute
+    assert columns.written(variant) == VIEW[[*VARIANTS].index(attribute)]
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_other_names_find_no_column(name: str) -> None:
+    assert view_columns(*VIEW).attribute(name) is None
+    assert view_columns(*VIEW).written(name) == name
 
 
 @pytest.mark.parametrize(
     ("names", "problem"),
     [
-        (["fname"], "no column begins with pk_"),
-        (["pk_idu", "fk_manager"], "fk_manager names no key"),
-        (["pk_idu", "fk__no__manager"], "refers to no, which is the key of no class"),
-        (["pk_idu", "fk__two__manager"], "which is the key of 2 classes"),
         (["pk_idu", "sv_a", "MV_A"], "2 columns have the effective name a"),
-        (["pk_idu", "fk_1__idu__a", "fk_1__idu__b"], "2 columns are the foreign key of group 1"),
+        (["pk_idu", "IDU"], "2 columns have the effective name idu"),
+        (["pk_idu", "fk__idg__a", "a"], "2 columns have the effective name a"),
+        (["pk_idu", "sv_pk_idu"], "column sv_pk_idu is pk_idu in documents, which is a name of an"),
+        (["mv_sv_a", "a"], "column mv_sv_a is sv_a in documents"),
     ],
 )
-def test_views_that_are_refused(names: list[str], problem: str) -> None:
-    parsed = [parse_view_name(name, ["idu", "two"]) for name in names]
-    (text,) = view_name_problems(parsed, {"idu": 1, "two": 2})
-    assert problem in text
+def test_names_that_mean_two_columns_are_ambiguous(names: list[str], problem: str) -> None:
+    parsed = [parse_view_name(name, KEYS) for name in names]
+    (text,) = ambiguous_names(parsed, KEYS)
+    assert text.startswith(problem)
 
 
-def test_the_view_of_the_guide_is_accepted() -> None:
-    names = ["pk_idu", "sv_fname", "mv_phoneno", "fk__idu__manager"]
-    parsed = [parse_view_name(name, ["idu"]) for name in names]
-    assert list(view_name_problems(parsed, {"idu": 1})) == []
+def test_a_name_that_begins_with_a_prefix_after_its_own_is_not_ambiguous_alone() -> None:
+    names = ["pk_idu", "sv_pk_other", "mv_fk_c"]
+    assert list(ambiguous_names([parse_view_name(name, KEYS) for name in names], KEYS)) == []
+    columns = view_columns(*names)
+    assert [columns.attribute(name) for name in ("pk_other", "sv_pk_other", "fk_c")] == [
+        *("pk_other", "pk_other", "fk_c")
+    ]
+
+
+@given(st.lists(st.text("pkfsmv_ab1", min_size=1, max_size=9), min_size=1, max_size=5))
+def test_every_column_of_an_unambiguous_view_is_found_by_its_names(names: list[str]) -> None:
+    parsed = [parse_view_name(name, ["a"]) for name in names]
+    if not [*ambiguous_names(parsed, ["a"])]:
+        columns = ViewColumns({name.schema_name: name for name in parsed}, frozenset(["a"]))
+        for name in parsed:
+            for spelled in (name.written, name.schema_name, name.written.upper()):
+                assert columns.attribute(spelled) == name.schema_name

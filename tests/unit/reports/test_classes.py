@@ -20,6 +20,9 @@ CREATE TABLE usr_mbr_of (idu INTEGER REFERENCES usr, idg INTEGER REFERENCES grp)
 CREATE TABLE usr_card (idu INTEGER REFERENCES usr, no INTEGER, kind VARCHAR(9));
 CREATE TABLE notes (text VARCHAR(9));
 CREATE VIEW names AS SELECT fname FROM usr;
+CREATE VIEW view_staff (pk_no, sv_name, mv_phoneno, fk__no__boss, fk_mv__idg__mbr_of) AS
+    SELECT idu, fname, phoneno, manager, 7 FROM usr JOIN usr_phone USING (idu);
+CREATE VIEW view_lost (pk_lost, fk__nowhere__boss) AS SELECT 1, 2;
 """
 
 
@@ -48,11 +51,23 @@ def test_classes_are_shown_with_attributes_and_what_is_no_class(folder: Path) ->
         "  manager            dn         single-valued  refers to idu=…,table=usr,schema=hr",
         "  usr_mbr_of.idg     dn         multi-valued  refers to idg=…,table=grp,schema=hr",
         "  usr_phone.phoneno  string     multi-valued",
-        "not a class: names: it has no primary key: events publish its rows under the keys that they name",
+        "view_staff: view in schema hr, key pk_no",
+        "  name       string     single-valued",
+        "  phoneno    string     multi-valued",
+        "  fk_boss    dn         single-valued  refers to pk_no=…,table=view_staff,schema=hr",
+        "  fk_mbr_of  dn         multi-valued  refers to idg=…,table=grp,schema=hr",
+        (
+            "not a class: names: view names: no column begins with pk_: name the key columns pk_COLUMN, "
+            "or set the key in [tables.names]"
+        ),
         "not a class: notes: it has no primary key: events publish its rows under the keys that they name",
         (
             "not a class: usr_card: child table usr_card has several columns of values, no, kind: set "
             'child_columns = "each", or declare it in [tables.usr.children]'
+        ),
+        (
+            "not a class: view_lost: view view_lost: column fk__nowhere__boss refers to nowhere, the key of "
+            "no class: refer to one key, name the classes in sync_tables, or set enable_refs = false"
         ),
     ]
 
@@ -78,6 +93,6 @@ def test_settings_change_what_is_a_class(folder: Path) -> None:
 def test_check_counts_classes(folder: Path) -> None:
     result = CliRunner().invoke(cli, ["check", "-c", str(folder / "job.toml")])
     assert (
-        "ok      classes: 2 class(es) with 2 multi-valued attribute(s) and 2 reference(s); not classes: "
-        "names, notes, usr_card (xds-publisher classes gives the reasons)"
+        "ok      classes: 3 class(es) with 4 multi-valued attribute(s) and 4 reference(s); not classes: "
+        "names, notes, usr_card, view_lost (xds-publisher classes gives the reasons)"
     ) in result.stdout

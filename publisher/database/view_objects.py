@@ -1,0 +1,66 @@
+"""Reads the objects of views: the rows of a key are one object, whose attributes may have several values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from publisher.database.statements import Query, Texts, Values
+from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.change import Reason
+from publisher.model.view_names import ViewColumns
+from publisher.planning.query_back import Answer, CurrentRow, CurrentValue, RefusedLookup
+
+
+class ViewQuery:
+    """The ``Query`` of a view that is a class; its columns are the attributes."""
+
+    def __init__(self, rows: Query, view: Table, columns: ViewColumns) -> None:
+        """``rows`` reads the rows of the view by its key."""
+        self.name = rows.name
+        self.columns = tuple(columns.names)
+        self.max_keys = rows.max_keys
+        self.key = rows.key
+        self.all_rows = rows.all_rows
+        self._key = frozenset(view.key)
+        self._has_text = ColumnKind.STRING in [view.columns[column] for column in view.key]
+        self._attributes = [
+            (attribute, rows.columns.index(name.written), name.is_multiple)
+            for attribute, name in columns.names.items()
+        ]
+
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+        """Reads the object of each key."""
+        found = self.all_rows(connection, keys)
+        missing = [n for n, rows in enumerate(found) if not rows]
+        while self._has_text and 0 < len(missing) < len(keys):
+            # a row was given to the key that it has exactly; the database may find it by others, too
+            again = self.all_rows(connection, [keys[n] for n in missing])
+            for n, rows in zip(missing, again, strict=True):
+                found[n] = rows
+            before, missing = len(missing), [n for n in missing if not found[n]]
+            if len(missing) == before:
+                break
+        return [self._object_of(rows) for rows in found]
+
+    def _object_of(self, rows: Sequence[Texts]) -> Answer:
+        if not rows:
+            return None
+        current: list[CurrentValue] = []
+        for attribute, place, is_multiple in self._attributes:
+            values = sorted({value for row in rows if (value := row[place]) is not None})
+            if is_multiple:
+                current.append(tuple(values))
+            elif len(values) > 1 and attribute not in self._key:
+                return self._refuse(attribute, len(values))
+            else:
+                current.append(values[0] if values else None)
+        return CurrentRow(self.columns, tuple(current))
+
+    def _refuse(self, attribute: str, count: int) -> RefusedLookup:
+        return RefusedLookup(
+            Reason.SEVERAL_VALUES,
+            f"the rows of view {self.name} with this key have {count:,} values of {attribute}, which is "
+            f"single-valued: name the column mv_{attribute}, or return one value for each key",
+        )
