@@ -18,13 +18,13 @@ from publisher.database.connection import Database, LostError
 from publisher.errors import FatalError, UsageError
 from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite
+from publisher.triggers.find_classes import ClassFinder
 from publisher.triggers.model import (
     LoggedTable,
     Statement,
     Style,
     TableRef,
     unloggable_column,
-    written_name,
 )
 
 _DIALECTS: dict[str, ModuleType] = {
@@ -56,10 +56,18 @@ class TriggerPlan:
         return [description for description, sql in self.statements if sql.startswith("CREATE")]
 
 
-def plan(database: Database, refs: Refs, style: Style, *, notifies: bool = False) -> TriggerPlan:
-    """Plans the statements for the log and the triggers of the tables; writes nothing.
+def plan(
+    database: Database,
+    refs: Refs,
+    style: Style,
+    *,
+    notifies: bool = False,
+    joins_keys: bool = False,
+) -> TriggerPlan:
+    """Plans the statements for the log and the triggers of the classes; writes nothing.
 
-    With ``notifies`` the log wakes its readers.
+    With ``notifies`` the log wakes its readers; with ``joins_keys`` an update of the key is logged as a
+    change of the object's key.
 
     Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
     """
@@ -71,16 +79,17 @@ def plan(database: Database, refs: Refs, style: Style, *, notifies: bool = False
         )
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
-    tables = [_find_table(database, ref, default) for ref in dict.fromkeys(refs.tables)]
+    classes = ClassFinder(database, default, joins_keys=joins_keys)
+    tables = classes.find(refs.tables)
     _check_log(database, refs.log)
-    notes: list[str] = []
+    notes = classes.notes
     statements: list[Statement] = list(dialect.log_statements(log))
     if dialect is not sqlite:
         statements += dialect.writer_statements(log)
     if notifies:
         statements += postgresql.notify_statements(log)
     for table in tables:
-        if (table.schema, table.name) == log:
+        if table.ref == log:
             raise UsageError(f"{table.name} is the event log itself: name another --log-table")
         _check_table(table, style)
         notes += database.run(partial(_warnings, table))
@@ -134,18 +143,6 @@ def _default_schema(database: Database) -> str | None:
         return inspect(connection).default_schema_name if dialect.name != "sqlite" else None
 
     return database.options.schema or database.run(ask)
-
-
-def _find_table(database: Database, ref: TableRef, default: str | None) -> LoggedTable:
-    relation = catalogue_of(database).relation(ref.schema, ref.name)
-    if relation is None:
-        where = f" in schema {ref.schema}" if ref.schema else ""
-        raise FatalError(
-            f"{database.name} has no table {ref.name}{where}: correct the table's name, with a dot "
-            "in double quotes, or grant the user SELECT on it"
-        )
-    schema = relation.schema or default
-    return LoggedTable(relation, schema, written_name(relation.table.schema, relation.table.name))
 
 
 def _check_table(table: LoggedTable, style: Style) -> None:

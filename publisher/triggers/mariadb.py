@@ -1,4 +1,4 @@
-"""Event log and triggers in MariaDB: three triggers for a table.
+"""Event log and triggers in MariaDB: three triggers for a table or child table.
 
 * They run as the log's role, which may only insert into the log and read the logged tables.  Users who can
   replace the log by a view that calls their own function get the permissions of this role only.
@@ -14,7 +14,10 @@ from collections.abc import Sequence
 
 from sqlalchemy.dialects import mysql
 
+from publisher.database.catalogue import Relation
 from publisher.model.catalogue import ColumnKind
+from publisher.triggers.child_events import ChildEvents, SqlForms
+from publisher.triggers.key_changes import changes_one_column, key_change
 from publisher.triggers.model import (
     BLANK_PATTERN,
     DELETE,
@@ -128,30 +131,46 @@ END"""
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """Grants reading a table, and creates or replaces its triggers."""
-    role, table_sql = writer_of(log), TableRef(table.schema, table.name).sql(quote_name)
+    """Grants reading a table and its child tables, and creates or replaces their triggers."""
     events = _MariadbEvents(table, log, style)
     triggers = {
         "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
         "update": ("AFTER UPDATE", events.change()),
         "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
     }
-    statements = [
-        Statement(
-            f"right of {role} to read {table.written}",
-            f"GRANT SELECT, TRIGGER ON {table_sql} TO {quote_name(role)}",
-        )
-    ]
-    for purpose, (event, lines) in triggers.items():
-        name = object_name(table.name, purpose, _NAME_BYTES)
-        create = (
-            f"CREATE OR REPLACE DEFINER = {quote_name(role)}\n"
-            f"  TRIGGER {TableRef(table.schema, name).sql(quote_name)} {event}\n"
-            f"  ON {table_sql} FOR EACH ROW\n"
-            f"BEGIN\n{block(lines, 2)}\nEND"
-        )
-        statements.append(Statement(f"trigger {name}", create))
+    statements = [_grant(log, table.ref, table.written)]
+    statements += [_trigger(log, table.ref, *trigger) for trigger in triggers.items()]
+    for child in events.children:
+        ref = child.child.ref
+        statements += [
+            _grant(log, ref, child.child.written),
+            _trigger(log, ref, "insert", ("AFTER INSERT", child.insert())),
+            _trigger(log, ref, "update", ("AFTER UPDATE", child.update())),
+            _trigger(log, ref, "delete", ("AFTER DELETE", child.delete())),
+        ]
     return statements
+
+
+def _grant(log: TableRef, table: TableRef, written: str) -> Statement:
+    role = writer_of(log)
+    return Statement(
+        f"right of {role} to read {written}",
+        f"GRANT SELECT, TRIGGER ON {table.sql(quote_name)} TO {quote_name(role)}",
+    )
+
+
+def _trigger(
+    log: TableRef, table: TableRef, purpose: str, event_lines: tuple[str, list[str]]
+) -> Statement:
+    event, lines = event_lines
+    name = object_name(table.name, purpose, _NAME_BYTES)
+    create = (
+        f"CREATE OR REPLACE DEFINER = {quote_name(writer_of(log))}\n"
+        f"  TRIGGER {TableRef(table.schema, name).sql(quote_name)} {event}\n"
+        f"  ON {table.sql(quote_name)} FOR EACH ROW\n"
+        f"BEGIN\n{block(lines, 2)}\nEND"
+    )
+    return Statement(f"trigger {name}", create)
 
 
 def script(statements: Sequence[Statement]) -> str:
@@ -172,16 +191,24 @@ class _MariadbEvents:
         self._table = table
         self._style = style
         self._log = log.sql(quote_name)
+        self.children = [
+            ChildEvents(table, child, self._log, style, _FORMS) for child in table.children
+        ]
 
     def key(self, row: str) -> str:
         """Returns SQL that builds the table_key of a row."""
-        return (
-            f"CONCAT({', '.join(key_pieces(self._table, row, self._text, _quote_value, _PLAIN))})"
-        )
+        return _table_key(self._table, row)
 
     def change(self) -> list[str]:
-        """Logs the change of a row: its columns, or two objects if the key differs."""
+        """Logs the change of a row: its columns, its key, or two objects if the key differs."""
         new_object = [*self.delete(), *self.insert()]
+        if self._table.joins_keys:
+            condition = changes_one_column(self._table, _FORMS)
+            new_object = [
+                *_when(condition, self._change_of_key())[:-1],
+                *_else(new_object),
+                "END IF;",
+            ]
         return [
             *_key("old", self.key("OLD")),
             *_key("new", self.key("NEW")),
@@ -191,8 +218,26 @@ class _MariadbEvents:
             "END IF;",
         ]
 
+    def _change_of_key(self) -> list[str]:
+        values = key_change(self._table, _FORMS, "old_key")
+        lines = self._insert_into_log(values)
+        if self._style is not Style.PER_FIELD:
+            return [*lines, *self._event("new_key", 6)]
+        lines += self._update()
+        return lines + [line for child in self.children for line in child.left_behind("new_key")]
+
     def insert(self) -> list[str]:
-        """Logs a new row."""
+        """Logs a new row, and the child rows that are linked to it already."""
+        event_type = self._table.existing_type(self._style)
+        existing = [
+            line
+            for child in self.children
+            if event_type is not None
+            for line in child.existing("NEW", "new_key", event_type)
+        ]
+        return [*self._own_insert(), *existing]
+
+    def _own_insert(self) -> list[str]:
         columns, event_type = self._table.columns, self._table.insert_type(self._style)
         if event_type == 5:
             return self._event("new_key", 5)
@@ -239,24 +284,46 @@ class _MariadbEvents:
         column: str | None = None,
         texts: tuple[str, str] | None = None,
     ) -> list[str]:
-        values = self._table.event(key, event_type, column, texts)
+        return self._insert_into_log(self._table.event(key, event_type, column, texts))
+
+    def _insert_into_log(self, values: dict[str, str]) -> list[str]:
         into = f"INSERT INTO {self._log} ({', '.join(values)})"
         return [into, f"VALUES ({', '.join(values.values())});"]
 
     def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quote_name(column)}"
-        type_ = self._table.relation.types[column]
-        text = f"CAST({value} AS CHAR)"
-        if self._table.is_binary(column):
-            return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
-        if isinstance(type_, mysql.BIT):
-            text = f"CAST({value} + 0 AS CHAR)"
-        if self._table.relation.table.columns[column] is ColumnKind.STATE:
-            return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
-        if isinstance(type_, mysql.TIMESTAMP):
-            since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"
-            return f"CAST(TIMESTAMP'1970-01-01 00:00:00' + {since} AS CHAR)"
-        return text
+        return _text(self._table.relation, row, column)
+
+
+def _text(relation: Relation, row: str, column: str) -> str:
+    value = f"{row}.{quote_name(column)}"
+    kind, type_ = relation.table.columns[column], relation.types[column]
+    text = f"CAST({value} AS CHAR)"
+    if kind is ColumnKind.OCTET:
+        return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
+    if isinstance(type_, mysql.BIT):
+        text = f"CAST({value} + 0 AS CHAR)"
+    if kind is ColumnKind.STATE:
+        return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
+    if isinstance(type_, mysql.TIMESTAMP):
+        since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"
+        return f"CAST(TIMESTAMP'1970-01-01 00:00:00' + {since} AS CHAR)"
+    return text
+
+
+def _table_key(table: LoggedTable, row: str) -> str:
+    def text(row: str, column: str) -> str:
+        return _text(table.relation, row, column)
+
+    return f"CONCAT({', '.join(key_pieces(table, row, text, _quote_value, _PLAIN))})"
+
+
+_FORMS = SqlForms(
+    _text,
+    _table_key,
+    differ=lambda one, other: f"NOT (CAST({one} AS BINARY) <=> CAST({other} AS BINARY))",
+    is_value=lambda value: f"{value} IS NOT NULL",
+    quote=quote_name,
+)
 
 
 def _key(which: str, value: str) -> list[str]:

@@ -81,14 +81,46 @@ class TableRef(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedTable:
-    """A table whose changes are logged."""
+class LoggedChild:
+    """A child table, whose rows are logged as values of its parent's objects."""
 
     relation: Relation
     schema: str | None
     """Schema of the table; ``None`` for SQLite."""
     written: str
     """The table's name in the log's column table_name."""
+    links: tuple[tuple[str, str], ...]
+    """Columns that hold the parent's key, each with its column of the key."""
+    columns: tuple[str, ...]
+    """Columns of values."""
+    moves_along: bool
+    """True if rows follow a change of the parent's key at once (ON UPDATE CASCADE)."""
+    may_precede: bool
+    """True if rows may exist before their parent."""
+
+    @property
+    def ref(self) -> TableRef:
+        """The table."""
+        return TableRef(self.schema, self.relation.table.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedTable:
+    """A table whose changes are logged, with its child tables."""
+
+    relation: Relation
+    schema: str | None
+    """Schema of the table; ``None`` for SQLite."""
+    written: str
+    """The table's name in the log's column table_name."""
+    children: tuple[LoggedChild, ...] = ()
+    joins_keys: bool = False
+    """True if an update of the key is logged as a change of the object's key."""
+
+    @property
+    def ref(self) -> TableRef:
+        """The table."""
+        return TableRef(self.schema, self.name)
 
     @property
     def name(self) -> str:
@@ -136,6 +168,12 @@ class LoggedTable:
     def insert_type(self, style: Style) -> int:
         """Event type of an insert into this table."""
         return style.insert if self.columns else 1
+
+    def existing_type(self, style: Style) -> int | None:
+        """Event type of the child rows that exist before their parent; ``None`` if its insert reads them."""
+        if style is Style.PER_ROW:
+            return None if self.columns else style.update
+        return style.insert
 
 
 TextOf = Callable[[str, str], str]

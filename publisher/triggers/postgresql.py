@@ -9,6 +9,9 @@
   its name that belongs to another role is refused.
 * The function contains no casts, because the owner of a table may use a type whose casts run other code.
   Texts come from the output functions of types, which only superusers can write.
+* Statements that look for the rows of other tables compare keys with operators of built-in types.  The
+  functions check that the columns still have these types, because an operator of another type, or a cast
+  to a built-in one, is code of its owner.
 * The function sets all settings that influence the text of values.  TRUNCATE logs a delete of each row; it
   fails if the table has row-level security for ``WRITER``.
 """
@@ -17,29 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from publisher.model.catalogue import ColumnKind
 from publisher.triggers.model import (
-    BLANK_PATTERN,
-    DELETE,
     NOTIFY_TRIGGER,
-    SPECIAL_PATTERN,
     LoggedTable,
     Statement,
     Style,
     TableRef,
-    block,
-    key_pieces,
     literal,
     object_name,
     quote_name,
     script,
 )
+from publisher.triggers.postgresql_functions import TableFunction, child_function
 
 __all__ = ["log_statements", "notify_statements", "script", "table_statements", "writer_statements"]
 
 _NAME_BYTES = 63
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
-_SPECIAL = f"{SPECIAL_PATTERN}|^{BLANK_PATTERN}|{BLANK_PATTERN}$|^$"
 WRITER = "xds_log_writer"
 """The role that owns the functions."""
 _SETTINGS = """\
@@ -183,35 +179,49 @@ def notify_statements(log: TableRef) -> list[Statement]:
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """Creates or replaces the function and triggers of a table."""
-    table_sql = TableRef(table.schema, table.name).sql()
-    function = TableRef(table.schema, object_name(table.name, "log", _NAME_BYTES)).sql()
-    body = _Function(table, log, style).text()
-    tag = _tag(body)
+    """Creates or replaces the functions and triggers of a table and of its child tables."""
+    function = TableFunction(table, log, style)
     keys = ", ".join(map(quote_name, table.key))
-    schema = quote_name(str(table.schema))
+    statements = _logging(table.ref, table.written, function.text(), f"({keys})", "BEFORE TRUNCATE")
+    for events in function.children:
+        child = events.child
+        names = dict.fromkeys([name for name, _ in child.links])
+        if style is Style.PER_FIELD:
+            names |= dict.fromkeys(child.columns)
+        columns = f"({', '.join(map(quote_name, names))})"
+        text = child_function(table, events)
+        statements += _logging(child.ref, child.written, text, columns, "AFTER TRUNCATE")
+    return statements
+
+
+def _logging(
+    table: TableRef, written: str, body: str, columns: str, truncation: str
+) -> list[Statement]:
+    """Creates or replaces the function and the triggers of one table."""
     name = object_name(table.name, "log", _NAME_BYTES)
+    function = TableRef(table.schema, name).sql()
+    schema, tag = quote_name(str(table.schema)), _tag(body)
     owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)
     return [
-        Statement(f"check of the older function of {table.written}", _in_block(owner)),
+        Statement(f"check of the older function of {written}", _in_block(owner)),
         Statement(
-            f"function for {table.written}",
+            f"function for {written}",
             f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger\n"
             f"LANGUAGE plpgsql SECURITY DEFINER\n{_SETTINGS}\nAS {tag}\n{body}{tag}",
         ),
         Statement(
-            f"revocation of PUBLIC's right to execute the function for {table.written}",
+            f"revocation of PUBLIC's right to execute the function for {written}",
             f"REVOKE ALL ON FUNCTION {function}() FROM PUBLIC",
         ),
-        *_triggers(table, function),
+        *_triggers(table, written, function, truncation),
         Statement(
-            f"right of {WRITER} to see the keys of {table.written}",
+            f"right of {WRITER} to see the keys of {written}",
             f"GRANT USAGE ON SCHEMA {schema} TO {WRITER};\n"
-            f"GRANT SELECT ({keys}) ON {table_sql} TO {WRITER}",
+            f"GRANT SELECT {columns} ON {table.sql()} TO {WRITER}",
         ),
         # the new owner needs CREATE while the owner is changed
         Statement(
-            f"owner of the function for {table.written}",
+            f"owner of the function for {written}",
             f"GRANT CREATE ON SCHEMA {schema} TO {WRITER};\n"
             f"ALTER FUNCTION {function}() OWNER TO {WRITER};\n"
             f"REVOKE CREATE ON SCHEMA {schema} FROM {WRITER}",
@@ -219,155 +229,18 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     ]
 
 
-def _triggers(table: LoggedTable, function: str) -> Iterator[Statement]:
-    table_sql = TableRef(table.schema, table.name).sql()
+def _triggers(table: TableRef, written: str, function: str, truncation: str) -> Iterator[Statement]:
     for trigger, event, unit in (
         ("0_xds_log", "AFTER INSERT OR UPDATE OR DELETE", "ROW"),
-        ("0_xds_truncate", "BEFORE TRUNCATE", "STATEMENT"),
+        ("0_xds_truncate", truncation, "STATEMENT"),
     ):
-        drop = f"DROP TRIGGER IF EXISTS {quote_name(trigger)} ON {table_sql}"
+        drop = f"DROP TRIGGER IF EXISTS {quote_name(trigger)} ON {table.sql()}"
         create = (
-            f"CREATE TRIGGER {quote_name(trigger)} {event} ON {table_sql}\n"
+            f"CREATE TRIGGER {quote_name(trigger)} {event} ON {table.sql()}\n"
             f"  FOR EACH {unit} EXECUTE FUNCTION {function}()"
         )
-        yield Statement(f"removal of the older trigger {trigger} on {table.written}", drop)
-        yield Statement(f"trigger {trigger} on {table.written}", create)
-
-
-class _Function:
-    """The body of a table's trigger function."""
-
-    def __init__(self, table: LoggedTable, log: TableRef, style: Style) -> None:
-        self._table = table
-        self._style = style
-        self._log = log.sql()
-        self._written = literal(table.written)
-
-    def text(self) -> str:
-        """The complete body."""
-        place = TableRef(self._table.schema, self._table.name).sql()
-        return f"""\
-DECLARE
-  old_key text := {self._key("OLD")};
-  new_key text := {self._key("NEW")};
-BEGIN
-  IF TG_OP = 'TRUNCATE' THEN
-    IF TG_RELID IS DISTINCT FROM to_regclass({literal(place)}) THEN
-      RAISE EXCEPTION 'the table was renamed after its triggers were made: make them again';
-    END IF;
-    INSERT INTO {self._log} (table_key, event_type, table_name)
-    SELECT {self._key("t")}, {DELETE}, {self._written}
-    FROM {place} AS t;
-  ELSIF old_key = new_key THEN
-{self._update()}
-  ELSE
-    IF old_key IS NOT NULL THEN
-      INSERT INTO {self._log} (table_key, event_type, table_name)
-      VALUES (old_key, {DELETE}, {self._written});
-    END IF;
-    IF new_key IS NOT NULL THEN
-{self._insert()}
-    END IF;
-  END IF;
-  RETURN NULL;
-END
-"""
-
-    def _key(self, row: str) -> str:
-        return " || ".join(key_pieces(self._table, row, self._text, _quote_value, _PLAIN))
-
-    def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quote_name(column)}"
-        text = _output_text(self._table.relation.casts[column], f"concat({value})")
-        if self._table.relation.casts[column] in _PADDED and column in self._table.key:
-            # a cast removes padding, too; in columns outside the key the reader removes it
-            text = f"rtrim(concat({value}), ' ')"
-        return f"CASE WHEN num_nulls({value}) = 0 THEN {text} END"
-
-    def _insert(self) -> str:
-        table, event_type = self._table, self._table.insert_type(self._style)
-        if event_type == 5:
-            return block(self._event(5), 6)
-        if event_type == 7:
-            return block(self._fields(7, [[literal(name)] for name in table.columns], ""), 6)
-        null_event = self._event(1, table.marker)
-        if not table.columns:
-            return block(null_event, 6)
-        rows = [[literal(name), "NULL", self._text("NEW", name)] for name in table.columns]
-        field_events = self._fields(1, rows, "c.new_text IS NOT NULL")
-        if_none = ["IF NOT FOUND THEN", *(f"  {line}" for line in null_event), "END IF;"]
-        return block([*field_events, *if_none], 6)
-
-    def _update(self) -> str:
-        table, style = self._table, self._style
-        if not table.columns:
-            return "    NULL;"
-        if style is Style.PER_ROW:
-            # compares the stored form, because some types have no equality operator
-            event = [f"  {line}" for line in self._event(style.update)]
-            return block(["IF OLD *<> NEW THEN", *event, "END IF;"], 4)
-        rows = [
-            [literal(name), self._text("OLD", name), self._text("NEW", name)]
-            for name in table.columns
-        ]
-        changed = 'c.old_text COLLATE "C" IS DISTINCT FROM c.new_text COLLATE "C"'
-        return block(self._fields(style.update, rows, changed), 4)
-
-    def _event(self, event_type: int, column: str | None = None) -> list[str]:
-        """Returns SQL that logs one event of the new key."""
-        names, values = "", ""
-        if column is not None:
-            names, values = ", column_name", f", {literal(column)}"
-        return [
-            f"INSERT INTO {self._log} (table_key, event_type, table_name{names})",
-            f"VALUES (new_key, {event_type}, {self._written}{values});",
-        ]
-
-    def _fields(self, event_type: int, rows: list[list[str]], where: str) -> list[str]:
-        """Returns SQL that logs an event for each row that ``where`` accepts.
-
-        A row has column name, old text and new text.
-        """
-        names = ["place", "name", "old_text", "new_text"][: len(rows[0]) + 1]
-        texts = ", old_value, new_value" if event_type <= 2 else ""
-        values = ", c.old_text, c.new_text" if event_type <= 2 else ""
-        tuples = [f"  ({', '.join([str(n), *row])})" for n, row in enumerate(rows, 1)]
-        return [
-            f"INSERT INTO {self._log} (table_key, event_type, table_name, column_name{texts})",
-            f"SELECT new_key, {event_type}, {self._written}, c.name{values}",
-            "FROM (VALUES",
-            *(f"{row}," for row in tuples[:-1]),
-            tuples[-1],
-            f") AS c ({', '.join(names)})",
-            *([f"WHERE {where}"] if where else []),
-            "ORDER BY c.place;",
-        ]
-
-
-_PADDED = ("bpchar", "character")
-
-
-def _output_text(type_: str, output: str) -> str:
-    """SQL of a value's text in the log; ``output`` is SQL that calls the output function of the type."""
-    if type_ == "bytea":
-        binary = f"decode(substr({output}, 3), 'hex')"
-        base64 = f"replace(encode({binary}, 'base64'), chr(10), '')"
-        return f"CASE WHEN starts_with({output}, '\\x') THEN {base64} ELSE {output} END"
-    if type_ == "boolean":
-        return f"CASE {output} WHEN 't' THEN 'true' WHEN 'f' THEN 'false' ELSE {output} END"
-    if type_ == "inet":  # a cast writes the length of the network mask
-        mask = f"CASE WHEN strpos({output}, ':') = 0 THEN '/32' ELSE '/128' END"
-        return f"CASE WHEN strpos({output}, '/') = 0 THEN {output} || {mask} ELSE {output} END"
-    return output
-
-
-def _quote_value(value: str) -> str:
-    """SQL of ``keys.quote``."""
-    return (
-        f"(SELECT CASE WHEN v ~ {literal(_SPECIAL)}"
-        r""" THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END"""
-        f' FROM (SELECT {value} COLLATE "C") AS k (v))'
-    )
+        yield Statement(f"removal of the older trigger {trigger} on {written}", drop)
+        yield Statement(f"trigger {trigger} on {written}", create)
 
 
 def _tag(body: str) -> str:

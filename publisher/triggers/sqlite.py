@@ -1,4 +1,4 @@
-"""Event log and triggers in SQLite: four triggers for a table.
+"""Event log and triggers in SQLite: four triggers for a table, three for a child table.
 
 * SQLite stores any kind of value in any column.  Values are logged as the look-up of query-backs reads
   them; binary columns always as Base64, in plain SQL, because SQLite has no function for it.
@@ -6,13 +6,20 @@
   ``PRAGMA recursive_triggers = ON``: SQLite fires no delete trigger otherwise.
 * A row with NULL in its key is refused, because it cannot be identified.  SQLite has no users, so
   perpetrator is NULL.
+* Foreign keys act before AFTER triggers.  The key of a table with child tables is therefore logged by a
+  BEFORE trigger, so that its events precede those of the child rows that the database changes with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlalchemy import types
 
+from publisher.database.catalogue import Relation
 from publisher.model.catalogue import ColumnKind
+from publisher.triggers.child_events import CascadedMove, ChildEvents, SqlForms
+from publisher.triggers.key_changes import changes_one_column, key_change
 from publisher.triggers.model import (
     DELETE,
     SPECIAL_CHARACTERS,
@@ -63,29 +70,43 @@ CREATE TABLE IF NOT EXISTS {quote_name(log.name)} (
 
 
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
-    """Creates or replaces the triggers of a table."""
+    """Creates or replaces the triggers of a table and of its child tables."""
     events = _SqliteEvents(table, log, style)
     same_key = f"{events.key('OLD')} COLLATE BINARY IS {events.key('NEW')}"
     other_key = f"{events.key('OLD')} COLLATE BINARY IS NOT {events.key('NEW')}"
-    triggers = {
-        "insert": ("AFTER INSERT", "", events.insert()),
-        "update": ("AFTER UPDATE", same_key, events.update()),
-        "rekey": ("AFTER UPDATE", other_key, [*events.delete(), *events.insert()]),
-        "delete": ("AFTER DELETE", "", events.delete()),
-    }
-    statements = []
-    for purpose, (event, when, lines) in triggers.items():
-        name = object_name(table.name, purpose, _NAME_BYTES)
-        drop = f"DROP TRIGGER IF EXISTS {quote_name(name)}"
-        statements.append(Statement(f"removal of the older trigger {name}", drop))
-        if lines:
-            condition = f"\n  WHEN {when}" if when else ""
-            create = (
-                f"CREATE TRIGGER {quote_name(name)} {event} ON {quote_name(table.name)}\n"
-                f"  FOR EACH ROW{condition}\nBEGIN\n{block(lines, 2)}\nEND"
-            )
-            statements.append(Statement(f"trigger {name}", create))
+    statements = [
+        *_trigger(table.name, "insert", "AFTER INSERT", events.insert()),
+        *_trigger(table.name, "update", "AFTER UPDATE", events.update(), same_key),
+        *_trigger(
+            table.name,
+            "rekey",
+            "BEFORE UPDATE" if table.children else "AFTER UPDATE",
+            events.change_key(),
+            other_key,
+        ),
+        *_trigger(table.name, "delete", "AFTER DELETE", events.delete()),
+    ]
+    for child in events.children:
+        name = child.child.relation.table.name
+        statements += _trigger(name, "insert", "AFTER INSERT", child.insert())
+        statements += _trigger(name, "update", "AFTER UPDATE", child.update())
+        statements += _trigger(name, "delete", "AFTER DELETE", child.delete())
     return statements
+
+
+def _trigger(
+    table: str, purpose: str, event: str, lines: list[str], when: str = ""
+) -> Iterator[Statement]:
+    name = object_name(table, purpose, _NAME_BYTES)
+    drop = f"DROP TRIGGER IF EXISTS {quote_name(name)}"
+    yield Statement(f"removal of the older trigger {name}", drop)
+    if lines:
+        condition = f"\n  WHEN {when}" if when else ""
+        create = (
+            f"CREATE TRIGGER {quote_name(name)} {event} ON {quote_name(table)}\n"
+            f"  FOR EACH ROW{condition}\nBEGIN\n{block(lines, 2)}\nEND"
+        )
+        yield Statement(f"trigger {name}", create)
 
 
 class _SqliteEvents:
@@ -95,14 +116,58 @@ class _SqliteEvents:
         self._table = table
         self._style = style
         self._log = quote_name(log.name)
+        self.children = [
+            ChildEvents(
+                table,
+                child,
+                self._log,
+                style,
+                _FORMS,
+                CascadedMove.INSERT
+                if child.moves_along and not table.joins_keys
+                else CascadedMove.UPDATE,
+            )
+            for child in table.children
+        ]
 
     def key(self, row: str) -> str:
         """The table_key of a row."""
-        pieces = key_pieces(self._table, row, self._text, _quote_value, _PLAIN)
-        return f"({' || '.join(pieces)})"
+        return _key(self._table, row)
 
     def insert(self) -> list[str]:
-        """Logs a new row."""
+        """Logs a new row, and the child rows that are linked to it already."""
+        return [*self._own_insert(), *self._existing()]
+
+    def change_key(self) -> list[str]:
+        """Logs the change of a row's key: the change of its object's key, or two objects."""
+        new_object = [*self.delete(), *self.insert()]
+        if not self._table.joins_keys:
+            return new_object
+        values = key_change(self._table, _FORMS, self.key("OLD"))
+        renamed = [*self._insert_into_log(values)]
+        if self._style is not Style.PER_FIELD:
+            renamed += self._event("NEW", 6)
+        else:
+            renamed += self.update()
+            for child in self.children:
+                if not child.child.moves_along:
+                    renamed += child.left_behind(self.key("NEW"))
+            renamed += self._existing(2)
+        if len(self._table.key) == 1:
+            return renamed
+        one = changes_one_column(self._table, _FORMS)
+        return [*_guarded(renamed, f"({one})"), *_guarded(new_object, f"NOT ({one})")]
+
+    def _existing(self, event_type: int | None = None) -> list[str]:
+        event_type = event_type or self._table.existing_type(self._style)
+        return [
+            line
+            for child in self.children
+            if event_type is not None
+            for line in child.existing("NEW", self.key("NEW"), event_type)
+        ]
+
+    def _own_insert(self) -> list[str]:
         columns, event_type = self._table.columns, self._table.insert_type(self._style)
         if event_type == 5:
             return self._event("NEW", 5)
@@ -148,6 +213,9 @@ class _SqliteEvents:
         where: str = "",
     ) -> list[str]:
         values = self._table.event(self.key(row), event_type, column, texts)
+        return self._insert_into_log(values, where)
+
+    def _insert_into_log(self, values: dict[str, str], where: str = "") -> list[str]:
         lines = [
             f"INSERT INTO {self._log} ({', '.join(values)})",
             f"SELECT {', '.join(values.values())}",
@@ -157,16 +225,48 @@ class _SqliteEvents:
         return lines
 
     def _text(self, row: str, column: str) -> str:
-        value = f"{row}.{quote_name(column)}"
-        kind, text = self._table.relation.table.columns[column], f"CAST({value} AS TEXT)"
-        if kind is ColumnKind.OCTET:
-            return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
-        if kind is ColumnKind.STATE:
-            return f"CASE {value} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
-        if isinstance(self._table.relation.types[column], types.NullType):
-            binary = _base64(value)
-            return f"CASE typeof({value}) WHEN 'blob' THEN {binary} ELSE {_number(value)} END"
-        return _number(value) if kind is ColumnKind.DECIMAL else text
+        return _text(self._table.relation, row, column)
+
+
+def _text(relation: Relation, row: str, column: str) -> str:
+    value = f"{row}.{quote_name(column)}"
+    kind, text = relation.table.columns[column], f"CAST({value} AS TEXT)"
+    if kind is ColumnKind.OCTET:
+        return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
+    if kind is ColumnKind.STATE:
+        return f"CASE {value} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
+    if isinstance(relation.types[column], types.NullType):
+        binary = _base64(value)
+        return f"CASE typeof({value}) WHEN 'blob' THEN {binary} ELSE {_number(value)} END"
+    return _number(value) if kind is ColumnKind.DECIMAL else text
+
+
+def _key(table: LoggedTable, row: str) -> str:
+    def text(row: str, column: str) -> str:
+        return _text(table.relation, row, column)
+
+    return f"({' || '.join(key_pieces(table, row, text, _quote_value, _PLAIN))})"
+
+
+_FORMS = SqlForms(
+    _text,
+    _key,
+    differ=lambda one, other: f"{one} COLLATE BINARY IS NOT {other}",
+    is_value=lambda value: f"{value} IS NOT NULL",
+)
+
+
+def _guarded(lines: list[str], condition: str) -> list[str]:
+    """Adds a condition to each statement."""
+    guarded, has_where = [], False
+    for line in lines:
+        has_where = has_where or line.startswith("WHERE ")
+        if line.endswith(";"):
+            word, has_where = "  AND" if has_where else "WHERE", False
+            guarded += [line[:-1], f"{word} {condition};"]
+        else:
+            guarded.append(line)
+    return guarded
 
 
 def _number(value: str) -> str:
