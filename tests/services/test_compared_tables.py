@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.errors import FatalError
@@ -14,8 +15,11 @@ from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.contract import Migration
+from publisher.sources.live import table_reader
+from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place, another_database, sqlite_place
-from tests.support.compared_jobs import kinds_and_keys, operations_of
+from tests.support.compared_jobs import key_of, kinds_and_keys, operations_of
 from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -181,3 +185,112 @@ def test_large_tables_are_read_by_several_tasks_in_one_moment(
     postgres.execute("UPDATE usr SET fname = 'x' WHERE idu % 7000 = 0")
     report = publish(tmp_path, postgres)
     assert (report.operations, report.read) == ({"modify": 714}, 5_000)
+
+
+CLASSES = JOB.replace('tables = ["usr", "dep"]', 'tables = ["usr"]').replace(
+    "[run]", '[classes]\nsync_filter = "schema"\n[run]'
+)
+CLASS_TABLES = (
+    "CREATE TABLE grp (idg INTEGER PRIMARY KEY)",
+    """CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(64), manager INTEGER,
+        FOREIGN KEY (manager) REFERENCES usr (idu))""",
+    """CREATE TABLE usr_phone (idu INTEGER NOT NULL, phoneno VARCHAR(64),
+        FOREIGN KEY (idu) REFERENCES usr (idu) ON DELETE CASCADE)""",
+    """CREATE TABLE member (idu INTEGER NOT NULL, idg INTEGER NOT NULL,
+        FOREIGN KEY (idg) REFERENCES grp (idg),
+        FOREIGN KEY (idu) REFERENCES usr (idu) ON DELETE CASCADE)""",
+    "INSERT INTO grp VALUES (7), (9)",
+    "INSERT INTO usr VALUES (2, 'Ann', NULL)",
+    "INSERT INTO usr VALUES (1, 'John', 2), (3, 'Bob', NULL)",
+    "INSERT INTO usr_phone VALUES (1, '222'), (1, '111'), (1, '222'), (1, NULL)",
+    "INSERT INTO member VALUES (1, 9), (1, 7)",
+)
+
+
+def publish_classes(base: Path, place: Place) -> RunReport:
+    (base / "job.toml").write_text(CLASSES.format(url=place.url))
+    return publisher_instance.publish(load(base / "job.toml"))
+
+
+def operations(report: RunReport, base: Path) -> dict[str, tuple[str, dict[str, list[list[str]]]]]:
+    """By key: the operation, and the values in each part of each attribute."""
+    return {
+        key_of(op): (
+            op.tag,
+            {
+                str(attribute.attrib["attr-name"]): [
+                    [str(part.tag), *(value_of(value) for value in part.iter("value"))]
+                    for part in attribute
+                ]
+                for attribute in op
+                if attribute.tag != "association"
+            },
+        )
+        for op in operations_of(report, base)
+    }
+
+
+def value_of(value: etree._Element) -> str:
+    reference = str(value.attrib.get("association-ref", ""))
+    return reference.partition(",")[0] or str(value.text)
+
+
+def test_whole_objects_are_compared(place: Place, tmp_path: Path) -> None:
+    place.execute(*CLASS_TABLES)
+    first = operations(publish_classes(tmp_path, place), tmp_path)
+    assert first["1"] == (
+        "add",
+        {
+            "fname": [["value", "John"]],
+            "manager": [["value", "idu=2"]],
+            "member.idg": [["value", "idg=7"], ["value", "idg=9"]],
+            "usr_phone.phoneno": [["value", "111"], ["value", "222"]],
+        },
+    )
+    place.execute(
+        "UPDATE usr_phone SET phoneno = '333' WHERE phoneno = '222'",
+        "DELETE FROM member WHERE idg = 9",
+        "INSERT INTO usr_phone VALUES (2, '444')",
+        "DELETE FROM usr WHERE idu = 3",
+    )
+    report = publish_classes(tmp_path, place)
+    assert operations(report, tmp_path) == {
+        "1": (
+            "modify",
+            {
+                "member.idg": [["remove-value", "idg=9"]],
+                "usr_phone.phoneno": [["remove-value", "222"], ["add-value", "333"]],
+            },
+        ),
+        "2": ("modify", {"usr_phone.phoneno": [["add-value", "444"]]}),
+        "3": ("delete", {}),
+    }
+    assert report.read == 3
+    place.execute("DELETE FROM usr_phone WHERE idu = 1", "DELETE FROM member")
+    (operation,) = operations(publish_classes(tmp_path, place), tmp_path).values()
+    assert operation[1]["usr_phone.phoneno"] == [["remove-value", "111"], ["remove-value", "333"]]
+    assert publish_classes(tmp_path, place).documents == 0
+
+
+def test_parents_and_children_are_read_at_one_moment(place: Place) -> None:
+    place.execute(*CLASS_TABLES)
+    database, tables = place.database(), [LiveTable("usr"), LiveTable("usr_phone")]
+
+    def change() -> None:
+        if place.kind != "sqlite":  # SQLite has one writer or many readers
+            place.execute("DELETE FROM usr_phone", "INSERT INTO usr VALUES (4, 'Cy', NULL)")
+
+    counts = [0, 0]
+    if database.can_copy:
+        with table_reader.shared_moment(database, tables, 2) as splits:
+            change()
+            for number, (table, parts) in enumerate(zip(tables, splits, strict=True)):
+                for split in parts:
+                    frames = table_reader.read(database, table, split, text_of)
+                    counts[number] += sum(frame.batch.num_rows for frame in frames)
+    else:
+        for number, frame in table_reader.read_together(database, tables, TableSplit(0), text_of):
+            counts[number] += frame.batch.num_rows
+            if not number:
+                change()
+    assert counts == [3, 4]

@@ -29,6 +29,28 @@ def group_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
 
     ``objects`` has the number of each value's object, below ``count``, or -1 for a value of no object.
     """
+    values = _distinct_values(objects, texts)
+    counts = np.bincount(values.objects, minlength=count)
+    lists = _lists_of(_escape(values.texts), counts)
+    return pc.if_else(pa.array(counts > 0), pc.binary_join(lists, _SEPARATOR), None)
+
+
+def only_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
+    """Returns the value of each object that has exactly one; null for other objects."""
+    values = _distinct_values(objects, texts)
+    counts = np.bincount(values.objects, minlength=count)
+    at = np.cumsum(counts) - 1
+    return values.texts.take(pa.array(at, mask=counts != 1))
+
+
+class _Values(NamedTuple):
+    """The values of objects, each once, in the order of objects and code points."""
+
+    objects: Places
+    texts: pa.Array
+
+
+def _distinct_values(objects: Places, texts: pa.Array) -> _Values:
     of_object = texts.is_valid().to_numpy(zero_copy_only=False) & (objects >= 0)
     table = pa.table({"object": objects[of_object], "text": texts.filter(pa.array(of_object))})
     # Arrow sorts texts by their bytes in UTF-8, which is the order of code points
@@ -40,9 +62,7 @@ def group_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
         repeats &= pc.equal(sorted_texts.slice(1), earlier).to_numpy(zero_copy_only=False)
         is_first = np.append(True, ~repeats)
         numbers, sorted_texts = numbers[is_first], sorted_texts.filter(pa.array(is_first))
-    counts = np.bincount(numbers, minlength=count)
-    lists = _lists_of(_escape(sorted_texts), counts)
-    return pc.if_else(pa.array(counts > 0), pc.binary_join(lists, _SEPARATOR), None)
+    return _Values(numbers, sorted_texts)
 
 
 def split_values(texts: pa.Array) -> pa.ListArray:

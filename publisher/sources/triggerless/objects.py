@@ -14,7 +14,7 @@ from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.columns.row_images import Places
 from publisher.sources.triggerless.differences import TableRows
-from publisher.sources.triggerless.multi_values import group_values
+from publisher.sources.triggerless.multi_values import group_values, only_values
 from publisher.sources.triggerless.table_shape import TableShape
 
 
@@ -52,14 +52,21 @@ def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> Objects:
 
 
 def _merge_rows(rows: TableRows, multiple: Sequence[int]) -> TableRows:
-    """Gives the rows of one key all values of multi-valued columns, and keeps one of equal rows."""
+    """Gives the rows of one key all values of multi-valued columns, and keeps one of equal rows.
+
+    The only value of a single-valued column replaces NULL; rows with several such values stay apart.
+    """
     encoded = rows.keys.dictionary_encode()
     objects: Places = encoded.indices.to_numpy().astype(np.int64)
-    values = list(rows.values)
-    for place in multiple:
-        grouped = group_values(objects, len(encoded.dictionary), values[place])
-        values[place] = grouped.take(encoded.indices)
-    if len(encoded.dictionary) == len(rows):
+    count, values = len(encoded.dictionary), list(rows.values)
+    for place, texts in enumerate(values):
+        if place in multiple:
+            values[place] = group_values(objects, count, texts).take(encoded.indices)
+        elif count < len(rows):
+            values[place] = pc.coalesce(
+                texts, only_values(objects, count, texts).take(encoded.indices)
+            )
+    if count == len(rows):
         return TableRows(rows.hashes, rows.keys, values)
     names = [str(place) for place in range(len(values))]
     table = pa.table([pa.array(rows.hashes), rows.keys, *values], ["hash", "key", *names])

@@ -205,7 +205,7 @@ def _with_keys(catalogue: Catalogue, options: TriggerlessOptions) -> Catalogue:
 
 def _key_part(name: str, known: Table, spelled: dict[str, str], where: str) -> ComparedKeyColumn:
     column = known.column(name)
-    read = [read for read in spelled if read == name or read.casefold() == name.casefold()]
+    read = [read for read, column in spelled.items() if column.casefold() == name.casefold()]
     if len(read) != 1:
         raise FatalError(
             f"{where}: the key column {name} of {known.name} {'is missing' if not read else 'appears twice'};"
