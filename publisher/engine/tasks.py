@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
+from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id, with_ids
 from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
@@ -23,6 +24,12 @@ from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
+from publisher.model.key_changes import (
+    PlaceOf,
+    place_by_id,
+    place_by_rank,
+    place_by_time,
+)
 from publisher.model.keys import IdentifierCase
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, FilterOptions, Window
@@ -63,6 +70,15 @@ class SourceWork:
     """Transactions that are rejected as a whole, if an earlier pass has looked for them."""
     notes: tuple[str, ...] = ()
     """Notes for operators (see ``PreparedSource``)."""
+    connected_keys: ConnectedKeys | None = None
+    """The changes of keys in the input; ``None`` if none is published."""
+
+    @property
+    def place_of(self) -> PlaceOf:
+        """Returns the place of a change in the order in which the source is published."""
+        if self.polls is None:
+            return place_by_rank
+        return place_by_time if self.polls.future_events else place_by_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +109,9 @@ class Work:
     lanes: int
     clock: int
     """The run's clock in microseconds since 1970-01-01 UTC."""
-    ids: Path
-    """Folder that all tasks see, for the record ids of splits; needed until all lanes are planned."""
+    shared: Path
+    """Folder that all tasks see, for record ids of splits and changes of keys; needed until all lanes are
+    planned."""
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
@@ -152,15 +169,23 @@ class Resources:
 
 def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """Reads the records of split ``number`` as batches of ``RECORD_SCHEMA``."""
+    source, _ = work.splits()[number]
+    records = read_records(work, number)
+    if (keys := work.sources[source].connected_keys) is not None:
+        records = keys.with_lanes(records)
+    if ranks_by_id(work.sources[source].polls):
+        records = with_ids(records, Place(source, number, "", work.lanes), work.shared)
+    yield from records
+
+
+def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
+    """Reads the records of a split as its source gives them."""
     source, split = work.splits()[number]
     collect_rarely()
     with Resources(work.rules) as resources:
         catalogue = resources.catalogue_of(work.sources[source].source.format)
         context = context_of(work, source, catalogue)
-        records = contract.read_split(work.sources[source].source, split, number, context)
-        if ranks_by_id(work.sources[source].polls):
-            records = with_ids(records, Place(source, number, "", work.lanes), work.ids)
-        yield from records
+        yield from contract.read_split(work.sources[source].source, split, number, context)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
@@ -190,7 +215,7 @@ def plan_lane(
         texts = [source.source.position_text for source in work.sources]
         files = LaneFiles(lane, staging, documents, attempt, texts)
         try:
-            lane_plan = _LanePlan(work, resources, files)
+            lane_plan = _LanePlan(work, lane, resources, files)
             for batch in batches:
                 lane_plan.add(batch)
             return lane_plan.close()
@@ -202,8 +227,9 @@ def plan_lane(
 class _LanePlan:
     """Plans the sources of a lane one after the other, and writes the results."""
 
-    def __init__(self, work: Work, resources: Resources, files: LaneFiles) -> None:
+    def __init__(self, work: Work, lane: int, resources: Resources, files: LaneFiles) -> None:
         self._work = work
+        self._lane = lane
         self._resources = resources
         self._files = files
         self._source = -1
@@ -227,7 +253,7 @@ class _LanePlan:
         if source != self._source:
             self._finish()
             self._source = source
-            self._planner = _planner_of(self._work, source, self._resources)
+            self._planner = _planner_of(self._work, source, self._lane, self._resources)
             self._ranks = _ranks_of(self._work, source)
 
     def _finish(self) -> None:
@@ -300,7 +326,7 @@ def collect_rarely() -> None:
     gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 
-def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
+def _planner_of(work: Work, number: int, lane: int, resources: Resources) -> LanePlanner:
     """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
@@ -322,6 +348,7 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
         catalogue,
         work.rules.classes,
     )
+    keys = source.connected_keys
     return LanePlanner(
         renderer,
         filter_,
@@ -329,6 +356,7 @@ def _planner_of(work: Work, number: int, resources: Resources) -> LanePlanner:
         lookup=resources.lookup_of(source.source.format),
         window=source.window,
         rejected=source.rejected,
+        history=keys.history(lane, source.place_of) if keys is not None else None,
     )
 
 
@@ -337,7 +365,7 @@ def _ranks_of(work: Work, number: int) -> LaneRanks | None:
     if not ranks_by_id(work.sources[number].polls):
         return None
     splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
-    return LaneRanks(work.ids, splits)
+    return LaneRanks(work.shared, splits)
 
 
 def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswer, str | None]:

@@ -43,6 +43,9 @@ QUERY_BACK = frozenset({5, 6, 7, 8})
 
 ROW_QUERY_BACK = frozenset({5, 6})
 
+INSERTS = frozenset({1, 5, 7})
+"""Event types after which an object exists that may not have existed before."""
+
 
 class Outcome(IntEnum):
     """Result of a source record.  Every record has exactly one of the five outcomes.

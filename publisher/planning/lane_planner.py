@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change_batches import changes_of
+from publisher.model.key_changes import KeyHistory
 from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, Window
@@ -33,15 +34,23 @@ class LanePlanner:
         lookup: Lookup,
         window: Window | None,
         rejected: RejectedTransactions | None,
+        history: KeyHistory | None = None,
         by_column: bool = True,
     ) -> None:
         """For ``polls`` see ``Planner``.  Without ``by_column`` all changes are planned one by one."""
         self._planner = Planner(
-            renderer, filter_, polls=polls, lookup=lookup, window=window, rejected=rejected
+            renderer,
+            filter_,
+            polls=polls,
+            lookup=lookup,
+            window=window,
+            rejected=rejected,
+            history=history,
         )
         self._columnar: ColumnarPlanner | None = None
         if by_column and polls is not None and window is None and renderer.has_uniform_documents:
             self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup)
+        self._changing_keys = [obj.key for obj in history.old_keys] if history else []
         self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll."""
 
@@ -73,7 +82,11 @@ class LanePlanner:
         """Plans complete polls; ``after`` are rank and high of the next change, if there is one."""
         assert self._columnar is not None
         open_objects = self._planner.advance(batch["rank"][0].as_py())
-        columnar = self._columnar.plan(batch, rows, after=after, open_objects=open_objects)
+        single_keys = [obj.key for obj in open_objects]
+        single_keys += [*self._planner.deletes.keys, *self._changing_keys]
+        columnar = self._columnar.plan(batch, rows, after=after, single_keys=single_keys)
+        planned = ~columnar.remaining
+        self._planner.deletes.add_planned(batch.filter(pa.array(planned)), rows[planned])
         self._planner.add_documents(columnar.documents, columnar.query_backs.singles)
         yield PlanResult(
             decisions=columnar.query_backs.decisions, lookups=columnar.query_backs.lookups

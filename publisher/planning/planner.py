@@ -15,7 +15,7 @@ of the positions of their first changes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,10 +31,12 @@ from publisher.model.change import (
     Reason,
 )
 from publisher.model.document_batches import Documents, Outbox
-from publisher.model.key_changes import object_after
+from publisher.model.key_changes import KeyHistory
+from publisher.planning.deletes import Deletes
 from publisher.planning.filters import Filter, Window
+from publisher.planning.joined_keys import join_key_changes
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
-from publisher.planning.precedence import DeletedObjects, apply_precedence, ignore_after_delete
+from publisher.planning.precedence import apply_precedence
 from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
 from publisher.planning.renderer import PreparedPoll, Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
@@ -58,7 +60,7 @@ class PlanResult:
 class PendingPoll(NamedTuple):
     """Changes of an object's poll after precedence; the look-up of ``row`` may be outstanding.
 
-    ``row`` is the object itself, or the object under the key that it has after these changes."""
+    ``row`` is the object under the key that it has after all changes of its key."""
 
     poll: ObjectPoll
     remaining: list[Change]
@@ -78,16 +80,22 @@ class Planner:
         lookup: Lookup = NO_DATABASE,
         window: Window | None = None,
         rejected: RejectedTransactions | None = None,
+        history: KeyHistory | None = None,
     ) -> None:
         """Without ``polls`` every change is an operation by itself, as in formats whose records
-        hold whole rows.  Without a ``lookup`` query-backs are rejected."""
+        hold whole rows.  Without a ``lookup`` query-backs are rejected.  ``history`` has the changes of keys
+        that a survey of the input has found."""
         self._renderer = renderer
         self._filter = filter_
         self._polls = Polls(polls) if polls else None
-        self._deleted = DeletedObjects(renderer.has_children, renderer.ends_with_delete)
         self._lookup = lookup
         self._window = window
         self._rejected = rejected
+        self._history = history or KeyHistory()
+        self._last_key_changes: dict[Object, list[Change]] = {}
+        """See ``JoinedChanges.last``; for compound keys only."""
+        self.deletes = Deletes(self._history, renderer, by_transaction=polls is None)
+        """The deleted objects whose children may still be updated."""
         self._result = PlanResult()
         self._waiting: list[PendingPoll] = []
         self._bytes_waiting = 0
@@ -163,15 +171,18 @@ class Planner:
     def close_poll(self, poll: ObjectPoll) -> None:
         """Plans the changes of one object in one poll; query-backs wait for a look-up of several polls."""
         changes = self._drop_out_of_range(self._drop_repeats(poll.changes))
+        changes, first_rows = self._join_key_changes(changes)
         prepared = self._renderer.prepare(changes)
         if prepared.problems:
             changes = self._reject_problems(changes, prepared)
         if self._rejected is not None:
             changes = self._reject_torn(changes, self._rejected)
-        changes = self._ignore_after_delete(changes)
+        changes, ignored = self.deletes.ignore_after(changes)
+        self._result.decisions += ignored
         remaining, decisions = apply_precedence(changes, self._renderer.is_in_row)
         self._result.decisions += decisions
-        for part, row in _parts(poll.object, remaining):
+        for part in _parts(remaining, first_rows):
+            row = self._history.follow(poll.object, part[-1])
             entry = PendingPoll(poll, part, prepared, row)
             if QUERY_BACK.isdisjoint([change.event_type for change in part]):
                 self._render(entry, None)
@@ -180,17 +191,32 @@ class Planner:
         if self._waiting and self._must_look_up():
             self._look_up()
 
-    def _ignore_after_delete(self, changes: list[Change]) -> list[Change]:
-        """Drops updates of child tables after the delete of their object and decides on them."""
-        if self._polls is None:
-            remaining, decisions = self._deleted.drop_later(changes)
-            self._result.decisions += decisions
-            return remaining
-        if len(changes) < 2 or EventType.DELETE_ROW not in [c.event_type for c in changes]:
-            return changes
-        remaining, decisions = ignore_after_delete(changes, self._renderer.ends_with_delete)
-        self._result.decisions += decisions
-        return remaining
+    def _join_key_changes(self, changes: list[Change]) -> tuple[list[Change], dict[int, int]]:
+        """Joins changes of several columns of a key; rejects those that cannot be joined.
+
+        Also returns the row of the first record of each joined change by the rows of all of its records."""
+        obj = changes[0].object if changes else None
+        if obj is None or self._polls is None or "+" not in obj.key:
+            return changes, {}
+        last = self._last_key_changes.pop(obj, [])
+        if not last and EventType.KEY_CHANGE not in [c.event_type for c in changes]:
+            return changes, {}
+        joined = join_key_changes(changes, self._history, last)
+        if joined.last:
+            self._last_key_changes[obj] = joined.last
+        remaining = []
+        for change in joined.changes:
+            divided = joined.divided.get(change.row)
+            if divided is None:
+                remaining.append(change)
+                continue
+            first, second = map(self._renderer.position_text, divided)
+            detail = (
+                f"records {first} and {second} change columns of the key {change.object.key} and are no "
+                "neighbours: log all columns of the key one after the other, before the other columns"
+            )
+            self._result.decisions.append(self._renderer.reject(change, Reason.KEY_CHANGE, detail))
+        return remaining, joined.first_rows
 
     def _postpone(self, entry: PendingPoll) -> None:
         if not self._waiting:
@@ -297,20 +323,20 @@ class Planner:
         return result
 
 
-def _parts(obj: Object, changes: list[Change]) -> Iterator[tuple[list[Change], Object]]:
+def _parts(changes: list[Change], first_rows: Mapping[int, int]) -> Iterator[list[Change]]:
     """Divides the changes of an object at changes of its key, each of which is a part by itself.
 
-    Yields each part with the object whose row its query-backs read: before a change of the key, the row
-    has the new key by now, and another row may have the old one."""
-    start = 0
-    for place, change in enumerate(changes):
-        if change.event_type == EventType.KEY_CHANGE:
-            if place > start:
-                yield changes[start:place], object_after(change)
-            yield [change], obj
-            start = place + 1
-    if start < len(changes):
-        yield changes[start:], obj
+    ``first_rows`` has the row of the first record of a change for each of its records."""
+    part: list[Change] = []
+    for change in changes:
+        if part and EventType.KEY_CHANGE in (part[-1].event_type, change.event_type):
+            rows = (part[-1].row, change.row)
+            if len({first_rows.get(row, row) for row in rows}) > 1:
+                yield part
+                part = []
+        part.append(change)
+    if part:
+        yield part
 
 
 def _content(change: Change) -> tuple[object, ...]:

@@ -19,15 +19,16 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from publisher.model.change import (
+    INSERTS,
     QUERY_BACK,
     ROW_QUERY_BACK,
     Change,
     Decision,
     EventType,
-    Object,
     Outcome,
     Reason,
 )
+from publisher.model.key_changes import KeyHistory
 
 
 class PrecedenceResult(NamedTuple):
@@ -37,14 +38,15 @@ class PrecedenceResult(NamedTuple):
     decisions: list[Decision]
 
 
-_INSERTS = frozenset(
-    {
-        EventType.INSERT_FIELD,
-        EventType.INSERT_ROW_QUERY_BACK,
-        EventType.INSERT_FIELD_QUERY_BACK,
-    }
-)
-_BARRIERS = frozenset({EventType.DELETE_ROW, EventType.KEY_CHANGE})
+class ChangesAfterDelete(NamedTuple):
+    """The remaining changes, a decision for each of the others, and the delete after which none has a row."""
+
+    remaining: list[Change]
+    decisions: list[Decision]
+    deleted: Change | None
+
+
+BARRIERS = frozenset({EventType.DELETE_ROW, EventType.KEY_CHANGE})
 
 InRow = Callable[[Change], bool]
 """Returns whether a query-back of the row publishes the columns of a per-field event."""
@@ -57,7 +59,7 @@ def apply_precedence(changes: Sequence[Change], in_row: InRow) -> PrecedenceResu
     result = PrecedenceResult([], [])
     segment: list[Change] = []
     for change in changes:
-        if change.event_type in _BARRIERS:
+        if change.event_type in BARRIERS:
             is_delete = change.event_type == EventType.DELETE_ROW
             _settle_segment(segment, in_row, result, ended_by=change if is_delete else None)
             result.remaining.append(change)
@@ -69,69 +71,31 @@ def apply_precedence(changes: Sequence[Change], in_row: InRow) -> PrecedenceResu
 
 
 def ignore_after_delete(
-    changes: Sequence[Change], is_of_child: Callable[[Change], bool]
-) -> PrecedenceResult:
-    """Ignores updates of child tables after the delete of their object, until it is inserted again.
+    changes: Sequence[Change],
+    is_of_child: Callable[[Change], bool],
+    history: KeyHistory,
+    deleted: Change | None = None,
+) -> ChangesAfterDelete:
+    """Ignores updates of child tables after the delete of their object, until its key has an object again.
 
-    The database logs them when it deletes the rows of child tables with their parent's row."""
-    result = PrecedenceResult([], [])
-    deleted: Change | None = None
+    The database logs them when it deletes the rows of child tables with their parent's row, or changes their
+    links.  ``deleted`` is the delete or change of the key in an earlier poll."""
+    remaining: list[Change] = []
+    decisions: list[Decision] = []
     for change in changes:
-        if change.event_type == EventType.DELETE_ROW:
+        if change.event_type in BARRIERS:
             deleted = change
-        elif change.event_type in _INSERTS:
+        elif change.event_type in INSERTS or (
+            deleted is not None and history.is_taken(change.object, deleted, change)
+        ):
             deleted = None
         if deleted is not None and change is not deleted and is_of_child(change):
-            result.decisions.append(
+            decisions.append(
                 Decision(change.row, Outcome.IGNORED, Reason.CHILD_AFTER_DELETE, by=deleted.row)
             )
         else:
-            result.remaining.append(change)
-    return result
-
-
-class DeletedObjects:
-    """The objects that the current transaction has deleted, in formats without polls.
-
-    Updates of their child tables are ignored until the object is inserted again.  Where records name no
-    transaction, the run counts as one."""
-
-    def __init__(
-        self, has_children: Callable[[Object], bool], is_of_child: Callable[[Change], bool]
-    ) -> None:
-        self._has_children = has_children
-        self._is_of_child = is_of_child
-        self._classes: dict[tuple[str | None, str], bool] = {}
-        self._transaction: str | None = None
-        self._deleted: dict[Object, int] = {}
-        """The row of each delete or change of the key, after which the object does not exist."""
-
-    def drop_later(self, changes: Sequence[Change]) -> PrecedenceResult:
-        """Drops the updates of child tables of deleted objects, and decides on them."""
-        result = PrecedenceResult([], [])
-        for change in changes:
-            if change.transaction != self._transaction:
-                self._transaction = change.transaction
-                self._deleted.clear()
-            if change.event_type in _BARRIERS:
-                if self._has_class(change.object):
-                    self._deleted[change.object] = change.row
-            elif self._deleted and change.event_type in _INSERTS:
-                self._deleted.pop(change.object, None)
-            elif change.object in self._deleted and self._is_of_child(change):
-                row = self._deleted[change.object]
-                result.decisions.append(
-                    Decision(change.row, Outcome.IGNORED, Reason.CHILD_AFTER_DELETE, by=row)
-                )
-                continue
-            result.remaining.append(change)
-        return result
-
-    def _has_class(self, obj: Object) -> bool:
-        table = obj[:2]
-        if table not in self._classes:
-            self._classes[table] = self._has_children(obj)
-        return self._classes[table]
+            remaining.append(change)
+    return ChangesAfterDelete(remaining, decisions, deleted)
 
 
 def _settle_segment(

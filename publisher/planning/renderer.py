@@ -8,6 +8,7 @@ in the order of positions; a change of a whole row is an operation by itself.  U
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ from publisher.xds.operations import MEANINGS, OperationKind
 from publisher.xds.values import Values
 
 _READS_REMEMBERED = 4096
+_JOINED = PER_FIELD | {EventType.KEY_CHANGE}
+"""Event types whose consecutive changes of one kind become one operation."""
 
 
 class Rendered(NamedTuple):
@@ -162,10 +165,9 @@ class Renderer:
     def uniform_document(
         self, event_type: int, table: str, association: str, attributes: str
     ) -> str:
-        """Renders a document of one operation; ``attributes`` is XML.  Raises ``ValueProblem``.
+        """Renders a document of one operation, if ``has_uniform_documents``; ``attributes`` is XML.
 
-        Valid only if ``has_uniform_documents``.
-        """
+        Raises ``ValueProblem``."""
         kind = self.meanings[event_type].operation
         return self._envelope.document((operation(kind, table, association, (attributes,)),))
 
@@ -183,16 +185,19 @@ class Renderer:
             for name in change.columns
         )
 
-    def has_children(self, obj: Object) -> bool:
-        """Returns whether the table of an object has child tables."""
-        table = self._catalogue.table(obj.schema, obj.table)
-        return table is not None and bool(table.children)
-
     def ends_with_delete(self, change: Change) -> bool:
         """Returns whether a per-field event is ignored after the delete of its object."""
         return self._classes.child_after_delete == "ignore" and any(
             self.column(change.object, name).is_multiple for name in change.columns
         )
+
+    def ends_children(self, obj: Object) -> bool:
+        """Returns whether updates of an object's child tables are ignored after its delete."""
+        is_set = self._classes.child_after_delete == "ignore"
+        with suppress(ValueProblem):  # its changes are rejected
+            table = self._columns.known_table(obj) if is_set else None
+            return table is not None and any(map(table.is_multiple, table.columns))
+        return False
 
     def key_text(self, obj: Object) -> str:
         """The key part of the association."""
@@ -386,10 +391,10 @@ def _group(pieces: list[OperationPiece]) -> list[list[OperationPiece]]:
     groups: list[list[OperationPiece]] = []
     kind, joinable = "", False
     for piece in pieces:
-        per_field = piece.change.event_type in PER_FIELD
-        if joinable and per_field and piece.kind == kind:
+        can_join = piece.change.event_type in _JOINED
+        if joinable and can_join and piece.kind == kind:
             groups[-1].append(piece)
         else:
             groups.append([piece])
-            kind, joinable = piece.kind, per_field
+            kind, joinable = piece.kind, can_join
     return groups

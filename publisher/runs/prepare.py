@@ -10,6 +10,7 @@ from pathlib import Path
 from publisher.config.settings import Settings, SourceSettings
 from publisher.engine.contract import Engine
 from publisher.engine.survey import EngineTasks
+from publisher.engine.survey_keys import connect_keys
 from publisher.engine.tasks import AnySplit, Resources, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
 from publisher.planning.filters import Window
@@ -75,13 +76,14 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     Sources survey and compare their input in tasks of the engine, and write the state for the next run.
     """
     settings = request.settings
-    return Work(
+    work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
         rules=settings.rules,
         lanes=settings.run.lanes,
         clock=request.clock,
-        ids=request.journal.staging / "ids",
+        shared=request.journal.staging / "shared",
     )
+    return connect_keys(work, EngineTasks(engine, settings.rules))
 
 
 def _source_work(

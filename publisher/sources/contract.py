@@ -206,6 +206,16 @@ class SourceBase(ABC):
         """True if an object may have several keys, which share the lane of one of them."""
         return False
 
+    def read_until(
+        self,
+        split: Split[Any] | TableSplit[Any],
+        last: int,  # noqa: ARG002
+    ) -> Split[Any] | TableSplit[Any]:
+        """Returns a split without rows that were added after it was read for the first time.
+
+        ``last`` is the greatest record id so far.  By default all readings see the same rows."""
+        return split
+
     def tables(self) -> tuple[Table, ...]:
         """Lists the tables that the settings of the source describe, by default none.  Descriptions of
         the job file and of the database override them."""

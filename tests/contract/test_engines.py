@@ -70,7 +70,7 @@ def every_sample(engine: Engine, folder: Path) -> Work:
         for poll in polls:
             place = folder / f"{len(sources):02d}"
             sources.append(prepare(engine, work.rules, sample, place, poll))
-    return replace(work, sources=tuple(sources), ids=folder / "ids")
+    return replace(work, sources=tuple(sources), shared=folder / "ids")
 
 
 def prepare(

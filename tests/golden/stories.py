@@ -45,7 +45,7 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
     )
     options = DatabaseOptions(url=database) if database is not None else None
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), options)
-    return Work(sources=(read,), rules=rules, lanes=1, clock=0, ids=path.parent / ".ids")
+    return Work(sources=(read,), rules=rules, lanes=1, clock=0, shared=path.parent / ".ids")
 
 
 def plan_story(work: Work, folder: Path) -> tuple[LaneResult, list[bytes]]:

@@ -199,6 +199,21 @@ def test_changes_of_children_count_again_after_an_insert(insert: str, tmp_path: 
     assert outcomes_of(folder, 5) == ["published", "published", ignored, "published", "published"]
 
 
+def test_changes_of_children_in_later_polls_are_ignored(tmp_path: Path) -> None:
+    job = JOB.replace("[source]", "[source]\npoll_size = 1\npoll_slack = 0")
+    other = ["1|usr|idu=2|fname||Ann"] * 3
+    folder = replay_events(tmp_path, ["4|usr|idu=1", *other, AFTER_DELETE], job=job)
+    assert outcomes_of(folder, 5) == ["published"] * 4 + ["ignored: child-after-delete"]
+
+
+def test_changes_of_children_count_again_if_another_object_gets_the_key(tmp_path: Path) -> None:
+    job = JOB.replace("[source]", '[source]\nkey_change = "modify-association"')
+    events = ["4|usr|idu=1", AFTER_DELETE, "2|usr|idu=5|idu|5|1", AFTER_DELETE]
+    folder = replay_events(tmp_path, events, lanes=3, job=job)
+    ignored = "ignored: child-after-delete"
+    assert outcomes_of(folder, 4) == ["published", ignored, "published", "published"]
+
+
 def test_changes_of_children_after_a_delete_are_published_where_it_is_set(tmp_path: Path) -> None:
     settings = '[classes]\nchild_after_delete = "publish"\n'
     folder = replay_events(tmp_path, ["4|usr|idu=1", AFTER_DELETE], settings)

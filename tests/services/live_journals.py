@@ -74,6 +74,6 @@ def plan_live_log(
             polls=PollOptions(poll_size=7, poll_slack=2, future_events=future_events),
             identifier_case=options.identifier_case,
         )
-        work = Work((live,), rules, lanes=LANES, clock=CLOCK, ids=root / "ids")
+        work = Work((live,), rules, lanes=LANES, clock=CLOCK, shared=root / "ids")
         root.mkdir(parents=True)
         return commit_plan(work, root, manifest_of(LANES, run=run, table=table, options=options))

@@ -13,7 +13,7 @@ from publisher.consumer.topics import TopicReader
 from publisher.runs.replay import replay
 from tests.golden.test_classes import log_of
 from tests.services.topics import Topics
-from tests.support.user_logs import RENAMING, SETTINGS, UserLog, shown_objects
+from tests.support.user_logs import RENAMING, UserLog, shown_objects
 
 
 @pytest.mark.usefixtures("local_engine")
@@ -25,7 +25,7 @@ def test_objects_of_a_topic_are_those_of_the_tables(kafka: Topics, tmp_path: Pat
     (tmp_path / "log.csv").write_text(log_of(log.events), "utf-8")
     topic = kafka.make(partitions=5)
     job = tmp_path / "job.toml"
-    job.write_text(f"{SETTINGS}{RENAMING}\n[run]\nlanes = 3\n", "utf-8")
+    job.write_text(f"{RENAMING}\n[run]\nlanes = 3\n", "utf-8")
     replay(load(job), [tmp_path / "log.csv"], f"kafka://{kafka.bootstrap}/{topic}")
     with TopicReader({"bootstrap.servers": kafka.bootstrap}, topic) as opened:
         arrived = list(opened.deliveries(follow=False))

@@ -53,7 +53,7 @@ def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) 
     with prepare_here(source, (), splits, JobCatalogue(())) as prepared:
         opened = prepared.splits
         live = SourceWork("hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE)
-        work = Work((live,), rules, lanes=2, clock=0, ids=folder / "ids")
+        work = Work((live,), rules, lanes=2, clock=0, shared=folder / "ids")
         documents = lines(plan_all(work, read_all(work), folder), folder)
     return sorted(document for document in documents if "idu=1," in document)
 

@@ -19,6 +19,7 @@ from publisher.model.change import (
     Position,
     Reason,
 )
+from publisher.model.key_changes import KeyHistory
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.planner import Planner, PlanResult
@@ -132,7 +133,7 @@ class Setup:
     position_text: Callable[[Position], str] = Position.text
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
 
-    def planner(self) -> Planner:
+    def planner(self, history: KeyHistory | None = None) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after)
         renderer = Renderer(
             SourceNaming("log", self.position_text, self.case),
@@ -142,11 +143,19 @@ class Setup:
             filter_,
             self.catalogue,
         )
-        return Planner(renderer, filter_, polls=self.polls, lookup=self.lookup, window=self.window)
+        return Planner(
+            renderer,
+            filter_,
+            polls=self.polls,
+            lookup=self.lookup,
+            window=self.window,
+            history=history,
+        )
 
     def plan(self, changes: Iterable[Change], batch: int = 0) -> PlannedDocuments:
         """All that a planner gives, fed in batches of this many changes, or at once."""
-        planner, changes = self.planner(), list(changes)
+        changes = list(changes)
+        planner = self.planner(KeyHistory(c for c in changes if c.event_type == 9))
         step = batch or max(1, len(changes))
         total = PlannedDocuments()
         parts = [planner.add(changes[at : at + step]) for at in range(0, len(changes), step)]

@@ -64,7 +64,7 @@ def work_of(
         ),
         lanes=lanes,
         clock=clock,
-        ids=paths[0].parent / ".ids",
+        shared=paths[0].parent / ".ids",
     )
 
 

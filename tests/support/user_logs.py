@@ -9,8 +9,6 @@ from publisher.consumer import Objects, Value
 from tests.golden.test_classes import JOB
 
 RENAMING = JOB.replace("[source]", '[source]\nkey_change = "modify-association"')
-SETTINGS = '[classes]\nchild_after_delete = "publish"\n'
-"""A deleted user's key may be given to another user, whose children are not those of the deleted one."""
 ALPHABET = "aé\"',\\<&;=+ "
 
 
@@ -28,8 +26,8 @@ class UserLog:
             self.users[number] = defaultdict(list)
             self._log(1, "usr", number, "fname", "", self._set(number, "fname"))
         elif self._rng.random() < 0.15:
-            del self.users[number]
             self.events.append(f"4|usr|idu={number}")
+            self._delete_children(self.users.pop(number), number)
         elif self._rng.random() < 0.15 and (free := [n for n in range(6) if n not in self.users]):
             new = self._rng.choice(free)
             self.users[new] = self.users.pop(number)
@@ -50,6 +48,13 @@ class UserLog:
             }
             for number, user in self.users.items()
         }
+
+    def _delete_children(self, user: dict[str, list[str]], number: int) -> None:
+        """Logs a cascade after the delete of the parent; the events do not restore the user."""
+        for name in ("usr_phone.phoneno", "usr_mbr_of.idg"):
+            table, _, column = name.partition(".")
+            for value in user[name]:
+                self._log(2, table, number, column, value, "")
 
     def _change_child(self, number: int) -> None:
         table, column = self._rng.choice([("usr_phone", "phoneno"), ("usr_mbr_of", "idg")])

@@ -86,12 +86,11 @@ def ineligible_repeats(rows: ChangeColumns, next_high: int | None) -> Flags:
     return flags
 
 
-def continued_polls(rows: ChangeColumns, open_objects: Collection[Object]) -> Flags:
-    """Rows of objects whose polls began in an earlier batch."""
-    if not open_objects:
+def rows_of_keys(rows: ChangeColumns, keys: Collection[str]) -> Flags:
+    """Rows of objects with some keys, whatever their table."""
+    if not keys:
         return np.zeros(len(rows.rank), np.bool_)
-    keys = pa.array([obj.key for obj in open_objects], pa.string())
-    return flags_of(pc.is_in(rows.batch.column("key"), keys))
+    return flags_of(pc.is_in(rows.batch.column("key"), pa.array(keys, pa.string())))
 
 
 def changes_after_delete(rows: ChangeColumns, renderer: Renderer) -> Flags:

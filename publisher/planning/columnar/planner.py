@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from publisher.model.change import Object
 from publisher.model.document_batches import Documents, join_batches
 from publisher.planning.columnar import eligibility
 from publisher.planning.columnar.query_back import QueryBackPlanner, QueryBackResult
@@ -55,13 +54,13 @@ class ColumnarPlanner:
         lane_rows: Numbers,
         *,
         after: tuple[int, int] | None,
-        open_objects: Collection[Object],
+        single_keys: Collection[str],
     ) -> ColumnarPlan:
         """Plans the simple objects of ``batch``, which holds changes only, in rank order.
 
         ``lane_rows`` are the row numbers of the changes in the lane.  ``after`` has rank and high of the
-        next change, which is in a later poll; ``None`` if no change follows.  ``open_objects`` are the
-        objects whose polls began earlier.
+        next change, which is in a later poll; ``None`` if no change follows.  ``single_keys`` are the
+        keys of objects that earlier changes concern, or that change their keys.
         """
         if not batch.num_rows or eligibility.is_ineligible_batch(batch):
             return ColumnarPlan(np.ones(batch.num_rows, np.bool_), [], QueryBackResult())
@@ -71,7 +70,7 @@ class ColumnarPlanner:
             eligibility.ineligible_rows(rows, self._filter)
             | eligibility.ineligible_neighbours(rows, self._polls, end)
             | eligibility.ineligible_repeats(rows, next_high)
-            | eligibility.continued_polls(rows, open_objects)
+            | eligibility.rows_of_keys(rows, single_keys)
             | eligibility.excluded_tables(rows, self._filter)
             | eligibility.changes_after_delete(rows, self._renderer)
         )

@@ -24,6 +24,7 @@ from publisher.model.classes import ClassOptions
 from publisher.sources.change_table import images
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
 from publisher.sources.change_table.data_columns import DataColumns
+from publisher.sources.change_table.keys import RowKeys
 from publisher.sources.change_table.layout import ChangeTableLayout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -140,7 +141,9 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         ]
         return old, [pc.if_else(deletes, None, last) for last in after]
 
-    def end(self, draft: ChangeDraft, which: Integers) -> dict[str, object]:
+    def end(
+        self, draft: ChangeDraft, which: Integers, _old_keys: RowKeys, _new_keys: RowKeys
+    ) -> dict[str, object]:
         """Removes the values of moved rows from the objects of their former parents."""
         before, data, rows = draft.pairs.before, self._layout.data, draft.pairs.after
         if self._has_masks:

@@ -73,8 +73,13 @@ class LiveChangeTable(LiveSource):
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """The change_seq: a change of the key is a delete and an add from one record."""
+        """The change_seq: a change of the key gives two changes from one record."""
         return ("high", "low")
+
+    @property
+    def joins_keys(self) -> bool:
+        """As ``SourceBase.joins_keys``."""
+        return self.options.joins_keys
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``: one split that sees the table as it is now."""

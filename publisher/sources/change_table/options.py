@@ -52,9 +52,11 @@ class ChangeTableOptions:
     unmasked_update: Literal["images", "query-back"] = "images"
     """Result of an UPDATE without mask and before image: event type 3 according to ``images``, or the
     current row (event type 6)."""
-    key_change: Literal["reject", "query-back"] = "reject"
-    """Result of an UPDATE of the key without its before image, so that the old key is unknown: a
-    reject, or the current row (event type 6)."""
+    key_change: Literal["reject", "query-back", "modify-association"] = "reject"
+    """Result of an UPDATE of the key. With its before image it is a delete and an add, or with
+    ``modify-association`` a ``<modify-association>`` and a modify of the other columns (the input is
+    then read twice). Without its before image, the old key is unknown: a reject, or with ``query-back``
+    the current row (event type 6)."""
     key_change_gaps: Literal["absent", "reject", "query-back"] = "absent"
     """Result for columns of the new row that neither the UPDATE of the key nor its before image
     supplies: leave them out, reject the UPDATE, or read the current row (event type 5)."""
@@ -77,6 +79,11 @@ class ChangeTableOptions:
     late_window: Annotated[int, Ge(0), Le(10_000_000)] = 10_000
     """Number of rows before the mark of the last run that each run of a live change table reads
     again, to find rows that were committed late."""
+
+    @property
+    def joins_keys(self) -> bool:
+        """True if changes of keys are published, so that the keys of an object must share a lane."""
+        return self.key_change == "modify-association"
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for an unknown zone."""

@@ -78,8 +78,13 @@ class ChangeTable(Source):
 
     @property
     def transaction_columns(self) -> tuple[str, ...]:
-        """The change_seq: a change of the key is a delete and an add from one record."""
+        """The change_seq: a change of the key gives two changes from one record."""
         return ("high", "low")
+
+    @property
+    def joins_keys(self) -> bool:
+        """As ``SourceBase.joins_keys``."""
+        return self.options.joins_keys
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False

@@ -4,7 +4,8 @@
 INSERT                            1, the columns of its mask (all without mask)
 UPDATE with before image          2, the columns of its mask, else those that differ
 UPDATE without before image       3, the columns of its mask; without mask by setting
-key UPDATE with before image      4 of the old key, then 1 of the new row (5 by setting)
+key UPDATE with before image      4 of the old key, then 1 of the new row (5 by setting), or by setting
+                                  a change of the key, then 2 of the other columns
 key UPDATE without before image   rejected, or 6, by setting
 DELETE                            4
 ================================  ======================================================
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from publisher.model.change import Reason
+from publisher.model.change import EventType, Reason
 from publisher.sources.change_table import images
 from publisher.sources.change_table.before_images import ALONE, PairedRows
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking
@@ -33,6 +34,7 @@ from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rejects import RejectBuilder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, header_times
+from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.sources.columns.record_batches import Place, batch
 from publisher.sources.columns.row_images import Matrix, marked_names, marked_values
@@ -100,6 +102,7 @@ class ChangeTableChangeBuilder:
         self._reading = reading
         self._key = key
         self._key_places = [layout.data.index(name) for name in key]
+        self._is_key = np.isin(np.arange(len(layout.data)), self._key_places)
         self._columns = columns
         self._keys = KeyReader(key, columns, names, place.lanes)
         self._options = options
@@ -164,7 +167,7 @@ class ChangeTableChangeBuilder:
         if self._reading is not None:
             rows.reject(updates & has_before & (differs & ~bits).any(axis=1), KEY_DIFFERS)
             without_old_key = updates & ~has_before & bits.any(axis=1)
-            if self._options.key_change == "reject":
+            if self._options.key_change != "query-back":
                 rows.reject(without_old_key, NO_OLD_KEY)
             if self._beyond.any() and draft.pairs.before_is_record:
                 self._choose_beyond_masks(draft, updates & ~without_old_key)
@@ -172,7 +175,7 @@ class ChangeTableChangeBuilder:
             draft.kinds[without_old_key] = 6
             draft.chosen[without_old_key] = False
         draft.is_key_update = updates & has_before & differs.any(axis=1)
-        if draft.is_key_update.any():
+        if draft.is_key_update.any() and not self._options.joins_keys:
             self._complete_rows(draft)
 
     def _choose_without_masks(self, draft: ChangeDraft, updates: Flags) -> None:
@@ -258,6 +261,9 @@ class ChangeTableChangeBuilder:
         is_key_update = draft.is_key_update
         if not is_key_update.any():
             return
+        if self._options.joins_keys:
+            draft.chosen &= ~(is_key_update[:, np.newaxis] & self._is_key)
+            return
         gaps: Matrix = draft.unknown & is_key_update[:, np.newaxis]
         hits = np.asarray(gaps.any(axis=1))
         draft.chosen[is_key_update] = ~gaps[is_key_update]
@@ -273,8 +279,9 @@ class ChangeTableChangeBuilder:
         for row in np.flatnonzero(draft.is_key_update).tolist():
             if new_keys.text(row) == old_keys.text(row):
                 draft.is_key_update[row] = False
-                draft.kinds[row] = 2
-                draft.chosen[row] = draft.initially_chosen[row]
+                if not self._options.joins_keys:
+                    draft.kinds[row] = 2
+                    draft.chosen[row] = draft.initially_chosen[row]
 
     def _read_masks(self, rows: ChangeRows) -> tuple[Matrix, Flags]:
         """Reads the columns of each mask; marks the rows whose mask is not empty."""
@@ -305,41 +312,50 @@ class ChangeTableChangeBuilder:
         old_keys: RowKeys | None,
         moments: Integers | None,
     ) -> Iterator[pa.RecordBatch]:
-        rows = draft.pairs.after
-        kinds, is_key_update = draft.kinds[indices], draft.is_key_update[indices]
-        chosen = draft.chosen[indices]
+        rows, is_key_update = draft.pairs.after, draft.is_key_update
+        key_updates = indices[is_key_update[indices]]
+        is_key_only = is_key_update & ~draft.chosen.any(axis=1) & self._options.joins_keys
+        indices = indices[~is_key_only[indices]]
+        kinds, chosen = draft.kinds[indices], draft.chosen[indices]
         old, new = self.before_and_after(draft)
-        yield self._batch(
-            rows,
-            indices,
-            new_keys,
-            moments,
-            ordinal=is_key_update.astype(np.int32),
-            records=np.where(is_key_update, 1, draft.pairs.records[indices]).astype(np.int32),
-            event_type=kinds.astype(np.int32),
-            columns=marked_names(self._spelled, chosen),
-            old=marked_values(old, chosen, indices, kinds == 2),
-            new=marked_values(new, chosen, indices, kinds <= 3),
-        )
-        deleted = indices[is_key_update]
-        if len(deleted) and old_keys is not None:
+        if len(indices):
             yield self._batch(
                 rows,
-                deleted,
+                indices,
+                new_keys,
+                moments,
+                ordinal=is_key_update[indices].astype(np.int32),
+                records=np.where(is_key_update, 1, draft.pairs.records)[indices].astype(np.int32),
+                event_type=kinds.astype(np.int32),
+                columns=marked_names(self._spelled, chosen),
+                old=marked_values(old, chosen, indices, kinds == 2),
+                new=marked_values(new, chosen, indices, kinds <= 3),
+            )
+        if len(key_updates) and old_keys is not None:
+            records = int(draft.pairs.before_is_record) + is_key_only[key_updates]
+            yield self._batch(
+                rows,
+                key_updates,
                 old_keys,
                 moments,
                 ordinal=0,
-                records=int(draft.pairs.before_is_record),
-                **self.end(draft, deleted),
+                records=records.astype(np.int32),
+                **self.end(draft, key_updates, old_keys, new_keys),
             )
 
     def before_and_after(self, draft: ChangeDraft) -> tuple[list[pa.Array], list[pa.Array]]:
         """Returns the data columns before and after each change."""
         return self.data_of(draft.pairs.before), self.data_of(draft.pairs.after.batch)
 
-    def end(self, _draft: ChangeDraft, which: Integers) -> dict[str, object]:
-        """Returns the columns of the changes that end the objects of some old keys."""
-        return {"event_type": 4, "columns": pa.array([[]] * len(which), pa.list_(pa.string()))}
+    def end(
+        self, _draft: ChangeDraft, which: Integers, old_keys: RowKeys, new_keys: RowKeys
+    ) -> dict[str, object]:
+        """Returns the columns of the changes that end the old keys of some objects."""
+        if self._options.joins_keys:
+            old, new = old_keys.of(which)[0], new_keys.of(which)[0]
+            return key_change_columns(old.to_pylist(), new.to_pylist())
+        empty = pa.array([[]] * len(which), pa.list_(pa.string()))
+        return {"event_type": int(EventType.DELETE_ROW), "columns": empty}
 
     def _batch(
         self,

@@ -23,7 +23,6 @@ from publisher.model.catalogue import (
 )
 from publisher.model.change import Outcome, Reason
 from publisher.model.classes import attribute_of
-from publisher.model.key_changes import KeyGroups, KeyTexts
 from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
 from publisher.model.lanes import key_lane, table_hash
 from publisher.model.names import equal_in_any_case
@@ -132,12 +131,8 @@ class Names:
         case: IdentifierCase,
         lanes: int,
         excludes: Excludes | None = None,
-        groups: KeyGroups | None = None,
     ) -> None:
         self._catalogue = catalogue
-        self._groups = groups or KeyGroups()
-        self.is_surveyed = groups is not None
-        """True if the input has been surveyed for changes of keys."""
         self._excludes = excludes
         self._schema = schema
         self._case = case
@@ -225,12 +220,7 @@ class Names:
             self._check_columns(target, canonical)
         except KeyProblem as problem:
             return RecordFault(Reason.TABLE_KEY, f"table_key {_short(text)}: {problem}")
-        first = self.first_keys(target).get(canonical, canonical)
-        return Key(canonical, key_lane(target.hash, first, self._lanes))
-
-    def first_keys(self, target: TargetTable) -> KeyTexts:
-        """The keys of a table that changes of keys connect, each with the first key of its group."""
-        return self._groups.of_table(target.schema, target.table)
+        return Key(canonical, key_lane(target.hash, canonical, self._lanes))
 
     def keys(self, target: TargetTable, texts: pa.Array) -> Keys:
         """Resolves many keys of a table, with the same results as ``key``."""
@@ -251,10 +241,6 @@ class Names:
             mask = np.zeros(len(texts), np.bool_)
             mask[list(changed)] = True
             texts = pc.replace_with_mask(texts, mask, pa.array(changed.values(), pa.string()))
-        if connected := self.first_keys(target):
-            is_connected = pc.is_in(texts, pa.array(connected, pa.string()))
-            for row in np.flatnonzero(is_connected.to_numpy(zero_copy_only=False)).tolist():
-                lanes[row] = key_lane(target.hash, connected[texts[row].as_py()], self._lanes)
         return Keys(texts, lanes, faults)
 
     def _check_columns(self, target: TargetTable, canonical: str) -> None:

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.errors import FatalError
-from publisher.model.change import EventType, Object, Reason
-from publisher.model.change_batches import changes_of
-from publisher.model.key_changes import object_after
+from publisher.model.change import EventType, Reason
 from publisher.model.keys import KeyPart, KeyProblem, format_key, parse, quote
 from publisher.model.names import find_name
-from publisher.sources.columns.object_names import Names, RecordFault, TargetTable
+from publisher.sources.columns.object_names import RecordFault, TargetTable
 from publisher.sources.columns.record_batches import Codes, Mask
 from publisher.sources.event_log.options import KeyChangePolicy
 from publisher.sources.event_log.rows import EventColumns, EventObjects, EventRows
-
-KeyChange = tuple[Object, str]
-"""The object under its old key, and the new key."""
-
-
-def key_changes_in(records: Iterable[pa.RecordBatch]) -> list[KeyChange]:
-    """Finds the changes of keys in batches of ``RECORD_SCHEMA``."""
-    found: dict[KeyChange, None] = {}
-    for batch in records:
-        changes = batch.filter(pc.equal(batch["event_type"], int(EventType.KEY_CHANGE)))
-        for change in changes_of(changes, range(changes.num_rows)):
-            found[change.object, object_after(change).key] = None
-    return list(found)
 
 
 class EventKeyChanges:
@@ -41,13 +25,11 @@ class EventKeyChanges:
         rows: EventRows,
         objects: EventObjects,
         columns: EventColumns,
-        names: Names,
         policy: KeyChangePolicy,
     ) -> None:
         self._rows = rows
         self._objects = objects
         self._columns = columns
-        self._names = names
         self._policy = policy
         self.types = columns.types
         """Type of each row, ``KEY_CHANGE`` for changes of keys."""
@@ -135,19 +117,7 @@ class EventKeyChanges:
                 f"the key {key.text} becomes {changed}; log no updates of key columns, or set "
                 'key_change = "modify-association"'
             )
-        self._check_survey(target, key.text, changed)
         return old, new
-
-    def _check_survey(self, target: TargetTable, old: str, new: str) -> None:
-        """Refuses a change of a key that the survey has not found: its keys may be in two lanes."""
-        connected = self._names.first_keys(target)
-        if self._names.is_surveyed and (
-            old not in connected or connected[old] != connected.get(new)
-        ):
-            raise FatalError(
-                f"{self._rows.place.file}: the key {old} of {target.table} becomes {new}, which the "
-                "survey of the log has not found: the log has changed since then; start again"
-            )
 
 
 def _fault(detail: str) -> RecordFault:

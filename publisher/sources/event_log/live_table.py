@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions
-from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Position, Reason
-from publisher.model.key_changes import KeyGroups
 from publisher.sources.contract import Context, LiveSource, PrepareContext, PreparedSource
-from publisher.sources.event_log.key_changes import KeyChange, key_changes_in
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
+from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
@@ -37,8 +35,6 @@ class LiveEventLog(LiveSource):
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows without record_id that earlier runs have reported; their status stays N."""
-    groups: KeyGroups | None = None
-    """As ``EventLog.groups``."""
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
@@ -51,36 +47,20 @@ class LiveEventLog(LiveSource):
             is_read_once=not context.reads_again and not self.joins_keys,
         )
         splits = context.stack.enter_context(moment)
-        source = replace(self, reported=context.reported)
-        if not self.joins_keys:
-            return PreparedSource(source, splits)
-        surveys = context.tasks.survey(self._survey, splits)
-        groups = KeyGroups.of(change for survey in surveys for change in survey.changes)
-        if not database.can_copy:  # without a snapshot: leaves later rows to the next run
-            splits = tuple(
-                replace(split, high=survey.last + 1)
-                for split, survey in zip(splits, surveys, strict=True)
-            )
-        return PreparedSource(replace(source, groups=groups), splits)
+        return PreparedSource(replace(self, reported=context.reported), splits)
 
     @property
     def joins_keys(self) -> bool:
         """As ``SourceBase.joins_keys``."""
         return self.options.joins_keys
 
-    def _survey(self, split: TableSplit[None], catalogue: Catalogue) -> _Survey:
-        last = 0
-
-        def batches() -> Iterator[pa.RecordBatch]:
-            nonlocal last
-            for batch in self.read(split, 0, Context(0, 1, catalogue)):
-                last = max(
-                    last, pc.max(batch.filter(pc.equal(batch["part"], ""))["high"]).as_py() or 0
-                )
-                yield batch
-
-        changes = key_changes_in(batches())
-        return _Survey(changes, last)
+    def read_until(
+        self, split: Split[Any] | TableSplit[Any], last: int
+    ) -> Split[Any] | TableSplit[Any]:
+        """As ``SourceBase.read_until``: without a snapshot, leaves later rows to the next run."""
+        if isinstance(split, TableSplit) and split.snapshot is None:
+            return replace(split, high=last + 1)
+        return split
 
     def fits(self, database: Database) -> None:
         """As ``LiveSource.fits``."""
@@ -95,9 +75,7 @@ class LiveEventLog(LiveSource):
         """As ``Source.read``."""
         with Database(self.database) as database:
             frames = self._frames(database, split)
-            records = read_frames(
-                frames, self.table, number, ctx, self.options, self.groups, fingerprints=True
-            )
+            records = read_frames(frames, self.table, number, ctx, self.options, fingerprints=True)
             for batch in records:
                 yield _ignore_known_rejects(batch, self.reported) if self.reported else batch
 
@@ -124,13 +102,6 @@ class LiveEventLog(LiveSource):
             order=written.get("record_id", "record_id"),
             where=None if self.options.status == "any" else status,
         )
-
-
-class _Survey(NamedTuple):
-    """The changes of keys in a split, and its greatest record id."""
-
-    changes: list[KeyChange]
-    last: int
 
 
 def _ignore_known_rejects(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
 
 from publisher.errors import UsageError
-from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
-from publisher.model.key_changes import KeyGroups
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, find_record
-from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
-from publisher.sources.event_log.key_changes import KeyChange, key_changes_in
+from publisher.sources.contract import Context, Source
 from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.to_changes import EventLogChangeBuilder
@@ -38,8 +34,6 @@ class EventLog(Source):
     options: EventLogOptions = field(default_factory=EventLogOptions)
     snapshot: SnapshotOptions = field(default_factory=SnapshotOptions)
     format: str = "event-log"
-    groups: KeyGroups | None = None
-    """Keys that changes of keys connect, if ``prepare`` has looked for them."""
 
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
@@ -53,18 +47,6 @@ class EventLog(Source):
         """As ``Source.splits``."""
         return file_splits.splits(paths, self.snapshot, self.options.expected_columns(), wanted)
 
-    def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: finds the connected keys if changes of keys are published."""
-        splits = context.limit(self.splits(context.paths, context.wanted))
-        if not self.joins_keys:
-            return PreparedSource(self, tuple(splits))
-        found = context.tasks.survey(self._survey, splits)
-        groups = KeyGroups.of(chain(*found))
-        return PreparedSource(replace(self, groups=groups), tuple(splits))
-
-    def _survey(self, split: Split[FileRange], catalogue: Catalogue) -> list[KeyChange]:
-        return key_changes_in(self.read(split, 0, Context(0, 1, catalogue)))
-
     @property
     def joins_keys(self) -> bool:
         """As ``SourceBase.joins_keys``."""
@@ -73,7 +55,7 @@ class EventLog(Source):
     def read(self, split: Split[FileRange], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
         frames = self._frames(split)
-        return read_frames(frames, split.path, number, ctx, self.options, self.groups)
+        return read_frames(frames, split.path, number, ctx, self.options)
 
     def position_text(self, position: Position) -> str:
         """As ``Source.position_text``."""
@@ -103,19 +85,17 @@ def read_frames(
     number: int,
     ctx: Context,
     options: EventLogOptions,
-    groups: KeyGroups | None,
     *,
     fingerprints: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """Turns frames of the documented columns into batches of ``RECORD_SCHEMA`` and a tally.
 
-    ``groups`` are the connected keys, if the input has been surveyed for them.  ``file`` names the
-    input in positions of records without a usable record_id; ``fingerprints`` adds fingerprints of rows
-    that are acknowledged later.
+    ``file`` names the input in positions of records without a usable record_id; ``fingerprints`` adds
+    fingerprints of rows that are acknowledged later.
     """
     place = Place(ctx.source, number, file, ctx.lanes)
     case = options.identifier_case
-    names = Names(ctx.catalogue, options.schema, case, ctx.lanes, ctx.excludes, groups)
+    names = Names(ctx.catalogue, options.schema, case, ctx.lanes, ctx.excludes)
     builder = EventLogChangeBuilder(
         place,
         names,

@@ -157,7 +157,7 @@ class EventLogChangeBuilder:
         columns.resolve_row_events(self._child_row_events)
         if not len(rows.live):
             return None
-        changes = EventKeyChanges(rows, objects, columns, self._names, self._key_change)
+        changes = EventKeyChanges(rows, objects, columns, self._key_change)
         changes.resolve()
         if not len(rows.live):
             return None

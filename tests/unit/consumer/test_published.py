@@ -18,21 +18,29 @@ from publisher.xds.operations import add_attr
 from publisher.xds.references import ReferenceTarget, reference_converter
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.golden.test_classes import replay_events
-from tests.support.user_logs import ALPHABET, RENAMING, SETTINGS, UserLog, shown_objects
+from tests.support.user_logs import ALPHABET, RENAMING, UserLog, shown_objects
 
 
 @pytest.mark.usefixtures("local_engine")
 @settings(
     max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
-@given(rng=st.integers(0, 2**32).map(random.Random), lanes=st.sampled_from([1, 4]))
-def test_the_objects_are_those_of_the_tables(rng: random.Random, lanes: int) -> None:
+@given(
+    rng=st.integers(0, 2**32).map(random.Random),
+    lanes=st.sampled_from([1, 4]),
+    poll_size=st.sampled_from([1, 5, 10_000]),
+)
+def test_the_objects_are_those_of_the_tables(
+    rng: random.Random, lanes: int, poll_size: int
+) -> None:
     log = UserLog(rng)
     for _ in range(80):
         log.step()
     objects = Objects()
+    polls = f"[source]\npoll_size = {poll_size}\npoll_slack = 0"
     with TemporaryDirectory() as name:
-        documents = replay_events(Path(name), log.events, SETTINGS, lanes, RENAMING)
+        job = RENAMING.replace("[source]", polls)
+        documents = replay_events(Path(name), log.events, lanes=lanes, job=job)
         objects.apply_all(Inbox().in_order(read_files(part_files(documents))))
     assert shown_objects(objects) == log.objects()
 

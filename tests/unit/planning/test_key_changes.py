@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.model.change import Change, EventType, Object, Reason
+from publisher.model.change import Change, EventType, Object, Position, Reason
 from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.document import DocumentOptions
 from tests.support.planning import USR, Event, Rows, Setup, log, operation_texts, outcomes, reason
@@ -98,3 +99,92 @@ def test_a_key_of_forbidden_characters_is_rejected() -> None:
 def test_filters_of_columns_do_not_drop_it(filters: FilterOptions) -> None:
     planned = Setup(filters=filters).plan(with_key_change(None))
     assert operation_texts(planned) == ["modify-association"]
+
+
+def renames(*changes: tuple[int, str, str]) -> list[Change]:
+    """Changes of keys, each as its record, the old key and the new value of ``idu``."""
+    return [
+        Change(
+            row=at,
+            object=Object("indirect", "usr", f"idu={old}"),
+            position=Position("", at, 0, 0),
+            rank=at,
+            event_type=EventType.KEY_CHANGE,
+            columns=("idu",),
+            old=(old,),
+            new=(new,),
+        )
+        for at, old, new in changes
+    ]
+
+
+def test_query_backs_follow_all_later_changes_of_the_key() -> None:
+    """In later polls, too, and through the keys of other objects."""
+    first, *_ = log(Event(6))
+    changes = [first, *renames((200, "1", "2"), (400, "2", "5"))]
+    planned = Setup(polls=PollOptions(100, 0), lookup=rows(new="here")).plan(changes)
+    assert operation_texts(planned) == ["modify a!+here", *["modify-association"] * 2]
+
+
+PART = Object(None, "part", "a=1+b=2")
+
+
+def part_log(*columns: str | int) -> list[Change]:
+    """Changes of the key columns named, and events of the types given, of the object ``PART``."""
+    changes = log(*(Event(9 if isinstance(c, str) else c, "c", "x", obj=PART) for c in columns))
+    return [
+        change._replace(columns=(column,), old=({"a": "1", "b": "2"}[column],), new=("7",))
+        if isinstance(column, str)
+        else change
+        for change, column in zip(changes, columns, strict=True)
+    ]
+
+
+def test_neighbouring_records_of_a_compound_key_are_one_change() -> None:
+    (document,) = Setup().plan(part_log("a", "b")).documents
+    old, new = (f"<association>a={n}+b={m},table=part</association>" for n, m in ((1, 2), (7, 7)))
+    assert f"<modify-association>{old}{new}</modify-association>" in document.text
+    assert (document.rows, document.records) == ((0, 1), "1,2")
+
+
+def test_the_old_key_of_another_object_is_not_joined() -> None:
+    changes = part_log("a", 1, "b")
+    documents = Setup().plan(changes).documents
+    assert [document.new_association for document in documents] == [
+        "a=7+b=2,table=part",
+        None,
+        "a=1+b=7,table=part",
+    ]
+
+
+@pytest.mark.parametrize("polls", [PollOptions(), PollOptions(1, 0)])
+def test_parts_of_a_change_that_are_no_neighbours_are_rejected(polls: PollOptions) -> None:
+    changes = part_log("a", 3, "b")
+    planned = Setup(polls=polls).plan(changes)
+    rejected = {d.row: d for d in planned.decisions}
+    assert set(rejected) == ({0, 2} if polls.poll_size > 1 else {2})
+    assert rejected[2].reason == Reason.KEY_CHANGE
+    assert "records 1 and 3 change columns of the key a=1+b=2 and are no" in str(rejected[2].detail)
+    assert "modify c!+x" in operation_texts(planned)
+
+
+def test_a_key_that_another_object_got_in_between_is_not_joined() -> None:
+    a, b = part_log("a", "b")
+    other = a._replace(
+        row=2, object=Object(None, "part", "a=3+b=2"), position=Position("", 5, 0, 0), rank=5,
+        old=("3",), new=("1",),
+    )  # fmt: skip
+    b = b._replace(position=Position("", 9, 0, 0), rank=9)
+    documents = Setup().plan([a, other, b]).documents
+    assert [document.new_association for document in documents] == [
+        "a=7+b=2,table=part",
+        "a=1+b=2,table=part",
+        "a=1+b=7,table=part",
+    ]
+
+
+def test_a_whole_change_is_rejected_if_one_of_its_values_is_forbidden() -> None:
+    a, b = part_log("a", "b")
+    planned = Setup().plan([a, b._replace(new=("\x01",))])
+    assert planned.documents == []
+    assert [d.reason for d in planned.decisions] == [Reason.FORBIDDEN_CHARACTER] * 2

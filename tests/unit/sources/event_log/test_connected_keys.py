@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 import tempfile
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,17 +18,17 @@ from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
 from publisher.database import DatabaseOptions
-from publisher.engine.tasks import Work
+from publisher.engine.survey_keys import connect_keys
+from publisher.engine.tasks import Work, read_split
 from publisher.errors import FatalError
 from publisher.model.catalogue import JobCatalogue
-from publisher.model.change import TALLY, Object, Outcome
-from publisher.model.key_changes import KeyGroups
+from publisher.model.change import IDS, TALLY, Outcome
+from publisher.model.lanes import lane_of
 from publisher.planning.polls import PollOptions
-from publisher.sources.contract import Context
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
-from publisher.sources.local_tasks import prepare_here
+from publisher.sources.local_tasks import LocalTasks, prepare_here
 from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
 from tests.support.event_log_files import NAMES, OPEN, Row, event, write
@@ -72,9 +73,9 @@ def logged_tables(draw: st.DrawFn) -> LoggedTable:
 def work_over(path: Path, lanes: int, splits: int, polls: PollOptions, batch: int = 1) -> Work:
     documents = DocumentOptions(batch_size=batch)
     work = work_of([path], lanes=lanes, polls=polls, documents=documents)
-    with prepare_here(SOURCE, [path], splits, NOTHING) as prepared:
-        source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)
-    return replace(work, sources=(source,))
+    splits_of_log = tuple(SOURCE.splits([path], splits))
+    source = replace(work.sources[0], source=SOURCE, splits=splits_of_log)
+    return connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
 
 
 @settings(max_examples=60, deadline=None)
@@ -119,43 +120,41 @@ def test_the_documents_do_not_depend_on_lanes_and_splits(table: LoggedTable, cou
 
 
 def test_a_change_of_a_key_that_the_survey_has_not_seen_is_refused(tmp_path: Path) -> None:
-    row = event(1, column_name="idu", old_value="1", new_value="5")
-    path = write(tmp_path / "log.csv", [row])
-    source = replace(SOURCE, groups=KeyGroups())
-    (split,) = source.splits([path], 1)
-    with pytest.raises(FatalError, match=r"the key idu=1 of usr becomes idu=5, .* start again"):
-        list(source.read(split, 0, Context(0, 2, OPEN)))
-
-
-def test_logs_without_the_setting_are_read_once(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", [event(1)])
-    with prepare_here(EventLog(), [path], 1, NOTHING) as prepared:
-        assert isinstance(prepared.source, EventLog)
-        assert prepared.source.groups is None
+    work = work_over(path, 2, 1, PollOptions())
+    write(path, [event(1, column_name="idu", old_value="1", new_value="5")])
+    source = replace(work.sources[0], splits=tuple(SOURCE.splits([path], 1)))
+    with pytest.raises(FatalError, match=r"the key idu=1 of usr becomes idu=5, .* start again"):
+        list(read_split(replace(work, sources=(source,)), 0))
+
+
+def test_logs_without_the_setting_are_not_surveyed(tmp_path: Path) -> None:
+    work = work_of([write(tmp_path / "log.csv", [event(1)])])
+    assert connect_keys(work, LocalTasks(NOTHING)) == work
 
 
 def test_a_live_log_is_read_up_to_the_rows_of_the_survey(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/hr.db"
     rows = [event(1), event(2, column_name="idu", old_value="1", new_value="5")]
-    with sqlite3.connect(tmp_path / "hr.db") as connection:
+    with closing(sqlite3.connect(tmp_path / "hr.db")) as connection:
         connection.execute(f"CREATE TABLE log (record_id INTEGER, {', '.join(NAMES[1:])})")
         insert = f"INSERT INTO log ({', '.join(NAMES)}) VALUES ({', '.join('?' * len(NAMES))})"
         connection.executemany(insert, [[row[name] for name in NAMES] for row in rows])
         connection.commit()
         live = LiveEventLog(SOURCE.options, DatabaseOptions(url=url), "log", text_of)
+        work = work_of([write(tmp_path / "log.csv", [])], lanes=64)
         with prepare_here(live, [], 4, OPEN) as prepared:
+            source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)
+            work = connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
             later = event(3, column_name="idu", table_key="idu=5", old_value="5", new_value="6")
             connection.execute(insert, [later[name] for name in NAMES])
             connection.commit()
             records = [
                 record
-                for number in range(len(prepared.splits))
-                for batch in prepared.read(number, Context(0, 64, OPEN))
+                for number in range(len(work.splits()))
+                for batch in read_split(work, number)
                 for record in batch.to_pylist()
             ]
-    connection.close()
-    changes = [record for record in records if record["outcome"] != TALLY]
+    changes = [record for record in records if record["outcome"] not in (TALLY, IDS)]
     assert [record["high"] for record in changes] == [1, 2]
-    assert prepared.source.joins_keys
-    assert isinstance(prepared.source, LiveEventLog)
-    assert prepared.source.groups == KeyGroups.of([(Object(None, "usr", "idu=1"), "idu=5")])
+    assert {record["lane"] for record in changes} == {lane_of(None, "usr", "idu=1", 64)}

@@ -1,0 +1,46 @@
+"""Surveys the sources that publish changes of keys, before their splits are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from publisher.engine.connected_keys import ConnectedKeys, KeySurvey, survey_records
+from publisher.engine.tasks import SourceWork, Work, read_records
+from publisher.model.catalogue import Catalogue
+from publisher.sources.task_runner import TaskRunner
+
+
+def connect_keys(work: Work, tasks: TaskRunner) -> Work:
+    """Returns the work with the connected keys of its sources, which tasks find in all splits."""
+    sources: list[SourceWork] = []
+    first = 0
+    for number, source in enumerate(work.sources):
+        splits = range(first, first + len(source.splits))
+        first = splits.stop
+        if source.source.joins_keys and splits:
+            surveys = tasks.survey(partial(_survey, work), splits)
+            sources.append(_connect(work, number, surveys))
+        else:
+            sources.append(source)
+    return replace(work, sources=tuple(sources))
+
+
+def _survey(work: Work, split: int, _: Catalogue) -> KeySurvey:
+    return survey_records(read_records(work, split))
+
+
+def _connect(work: Work, number: int, surveys: Sequence[KeySurvey]) -> SourceWork:
+    source = work.sources[number]
+    keys = ConnectedKeys.write(
+        work.shared / f"keys-{number}",
+        [survey.changes for survey in surveys],
+        work.lanes,
+        source.place_of,
+    )
+    splits = [
+        source.source.read_until(split, survey.last)
+        for split, survey in zip(source.splits, surveys, strict=True)
+    ]
+    return replace(source, connected_keys=keys, splits=tuple(splits))
