@@ -102,7 +102,7 @@ class Table(DeclaredTable):
     def is_multiple(self, column: str) -> bool:
         """Returns whether an object has any number of values of an attribute."""
         if self.view_columns is not None:
-            return column in self.columns and self.view_columns.names[column].is_multiple
+            return column in self.view_columns.names and self.view_columns.names[column].is_multiple
         return self.child_of(column) is not None
 
     def column(self, name: str) -> str | None:

@@ -145,6 +145,9 @@ def shape_of(
         others=others,
         octets=octets,
         known=bool(known.columns),
+        multiple=frozenset(
+            spelled[name] for name in others if known.is_multiple(known.column(name) or name)
+        ),
     )
 
 
