@@ -137,6 +137,11 @@ class SourceSections:
             )
             section.finish()
             return source
+        if FORMATS[shared.format].compares:
+            section.refuse(
+                "key_change",
+                "a comparison cannot tell a changed key from a delete and an insert; leave it out",
+            )
         parts = source_parts(shared.format)
         options: FormatOptions | None = section.entry(FORMATS[shared.format].options)
         source = replace(

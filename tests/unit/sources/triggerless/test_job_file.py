@@ -53,6 +53,10 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ("", 'nothing to read; set snapshots = ["FILE"] or tables = ["NAME"]'),
         ('tables = ["usr"]', "no database is named"),
         ('table = "usr"', 'this format compares tables; write tables = ["NAME"]'),
+        (
+            'snapshots = ["x"]\nstate = "values"\nkey_change = "modify-association"',
+            "key_change: a comparison cannot tell a changed key from a delete and an insert",
+        ),
         ('snapshots = ["x"]\nbuckets = 48', "write a power of two"),
         ('snapshots = ["x"]\nhints = "samples"', "samples: hints need them"),
         ('snapshots = ["x"]\nstate = "crc"', "state"),

@@ -214,3 +214,72 @@ def test_missing_samples_are_reported(tmp_path: Path) -> None:
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert "dirr" in found["source hr"].detail
     assert not found["source hr"].ok
+
+
+VIEW = """CREATE VIEW view_usr (pk_idu, sv_fname, mv_phoneno) AS
+    SELECT usr.idu, fname, phoneno FROM usr LEFT JOIN phone ON phone.idu = usr.idu"""
+
+
+def publish_class(base: Path, table: str, more: str = "") -> RunReport:
+    job = JOB.format(more=more).replace('["usr", "dep"]', f'["{table}"]')
+    (base / "job.toml").write_text(f'{job}\n[classes]\nsync_filter = "schema"\n')
+    return publisher_instance.publish(load(base / "job.toml"))
+
+
+@pytest.fixture
+def phones(tmp_path: Path) -> None:
+    execute(
+        tmp_path,
+        "CREATE TABLE phone (idu INTEGER REFERENCES usr (idu), phoneno TEXT)",
+        "INSERT INTO phone VALUES (1, '222'), (1, '111'), (1, '222')",
+        VIEW,
+    )
+
+
+@pytest.mark.usefixtures("phones")
+def test_the_rows_of_a_view_are_one_object(tmp_path: Path) -> None:
+    report = publish_class(tmp_path, "view_usr", 'state = "values"')
+    first, _ = sorted(
+        operations_of(report, tmp_path), key=lambda op: str(op.findtext("association"))
+    )
+    assert [v.text for v in first.iterfind("add-attr[@attr-name='phoneno']/value")] == [
+        "111",
+        "222",
+    ]
+    assert (report.read, report.reasons) == (2, {})
+    execute(tmp_path, "DELETE FROM phone WHERE phoneno = '222'")
+    (changed,) = operations_of(publish_class(tmp_path, "view_usr", 'state = "values"'), tmp_path)
+    assert [value.text for value in changed.iterfind("modify-attr/remove-value/value")] == ["222"]
+    assert changed.find("modify-attr/add-value") is None
+
+
+@pytest.mark.usefixtures("phones")
+def test_a_child_table_is_not_compared_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(FatalError, match=r"phone is a child table of usr, .* compare usr instead"):
+        publish_class(tmp_path, "phone")
+
+
+@pytest.mark.usefixtures("phones")
+def test_a_dropped_child_table_publishes_nothing_and_a_new_one_its_values(tmp_path: Path) -> None:
+    assert publish_class(tmp_path, "usr").operations == {"add": 2}
+    execute(tmp_path, "DROP VIEW view_usr", "DROP TABLE phone")
+    assert publish_class(tmp_path, "usr").documents == 0
+    execute(
+        tmp_path,
+        "CREATE TABLE fax (idu INTEGER REFERENCES usr (idu), no TEXT)",
+        "INSERT INTO fax VALUES (2, '9')",
+    )
+    (changed,) = operations_of(publish_class(tmp_path, "usr"), tmp_path)
+    assert [part.attrib["attr-name"] for part in changed.iterfind("modify-attr")] == ["fax.no"]
+
+
+@pytest.mark.usefixtures("phones")
+def test_hints_on_a_child_table_bring_its_parent_forward(tmp_path: Path) -> None:
+    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    hint(tmp_path, "USR", sweep=1)
+    publish_class(tmp_path, "usr", more)
+    execute(tmp_path, "DELETE FROM phone WHERE phoneno = '111'")
+    hint(tmp_path, "DEP", sweep=2)
+    assert publish_class(tmp_path, "usr", more).state == "nothing new to read"
+    hint(tmp_path, "PHONE", sweep=3)
+    assert publish_class(tmp_path, "usr", more).operations == {"modify": 1}
