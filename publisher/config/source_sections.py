@@ -137,11 +137,6 @@ class SourceSections:
             )
             section.finish()
             return source
-        if FORMATS[shared.format].compares:
-            section.refuse(
-                "key_change",
-                "a comparison cannot tell a changed key from a delete and an insert; leave it out",
-            )
         parts = source_parts(shared.format)
         options: FormatOptions | None = section.entry(FORMATS[shared.format].options)
         source = replace(
@@ -162,6 +157,11 @@ class SourceSections:
     def _complete_options(self, section: Section, source: SourceSettings) -> SourceSettings:
         """Lets the format complete the options of a source; adds their problems."""
         format_ = source.descriptor
+        if format_.compares:
+            section.refuse(
+                "key_change",
+                "a comparison cannot tell a changed key from a delete and an insert; leave it out",
+            )
         problems = [*format_.find_problems(source.options, is_table=source.table is not None)]
         options = source.options
         try:
