@@ -105,11 +105,13 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def kafka() -> Iterator[Topics]:
-    """A Kafka broker for all tests, with a place for their topics."""
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Topics]:
+    """A Kafka broker for all tests of all workers, with a place for their topics."""
     from tests.services.kafka import shared_topics  # keeps quick tests quick
 
-    yield from shared_topics()
+    base = tmp_path_factory.getbasetemp()
+    in_worker = "PYTEST_XDIST_WORKER" in os.environ
+    yield from shared_topics((base.parent if in_worker else base) / "kafka")
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.services.jars import jars, java, java_program, make_once
 from tests.services.servers import MissingServerError, find, skip_unproved
+from tests.services.sharing import share
 from tests.services.topics import Topics
 
 START_SECONDS = 90.0
@@ -303,16 +304,24 @@ def brokers(nodes: int, settings: Mapping[str, str] | None = None) -> Iterator[K
         skip_unproved(f"behaviour with Kafka ({missing})")
 
 
-def shared_topics() -> Iterator[Topics]:
-    """A place for topics on the brokers that ``KAFKA_BOOTSTRAP`` names, else on one of our own."""
+def shared_topics(directory: Path) -> Iterator[Topics]:
+    """A place for topics on the brokers that ``KAFKA_BOOTSTRAP`` names, else on one of this test run.
+
+    The workers of the run share the broker by files in ``directory``.
+    """
     given = os.environ.get("KAFKA_BOOTSTRAP")
     if given:
         topics = Topics(given)
         yield topics
         topics.drop()
         return
+    with share(directory, contextmanager(_start_broker)) as bootstrap:
+        yield Topics(bootstrap)
+
+
+def _start_broker() -> Iterator[str]:
     for started in brokers(1):
-        yield started.topics
+        yield started.bootstrap
 
 
 def _quorum(ports: Mapping[int, tuple[int, int]]) -> dict[str, str]:
