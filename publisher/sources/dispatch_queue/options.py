@@ -175,6 +175,9 @@ class DispatchQueueOptions:
     update: Literal["changed", "replaced", "query-back"] = "changed"
     """Result of an UPDATE: event type 2 with the columns that differ, event type 3 with these, or
     event type 6."""
+    key_change: Literal["delete-and-add", "modify-association"] = "delete-and-add"
+    """Result of an UPDATE of the key: a delete and an add, or a ``<modify-association>`` and a modify of
+    the other columns that differ (the input is then read twice more)."""
     blobs: Literal["query-back", "ignore"] = "query-back"
     """Result of operations on a BLOB: event type 8 for its column, or nothing."""
     blob_columns: Literal["omit", "bytes"] = "omit"
@@ -231,6 +234,11 @@ class DispatchQueueOptions:
         values = {name: getattr(table, name) for name in _IMAGE}
         overrides = {name: value for name, value in values.items() if value is not None}
         return replace(self, tables=(), **overrides)
+
+    @property
+    def joins_keys(self) -> bool:
+        """True if changes of keys are published, so that the keys of an object must share a lane."""
+        return self.key_change == "modify-association"
 
     @property
     def codec(self) -> str:

@@ -113,6 +113,11 @@ class DispatchQueue(Source):
         """Database, number and COMMIT address of a transaction, because numbers are reused."""
         return ("part", "transaction", "high")
 
+    @property
+    def joins_keys(self) -> bool:
+        """As ``SourceBase.joins_keys``."""
+        return self.options.joins_keys
+
     def tables(self) -> tuple[Table, ...]:
         """Describes the replicated tables; tables without a name in the settings only after the survey."""
         tables = []

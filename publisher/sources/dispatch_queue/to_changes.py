@@ -1,7 +1,8 @@
 """Converts decoded operations to changes.
 
 INSERT gives event type 1, DELETE type 4, and an operation on a BLOB type 8.  UPDATE gives type 2, or what
-the setting ``update`` chooses, with the columns that differ; an UPDATE of the key gives types 4 and 1.
+the setting ``update`` chooses, with the columns that differ; an UPDATE of the key gives types 4 and 1, or by
+the setting ``key_change`` a change of the key and then an update of the other columns.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pyarrow as pa
 
 from publisher.model.change import EventType
 from publisher.sources.columns.byte_areas import Mask
+from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.row_images import differ, marked_names, marked_values
 from publisher.sources.dispatch_queue.images.by_table import DecodedTable
 from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
@@ -53,6 +55,8 @@ class DispatchQueueChangeBuilder:
         self._marked = self._changed_columns()
         self.unchanged: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
         """UPDATEs without a difference, which give no change."""
+        self._is_key_only = self._moved & ~self._marked.any(axis=1) & options.joins_keys
+        self._parts = operations.parts[group.numbers[chosen]]
 
     def _differ(self, texts: pa.Array) -> Mask:
         """Marks the UPDATEs whose two images differ."""
@@ -68,7 +72,9 @@ class DispatchQueueChangeBuilder:
         for place, column in enumerate(self._published):
             if self._update.any():
                 marked[:, place] = self._differ(self._group.texts[column])
-        marked[(self._types == OperationCode.INSERT) | self._moved] = True
+        marked[self._types == OperationCode.INSERT] = True
+        if not self._options.joins_keys:
+            marked[self._moved] = True
         return marked
 
     def held_batches(self) -> Iterator[pa.RecordBatch]:
@@ -81,30 +87,42 @@ class DispatchQueueChangeBuilder:
         yield from self._changes(np.flatnonzero(~self.unchanged))
 
     def _changes(self, rows: Codes) -> Iterator[pa.RecordBatch]:
-        """Yields the changes of some operations; for a changed key, a separate delete of the old key."""
-        blob, with_images = rows[self._blob[rows]], rows[~self._blob[rows]]
-        if len(with_images):
+        """Yields the changes of some operations; for a changed key, a separate change of the old key."""
+        blob, is_key_only = self._blob[rows], self._is_key_only[rows]
+        if len(with_images := rows[~blob & ~is_key_only]):
             yield self._row_changes(with_images)
-        moved = rows[self._moved[rows]]
-        if len(moved):
-            empty = pa.array([[]] * len(moved), pa.list_(pa.string()))
+        if len(moved := rows[self._moved[rows]]):
             yield self._batch(
-                moved, self._chosen[moved], ordinal=0, records=0, event_type=4, columns=empty
+                moved,
+                self._chosen[moved],
+                ordinal=0,
+                records=np.where(self._is_key_only, self._parts, 0)[moved].astype(np.int32),
+                **self._end_of_keys(moved),
             )
-        if len(blob):
-            yield self._blob_changes(blob)
+        if blob.any():
+            yield self._blob_changes(rows[blob])
+
+    def _end_of_keys(self, rows: Codes) -> dict[str, object]:
+        """Returns the columns of the changes that end the old keys: deletes, or changes of keys."""
+        if self._options.joins_keys:
+            old, new = (
+                self._group.keys.take(pa.array(images[rows])).to_pylist()
+                for images in (self._chosen, self._second)
+            )
+            return key_change_columns(old, new)
+        empty = pa.array([[]] * len(rows), pa.list_(pa.string()))
+        return {"event_type": int(EventType.DELETE_ROW), "columns": empty}
 
     def _row_changes(self, rows: Codes) -> pa.RecordBatch:
         moved, update = self._moved[rows], self._update[rows]
         change = _UPDATE_TYPES[self._options.update]
         is_delete = self._types[rows] == OperationCode.DELETE
         kinds = np.where(is_delete, EventType.DELETE_ROW, EventType.INSERT_FIELD)
-        kinds[update & ~moved] = change
+        kinds[update & (~moved | self._options.joins_keys)] = change
         marked = self._marked[rows]
         if change == EventType.UPDATE_ROW_QUERY_BACK:
             marked = marked & (kinds != change)[:, None]
         image = np.where(update, self._second[rows], self._chosen[rows])
-        records = self._operations.parts[self._group.numbers[self._chosen[rows]]]
         if not self._published and (kinds == 1).any():
             return self._key_only(rows, image, kinds, moved)
         texts = [self._group.texts[column] for column in self._published]
@@ -112,7 +130,7 @@ class DispatchQueueChangeBuilder:
             rows,
             image,
             ordinal=moved.astype(np.int32),
-            records=records,
+            records=self._parts[rows],
             event_type=kinds.astype(np.int32),
             columns=marked_names([self._group.names.columns[n] for n in self._published], marked),
             old=marked_values(texts, marked, self._chosen[rows], kinds == 2),

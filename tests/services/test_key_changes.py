@@ -1,0 +1,114 @@
+"""Changes of keys in real topics: old and new keys in different partitions, and kills between the copies."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from publisher.config.job_file import load
+from publisher.consumer import Delivery, Inbox, Objects
+from publisher.consumer.topics import TopicReader
+from publisher.runs.replay import replay
+from tests.services.topics import Topics
+from tests.support.renamed_rows import SETTINGS, RenamedRows, renamed_rows, write_rows
+
+KILLED = """
+import os, signal
+from dataclasses import replace
+from publisher.cli.main import main
+from publisher.dispatch.kafka import lane_sender
+
+def produce_half(self, producer, batch, produce=lane_sender._Sender.produce):
+    for place, (_, _, headers) in enumerate(batch.records):
+        if "key-from" in dict(headers):
+            half = replace(batch, topics=batch.topics[:1], records=batch.records[: place + 1])
+            produce(self, producer, half)
+            producer.flush(30)
+            os.kill(os.getpid(), signal.SIGKILL)
+    produce(self, producer, batch)
+
+lane_sender._Sender.produce = produce_half
+main()
+"""
+"""The program, killed when the brokers have the first copy of a change of a key and not the second."""
+
+
+def write_job(folder: Path, format_: str, lanes: int, mode: str = "exactly-once") -> Path:
+    job = folder / "job.toml"
+    change = 'key_change = "modify-association"\n'
+    job.write_text(
+        f'[source]\n{SETTINGS[format_]}{change}[run]\nlanes = {lanes}\nengine = "local"\n'
+        f'[dispatch]\nmode = "{mode}"\n',
+        "utf-8",
+    )
+    return job
+
+
+def read(kafka: Topics, topic: str) -> list[Delivery]:
+    with TopicReader({"bootstrap.servers": kafka.bootstrap}, topic) as opened:
+        return list(opened.deliveries(follow=False))
+
+
+def mirror(deliveries: list[Delivery], *, backwards: bool = False) -> dict[str, str | None]:
+    """The last names of the objects, with one partition read after the other."""
+    objects, inbox = Objects(strict=not backwards), Inbox()
+    for part in sorted({d.origin.part for d in deliveries}, reverse=backwards):
+        objects.apply_all(inbox.in_order(d for d in deliveries if d.origin.part == part))
+    assert inbox.held == 0
+    return {name: objects[name].text("lname") for name in objects}
+
+
+def expected(table: RenamedRows) -> dict[str, str]:
+    return {f"idu={key},table=usr,schema=hr": text for key, text in table.rows.items()}
+
+
+@pytest.mark.parametrize("format_", SETTINGS)
+def test_keys_in_different_partitions_lead_to_the_rows(
+    kafka: Topics, tmp_path: Path, format_: str
+) -> None:
+    table = renamed_rows(3)
+    topic = kafka.make(partitions=5)
+    path = write_rows(table, format_, tmp_path)
+    job = load(write_job(tmp_path, format_, 3))
+    report = replay(job, [path], f"kafka://{kafka.bootstrap}/{topic}")
+    deliveries = read(kafka, topic)
+    parts = defaultdict[str | None, set[str]](set)
+    for delivery in deliveries:
+        if delivery.key_change is not None:
+            parts[delivery.event_id].add(delivery.origin.part)
+    moves = sum(1 for before, after in table.changes if before and after and before[0] != after[0])
+    assert len(parts) == moves == report.operations["modify-association"]
+    assert sum(len(places) == 2 for places in parts.values()) > moves / 2
+    for backwards in (False, True):
+        assert mirror(deliveries, backwards=backwards) == expected(table)
+
+
+@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
+def test_a_kill_between_the_copies_of_a_change_of_a_key(
+    kafka: Topics, tmp_path: Path, mode: str
+) -> None:
+    table = renamed_rows(5, 40)
+    topic = kafka.make(partitions=3)
+    path = write_rows(table, "event-log", tmp_path)
+    job = write_job(tmp_path, "event-log", 1, mode)
+    target = f"kafka://{kafka.bootstrap}/{topic}"
+    words = ["replay", str(path), "--to", target, "-c", str(job)]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *words], capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
+    again = subprocess.run(
+        [sys.executable, "-m", "publisher.cli", *words], capture_output=True, check=False
+    )
+    assert again.returncode == 0, again.stderr.decode()
+    deliveries = read(kafka, topic)
+    copies = [(d.event_id, d.key) for d in deliveries if d.key_change is not None]
+    moves = sum(1 for before, after in table.changes if before and after and before[0] != after[0])
+    assert len(set(copies)) == 2 * moves
+    assert (len(copies) == 2 * moves) is (mode == "exactly-once")
+    assert mirror(deliveries, backwards=mode == "at-least-once") == expected(table)
