@@ -142,7 +142,8 @@ class LocalEngine:
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         """See ``Engine.send``."""
         documents = sum(lane.total for lane in lanes)
-        parallel = self._parallel_tasks(is_large=documents > self._one_process.rows)
+        is_large = self._is_large or documents > self._one_process.rows
+        parallel = self._parallel_tasks(is_large=is_large)
         reports = parallel.send(lanes) if parallel else [lane.send() for lane in lanes]
         self.transactions += sum(report.transactions for report in reports)
         self.retries += sum(report.retries for report in reports)
