@@ -22,7 +22,7 @@ from publisher.model.classes import (
     owner_of,
     with_children,
 )
-from publisher.model.names import equal_in_any_case
+from publisher.model.names import equal_in_any_case, find_name
 from publisher.model.view_catalogue import KeyColumnsOf, ViewCatalogue, no_key_columns
 
 KeysOf = Callable[[str | None, str], TableKeys]
@@ -78,8 +78,11 @@ class ClassCatalogue:
         children: dict[str, ChildTable] = {}
         references: dict[str, Reference] = {}
         for name, findings in self._found_children(table):
-            if findings.problem is not None and not _has_child(table.children, name):
+            declared = find_name(name, table.children)
+            if findings.problem is not None and declared is None:
                 continue  # events on this child table are rejected with the problem
+            if declared and not (findings.child.link or table.children[declared].link):
+                raise TableRefusedError(findings.problem or "")
             children[name] = findings.child
             references |= {
                 attribute_of(name, column): reference
@@ -97,8 +100,9 @@ class ClassCatalogue:
         declared = self._declared_parent(schema, name)
         if declared is not None:
             parent, child = declared
-            parent = self._tables.table(schema or parent.schema, parent.name) or parent
             own = table or Table(schema=parent.schema, name=child)
+            if self._options.sync_filter == "list" and not self._is_class(parent):
+                raise TableRefusedError(_outside_the_list(own))
             parent_class = self._class_of(parent)
             spelled = next(c for c in parent_class.children if equal_in_any_case(c, child))
             return replace(own, name=spelled, parent=parent_class)
@@ -109,13 +113,10 @@ class ClassCatalogue:
             if found is not None:
                 findings = self._findings(table, found)
                 if findings.problem is not None:
-                    raise TableRefusedError(findings.problem)
+                    raise TableRefusedError(findings.problem or "")
                 return replace(table, parent=self._class_of(found))
             if self._options.sync_filter == "list":
-                raise TableRefusedError(
-                    f"table {table.name} is neither in sync_tables nor a child of a table there: list it, "
-                    "or exclude it"
-                )
+                raise TableRefusedError(_outside_the_list(table))
         return self._class_of(table)
 
     def _is_class(self, table: Table) -> bool:
@@ -131,7 +132,8 @@ class ClassCatalogue:
                     continue
                 for child in parent.children:
                     if equal(child, name):
-                        return parent, child
+                        place = (schema or parent.schema, parent.name)
+                        return self._tables.table(*place) or parent, child
         return None
 
     def _parent_of(self, table: Table) -> Table | None:
@@ -153,7 +155,7 @@ class ClassCatalogue:
             owner = owner_of(table, self._foreign_keys(table))
             is_own = owner is not None and equal_in_any_case(owner.table or "", parent.name)
             is_child = not (table.key or self._is_class(table))
-            if is_own and (is_child or _has_child(parent.children, name)):
+            if is_own and (is_child or find_name(name, parent.children)):
                 yield table.name, self._findings(table, parent)
 
     def _findings(self, table: Table, parent: Table) -> ChildFindings:
@@ -236,5 +238,8 @@ class ClassCatalogue:
         return Reference(target.name, target.schema or schema, target.column(key) or key)
 
 
-def _has_child(children: Mapping[str, ChildTable], name: str) -> bool:
-    return any(equal_in_any_case(child, name) for child in children)
+def _outside_the_list(table: Table) -> str:
+    return (
+        f"table {table.name} is neither in sync_tables nor a child of a table there: list it, "
+        "or exclude it"
+    )

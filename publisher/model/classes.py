@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal, NamedTuple
 
+from publisher.errors import TableRefusedError
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.names import equal_in_any_case
 
@@ -85,7 +87,9 @@ class ChildFindings(NamedTuple):
 
 
 ReferenceOf = Callable[[ForeignKey], Reference | None]
-"""Returns the reference of a foreign key; ``None`` if its values are plain."""
+"""Returns the reference of a foreign key; ``None`` if its values are plain.
+
+Raises ``TableRefusedError`` for a reference of several columns."""
 
 
 def attribute_of(child: str, column: str) -> str:
@@ -129,8 +133,20 @@ def describe_child(
         if (reference := reference_of(key)) is not None
     }
     child = ChildTable({name: table.columns[name] for name in values}, link, key)
-    problems = _problems_of_child(table, owner, parent, values, takes_each_column)
+    problems = chain(
+        _problems_of_child(table, owner, parent, values, takes_each_column),
+        _joint_references(others, reference_of),
+    )
     return ChildFindings(child, references, next(problems, None))
+
+
+def _joint_references(keys: Sequence[ForeignKey], reference_of: ReferenceOf) -> Iterator[str]:
+    """Yields the problems of foreign keys of several columns."""
+    for key in keys:
+        try:
+            reference_of(key)
+        except TableRefusedError as refused:
+            yield refused.message
 
 
 def _key_with(foreign_keys: Sequence[ForeignKey], column: str) -> ForeignKey | None:

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue
+from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import (
     Change,
     Decision,
@@ -78,7 +78,8 @@ class Filter:
     ) -> None:
         """``held_after`` is in microseconds since 1970-01-01 UTC.
 
-        ``catalogue`` describes views, whose columns are filtered by all their names."""
+        ``catalogue`` describes views, whose columns are filtered by all their names, and tells attributes of
+        child tables from columns with a dot in their names."""
         self._options = options
         self._catalogue = catalogue
         self.held_after = held_after
@@ -138,25 +139,29 @@ class Filter:
 
     def _selects_column(self, obj: Object, column: str) -> bool:
         options = self._options
-        child, _, child_column = column.rpartition(".")
-        spellings = self._spellings(obj, column)
+        table = self._table(obj)
+        known = None if table is None else table.column(column)
+        spellings = [column]
+        if table is None or known is None:
+            child = column.rpartition(".")[0] or None
+        else:
+            child = table.child_of(known)
+            spellings += table.spellings(known)
         names = [*spellings, *(f"{obj.table}.{name}" for name in spellings)]
-        names += [child_column] if child else []
+        if child is not None:
+            names.append(column[len(child) + 1 :])
         if options.include_columns and not _matches(names, options.include_columns):
             return False
         if _matches([name.lower() for name in names], self._excluded_columns):
             return False
-        return not (child and self.excludes(obj.schema, child))
+        return child is None or not self.excludes(obj.schema, child)
 
-    def _spellings(self, obj: Object, column: str) -> Sequence[str]:
-        if self._catalogue is None:
-            return (column,)
+    def _table(self, obj: Object) -> Table | None:
+        """Describes an object's table; ``None`` if it is unknown or refused."""
         try:
-            table = self._catalogue.table(obj.schema, obj.table)
+            return self._catalogue.table(obj.schema, obj.table) if self._catalogue else None
         except TableRefusedError:
-            table = None
-        name = None if table is None else table.column(column)
-        return (column,) if table is None or name is None else (column, *table.spellings(name))
+            return None
 
     def _publishes_any_column(self, change: Change) -> bool:
         return any(self.publishes_column(change.object, name) for name in change.columns)

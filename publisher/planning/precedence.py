@@ -15,7 +15,7 @@ Precedence depends on the log alone: superseded events stay superseded, whatever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from publisher.model.change import (
@@ -109,7 +109,7 @@ def _settle_segment(
         if row is not None and _is_of_row(change, in_row):
             winner, reason = row, Reason.ROW_QUERY_BACK
         else:
-            winner, reason = by_column.get(change.columns[0]), Reason.FIELD_QUERY_BACK
+            winner, reason = _field_winner(change, by_column), Reason.FIELD_QUERY_BACK
         if winner is not None and change is not winner:
             decision = Decision(change.row, Outcome.SUPERSEDED, reason, by=winner.row)
         elif winner is not None and ended_by is not None:
@@ -117,7 +117,7 @@ def _settle_segment(
                 change.row, Outcome.IGNORED, Reason.ENDED_BY_DELETE, by=ended_by.row
             )
         else:
-            result.remaining.append(change)
+            result.remaining.append(_limit_columns(change, by_column))
             continue
         result.decisions.append(decision)
 
@@ -137,9 +137,25 @@ def _field_winners(fields: list[Change]) -> dict[str, Change]:
     winners: dict[str, Change] = {}
     for change in fields:
         if change.event_type in QUERY_BACK:
-            column = change.columns[0]
-            winners[column] = min(winners.get(column, change), change, key=_event_type)
+            for column in change.columns:
+                winners[column] = min(winners.get(column, change), change, key=_event_type)
     return winners
+
+
+def _field_winner(change: Change, winners: Mapping[str, Change]) -> Change | None:
+    """The query-back that takes precedence over a per-field event: itself if it does so in any column."""
+    if len(change.columns) == 1:
+        return winners.get(change.columns[0])
+    of_columns = [winners.get(name) for name in change.columns]
+    is_own = any(winner is change for winner in of_columns)
+    return change if is_own else None if None in of_columns else of_columns[0]
+
+
+def _limit_columns(change: Change, winners: Mapping[str, Change]) -> Change:
+    """Removes the columns of a query-back in which another one takes precedence."""
+    if len(change.columns) < 2 or change.event_type not in QUERY_BACK:
+        return change
+    return change._replace(columns=tuple(c for c in change.columns if winners[c] is change))
 
 
 def _event_type(change: Change) -> int:

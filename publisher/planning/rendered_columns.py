@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue, Table
+from publisher.model.catalogue import Catalogue, ColumnKind, Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
@@ -50,7 +50,9 @@ class ColumnRenderer:
         return self._tables.setdefault(obj[:2], {})
 
     def column(self, obj: Object, name: str) -> RenderedColumn:
-        """A column of the object's table.  Raises ``ValueProblem`` if XML forbids its name."""
+        """A column of the object's table.
+
+        Raises ``ValueProblem`` if XML forbids its name, or if it is gone since the record was read."""
         columns = self.of_table(obj)
         if name not in columns:
             columns[name] = self._column(obj, name)
@@ -59,6 +61,16 @@ class ColumnRenderer:
     def _column(self, obj: Object, name: str) -> RenderedColumn:
         table = self.known_table(obj)
         table_column = None if table is None else table.column(name)
+        if table is None and self._catalogue.closed:
+            raise ValueProblem(
+                Reason.TABLE_NAME,
+                f"the database has no table {obj.table!r} any more: exclude the table, or restore it",
+            )
+        if table is not None and table.complete and table_column is None:
+            raise ValueProblem(
+                Reason.COLUMN_NAME,
+                f"table {obj.table!r} has no column {name!r} any more: exclude the column, or restore it",
+            )
         return RenderedColumn(
             escape_attribute(name),
             self._converter(table, table_column),
@@ -73,18 +85,21 @@ class ColumnRenderer:
         reference = table.references.get(column)
         if reference is None or reference.key is None:
             return self._values.converter(table.columns[column], padded)
-        try:
-            target = self._catalogue.table(reference.schema, reference.table)
-        except TableRefusedError:
-            target = None
-        own_kind = table.columns[column]
-        kind = own_kind if target is None else target.columns.get(reference.key, own_kind)
+        kind = self._kind_of_key(reference, reference.key, table.columns[column])
         apply = self._case.apply
         names = (reference.table, reference.key)
         table_name, key = (apply(name, name) for name in names)
         schema = reference.schema and apply(reference.schema, reference.schema)
         target_names = ReferenceTarget(schema, table_name, key, kind)
         return reference_converter(target_names, self._values.options, padded)
+
+    def _kind_of_key(self, reference: Reference, key: str, own_kind: ColumnKind) -> ColumnKind:
+        """The kind of the key that a reference refers to; its class may be refused."""
+        try:
+            target = self._catalogue.table(reference.schema, reference.table)
+        except TableRefusedError:
+            return own_kind
+        return own_kind if target is None else target.columns.get(key, own_kind)
 
     def known_table(self, obj: Object) -> Table | None:
         """Describes the object's table.  Raises ``ValueProblem`` if the database refuses access to it."""

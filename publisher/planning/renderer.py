@@ -138,7 +138,8 @@ class Renderer:
                     renamed = self._association(object_after(change))
                     pieces[change.row] = OperationPiece(change, "modify-association", (), renamed)
                 else:
-                    _check_names(change)
+                    for column in change.columns:
+                        self.column(change.object, column)
             except ValueProblem as problem:
                 problems[change.row] = problem
         return PreparedPoll(name, pieces, problems)
@@ -170,6 +171,10 @@ class Renderer:
         Raises ``ValueProblem``."""
         kind = self.meanings[event_type].operation
         return self._envelope.document((operation(kind, table, association, (attributes,)),))
+
+    def check_table(self, obj: Object) -> None:
+        """Raises ``ValueProblem`` if an object's table, or its class, is refused."""
+        self._columns.known_table(obj)
 
     def is_in_row(self, change: Change) -> bool:
         """Returns whether a query-back of the row publishes the columns of a per-field event.
@@ -379,11 +384,6 @@ def _same_name(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     if name in columns:
         return (name,)
     return tuple([column for column in columns if column.lower() == name.lower()])
-
-
-def _check_names(change: Change) -> None:
-    for name in change.columns:
-        escape_attribute(name)
 
 
 def _group(pieces: list[OperationPiece]) -> list[list[OperationPiece]]:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 from xml.sax.saxutils import escape
 
 from publisher import __version__
 from publisher.model.change import Change, Object
 
-Current = Mapping[Object, "Mapping[str, str | None] | str | None"]
+Row = Mapping[str, "str | tuple[str, ...] | None"]
+"""A row, with all values of each attribute of a child table."""
+Current = Mapping[Object, "Row | str | None"]
 """The database: row of an object, ``None`` where there is none, text where it refuses to say."""
 
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -37,7 +40,7 @@ class Rules:
     poll_size: int = 10_000
     poll_slack: int = 100
     batch_size: int = 1
-    insert_query_back: str = "modify"
+    insert_query_back: Literal["modify", "add"] = "modify"
     event_id: bool = False
     driver_user: str | None = None
     excluded_tables: frozenset[str] = frozenset()
@@ -45,6 +48,14 @@ class Rules:
     now: int | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
     current: Current | None = None
+    attributes: frozenset[str] | None = None
+    """The attributes of the class; ``None`` if they are the columns whose names have no dot."""
+    of_children: frozenset[str] = frozenset()
+    """The attributes of child tables."""
+    child_after_delete: Literal["ignore", "publish"] = "ignore"
+    references: Mapping[str, Callable[[str], str]] = field(default_factory=dict)
+    """Writes the values of columns that are references."""
+    association: Callable[[Object], str] | None = None
 
 
 @dataclass
@@ -54,6 +65,8 @@ class OracleResult:
     documents: list[tuple[int, Object, str, tuple[int, ...]]] = field(default_factory=list)
     fates: dict[int, tuple[str, str, int]] = field(default_factory=dict)
     """Outcome, reason and the row of the change that did it, -1 for none."""
+    deleted: dict[Object, int] = field(default_factory=dict)
+    """The last delete of each object that was not inserted again, -1 for none."""
 
 
 def rank_changes(changes: Iterable[Change], ids: Iterable[int]) -> list[Change]:
@@ -99,9 +112,9 @@ def _polls(mine: list[Change], rules: Rules) -> list[list[Change]]:
         block = (change.rank - 1) // rules.poll_size
         if polls:
             number, poll = polls[-1]
-            again = poll[-1].position == change.position
+            again = poll[-1].position.high == change.position.high
             near = change.rank - poll[-1].rank <= rules.poll_slack
-            room = len({one.position for one in poll}) < rules.poll_size
+            room = len({one.position.high for one in poll}) < rules.poll_size
             if again or (room and (near or number == block)):
                 poll.append(change)
                 continue
@@ -133,8 +146,11 @@ def _plan_poll(obj: Object, poll: list[Change], rules: Rules, result: OracleResu
             result.fates[change.row] = ("rejected", str(problem), -1)
         else:
             usable.append(change)
+    usable = _drop_cascades(obj, usable, rules, result)
     kept = [
-        change for segment, end in _segments(usable) for change in _settle(segment, end, result)
+        change
+        for segment, end in _segments(usable)
+        for change in _settle(segment, end, rules, result)
     ]
     parts: list[tuple[Change, str, str]] = []
     for change in kept:
@@ -170,6 +186,26 @@ def _check(change: Change, rules: Rules) -> None:
                     _value(column, value, rules)
 
 
+def _drop_cascades(
+    obj: Object, usable: list[Change], rules: Rules, result: OracleResult
+) -> list[Change]:
+    """Drops the changes of child tables after a delete, in this poll or before, up to an insert."""
+    kept: list[Change] = []
+    deleted = result.deleted.get(obj, -1)
+    for change in usable:
+        if change.event_type in (1, 5, 7):
+            deleted = -1
+        of_child = bool(change.columns) and change.columns[0] in rules.of_children
+        if deleted >= 0 and of_child and rules.child_after_delete == "ignore":
+            result.fates[change.row] = ("ignored", "child-after-delete", deleted)
+            continue
+        if change.event_type == 4:
+            deleted = change.row
+        kept.append(change)
+    result.deleted[obj] = deleted
+    return kept
+
+
 def _segments(usable: list[Change]) -> list[tuple[list[Change], Change | None]]:
     segments: list[tuple[list[Change], Change | None]] = []
     current: list[Change] = []
@@ -182,13 +218,17 @@ def _segments(usable: list[Change]) -> list[tuple[list[Change], Change | None]]:
     return [*segments, (current, None)]
 
 
-def _settle(segment: list[Change], end: Change | None, result: OracleResult) -> list[Change]:
+def _settle(
+    segment: list[Change], end: Change | None, rules: Rules, result: OracleResult
+) -> list[Change]:
     kept = []
     for change in segment:
-        better = [other for other in segment if _beats(other, change, segment)]
+        better = [other for other in segment if _beats(other, change, segment, rules)]
         if better:
             # of several only one stays, and it is that one which supersedes
-            (winner,) = [one for one in better if not any(_beats(o, one, segment) for o in better)]
+            (winner,) = [
+                one for one in better if not any(_beats(o, one, segment, rules) for o in better)
+            ]
             why = "row-query-back" if winner.event_type in (5, 6) else "field-query-back"
             result.fates[change.row] = ("superseded", why, winner.row)
         elif end is not None and change.event_type >= 5:
@@ -198,7 +238,7 @@ def _settle(segment: list[Change], end: Change | None, result: OracleResult) -> 
     return [*kept, *([end] if end else [])]
 
 
-def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
+def _beats(one: Change, other: Change, segment: list[Change], rules: Rules) -> bool:
     """True if ``one`` supersedes ``other`` by the table of rules."""
     if one is other:
         return False
@@ -213,7 +253,7 @@ def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
         case 6, 6:
             return first
         case ((5 | 6), _):
-            return _is_published_with_row(other)
+            return _is_published_with_row(other, rules)
         case ((7 | 8), (1 | 2 | 3)):
             return one.columns == other.columns
         case 7, 8:
@@ -223,8 +263,10 @@ def _beats(one: Change, other: Change, segment: list[Change]) -> bool:
     return False
 
 
-def _is_published_with_row(change: Change) -> bool:
-    """A row has neither its key nor what child tables hold, whose columns have a dot."""
+def _is_published_with_row(change: Change, rules: Rules) -> bool:
+    """A row has neither its key nor, without a class, what child tables hold, whose columns have a dot."""
+    if rules.attributes is not None:
+        return change.columns[0] in rules.attributes
     keys = {part.split("=")[0] for part in change.object.key.split("+")}
     return change.columns[0] not in keys and "." not in change.columns[0]
 
@@ -256,9 +298,8 @@ def _current_part(change: Change, rules: Rules) -> tuple[str, str]:
         raise LookupError("row-gone")
     if isinstance(row, str):
         raise Unusable(row)
-    keys = {part.split("=")[0] for part in change.object.key.split("+")}
     if change.event_type in (5, 6):
-        columns = [column for column in row if column not in keys]
+        columns = [column for column in row if _is_no_key(column, change.object, rules)]
     else:
         columns = list(change.columns)
         if columns[0] not in row:
@@ -268,13 +309,24 @@ def _current_part(change: Change, rules: Rules) -> tuple[str, str]:
     for column in columns:
         if column not in rules.excluded_columns:
             now = row[column]
-            value = None if now is None else _value(column, now, rules)
+            values = () if now is None else now if isinstance(now, tuple) else (now,)
+            value = "".join(_value(column, one, rules) for one in values) or None
             text += _add(column, value) if adds else _replace(column, value)
     return ("add" if adds else "modify"), text
 
 
+def _is_no_key(column: str, obj: Object, rules: Rules) -> bool:
+    if rules.attributes is not None:
+        return column in rules.attributes
+    return column not in {part.split("=")[0] for part in obj.key.split("+")}
+
+
 def _add(column: str, value: str | None) -> str:
-    return "" if value is None else f'<add-attr attr-name="{_attribute(column)}">{value}</add-attr>'
+    return (
+        ""
+        if value is None
+        else f'<add-attr attr-name="{attribute_in_xml(column)}">{value}</add-attr>'
+    )
 
 
 def _replace(column: str, value: str | None) -> str:
@@ -283,7 +335,7 @@ def _replace(column: str, value: str | None) -> str:
 
 
 def _modify(column: str, inside: str) -> str:
-    return f'<modify-attr attr-name="{_attribute(column)}">{inside}</modify-attr>'
+    return f'<modify-attr attr-name="{attribute_in_xml(column)}">{inside}</modify-attr>'
 
 
 def _group(parts: list[tuple[Change, str, str]]) -> list[list[tuple[Change, str, str]]]:
@@ -306,9 +358,12 @@ def _operation(obj: Object, group: Sequence[tuple[Change, str, str]], rules: Rul
     first, kind, _ = group[0]
     event_id = f' event-id="log:{first.position.high}"' if rules.event_id else ""
     schema = f",schema={obj.schema}" if obj.schema else ""
+    name = f"{obj.key},table={obj.table}{schema}"
+    if rules.association is not None:
+        name = rules.association(obj)
     return (
-        f'<{kind} class-name="{_attribute(obj.table)}"{event_id}>'
-        f"<association>{_text(f'{obj.key},table={obj.table}{schema}')}</association>"
+        f'<{kind} class-name="{attribute_in_xml(obj.table)}"{event_id}>'
+        f"<association>{text_in_xml(name)}</association>"
         f"{_together([text for _, _, text in group])}</{kind}>"
     )
 
@@ -330,6 +385,8 @@ def _together(texts: Sequence[str]) -> str:
 
 
 def _value(column: str, text: str, rules: Rules) -> str:
+    if column in rules.references:
+        return rules.references[column](text)
     kind = rules.kinds.get(column, "string")
     if kind == "int":
         if not re.fullmatch(r"[+-]?\d+", text):
@@ -342,12 +399,12 @@ def _value(column: str, text: str, rules: Rules) -> str:
             raise Unusable("value") from None
     elif FORBIDDEN.search(text):
         raise Unusable("forbidden-character")
-    return f'<value type="{kind}">{_text(text)}</value>'
+    return f'<value type="{kind}">{text_in_xml(text)}</value>'
 
 
-def _text(text: str) -> str:
+def text_in_xml(text: str) -> str:
     return escape(text, {"\n": "&#10;", "\r": "&#13;"})
 
 
-def _attribute(text: str) -> str:
+def attribute_in_xml(text: str) -> str:
     return escape(text, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;", '"': "&quot;"})

@@ -134,7 +134,7 @@ class Setup:
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
 
     def planner(self, history: KeyHistory | None = None) -> Planner:
-        filter_ = Filter(self.filters, held_after=self.held_after)
+        filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
         renderer = Renderer(
             SourceNaming("log", self.position_text, self.case),
             self.documents,

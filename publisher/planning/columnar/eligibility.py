@@ -114,12 +114,17 @@ def _is_multiple(rows: ChangeColumns, row: int, renderer: Renderer) -> bool:
         return False
 
 
-def excluded_tables(rows: ChangeColumns, filter_: Filter) -> Flags:
-    """Rows of tables that are not published."""
+def unpublished_tables(rows: ChangeColumns, filter_: Filter, renderer: Renderer) -> Flags:
+    """Rows of tables that are excluded or refused."""
     tables, firsts, places = np.unique(rows.table, return_index=True, return_inverse=True)
-    excluded = np.zeros(len(tables), np.bool_)
+    unpublished = np.zeros(len(tables), np.bool_)
     for number, row in enumerate(firsts.tolist()):
         obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
-        excluded[number] = not filter_.publishes_table(obj)
-    flags: Flags = excluded[places]
+        try:
+            renderer.check_table(obj)
+        except ValueProblem:
+            unpublished[number] = True
+        else:
+            unpublished[number] = not filter_.publishes_table(obj)
+    flags: Flags = unpublished[places]
     return flags

@@ -71,7 +71,7 @@ class ColumnarPlanner:
             | eligibility.ineligible_neighbours(rows, self._polls, end)
             | eligibility.ineligible_repeats(rows, next_high)
             | eligibility.rows_of_keys(rows, single_keys)
-            | eligibility.excluded_tables(rows, self._filter)
+            | eligibility.unpublished_tables(rows, self._filter, self._renderer)
             | eligibility.changes_after_delete(rows, self._renderer)
         )
         remaining = rows.spread(ineligible)

@@ -289,8 +289,6 @@ class Names:
         if known is None:
             return NamedColumn(self._case.apply(column), octet=False)
         match = _find_attribute(known, target.child, column)
-        if match is None and "." in column and target.child is None:
-            match = self._child_column(target, column)
         if match is None and (known.complete or target.child is not None):
             return RecordFault(
                 Reason.COLUMN_NAME,
@@ -307,16 +305,6 @@ class Names:
         return NamedColumn(
             self._case.apply(column, match[0] if match else None), kind is ColumnKind.OCTET
         )
-
-    def _child_column(self, target: TargetTable, column: str) -> tuple[str, ColumnKind] | None:
-        """Finds a column of a child table, written ``child.column`` (logical classes)."""
-        child_name, _, child_column = column.rpartition(".")
-        try:
-            child = self._catalogue.table(target.schema, child_name)
-        except TableRefusedError:
-            return None
-        match = _lookup(child, child_column) if child is not None else None
-        return (f"{child.name}.{match[0]}", match[1]) if child is not None and match else None
 
 
 def _parse_table_name(name: str) -> tuple[str | None, str] | RecordFault:

@@ -34,6 +34,7 @@ class EventKeyChanges:
         self.types = columns.types
         """Type of each row, ``KEY_CHANGE`` for changes of keys."""
         self.names = columns.names
+        self.row_reads = columns.row_reads
         self.old = columns.old
         self.new = columns.new
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +26,6 @@ from publisher.sources.columns.object_names import (
 from publisher.sources.columns.record_batches import Codes, Mask, Place
 from publisher.sources.files.frame import Frame
 
-_CHILD_ADVICE: Mapping[ChildRowEvents, str] = {
-    "reject": 'log events of its columns, or set child_row_events = "read"',
-    "read": "which has several attributes; log type 8 for each",
-}
 MakeFault = Callable[[int], RecordFault]
 """Makes the fault of a row from its number in the frame."""
 
@@ -151,6 +147,8 @@ class EventColumns:
         self.types = types
         """Event types; events of rows of child tables may become field query-backs."""
         self.names: pa.Array = pa.nulls(len(types), pa.string())
+        self.row_reads: list[tuple[Mask, list[str]]] = []
+        """Events of rows of child tables with several attributes, which are all read."""
         self.old = rows.text["old_value"]
         self.new = rows.text["new_value"]
 
@@ -185,18 +183,20 @@ class EventColumns:
             self._decode(np.isin(pairs, octets))
 
     def resolve_row_events(self, handling: ChildRowEvents) -> None:
-        """Rejects events of whole rows of child tables, or reads the current values of the attribute."""
+        """Rejects events of whole rows of child tables, or reads the current values of their attributes."""
         objects, types = self._objects, self.types
         for code, target in enumerate(objects.targets):
             if not isinstance(target, TargetTable) or target.child is None:
                 continue
             affected = (objects.tables == code) & np.isin(types, (4, 5, 6))
             attributes = objects.child_attributes(code) if handling == "read" else []
-            if len(attributes) == 1:
+            if attributes and affected.any():
                 self.types = np.where(affected, 8, self.types)
                 self.names = pc.replace_with_mask(self.names, affected, attributes[0])
-            else:
-                self._reject(affected[self._rows.live], _child_row_fault(target.child, handling))
+                if len(attributes) > 1:
+                    self.row_reads.append((affected, attributes))
+            elif not attributes:
+                self._reject(affected[self._rows.live], _child_row_fault(target.child))
 
     def _reject(self, wrong: Mask, fault: MakeFault | RecordFault) -> None:
         for row in self._rows.live[wrong].tolist():
@@ -218,10 +218,11 @@ class EventColumns:
         )
 
 
-def _child_row_fault(child: str, handling: ChildRowEvents) -> RecordFault:
+def _child_row_fault(child: str) -> RecordFault:
     return RecordFault(
         Reason.CHILD_ROW,
-        f"the event concerns a whole row of the child table {child}: {_CHILD_ADVICE[handling]}",
+        f"the event concerns a whole row of the child table {child}: log events of its columns, or "
+        'set child_row_events = "read"',
     )
 
 

@@ -194,13 +194,23 @@ def _build_changes(
         table=_of_tables(objects, "table").take(tables),
         key=objects.keys.take(codes),
         event_type=kinds.astype(np.int32),
-        columns=lists(pick(changes.names), np.isin(kinds, (1, 2, 3, 7, 8, 9)), None),
+        columns=_columns_of(rows, changes),
         old=lists(pick(changes.old), has_old := np.isin(kinds, (2, 9)), ~has_old),
         new=lists(pick(changes.new), has_new := np.isin(kinds, (1, 2, 3, 9)), ~has_new),
         event_time=moments[live],
         perpetrator=pc.utf8_rtrim(pick(rows.text["perpetrator"]), " "),
         fingerprint=None if rows.fingerprints is None else rows.fingerprints[live],
     )
+
+
+def _columns_of(rows: EventRows, changes: EventKeyChanges) -> pa.Array:
+    """The columns of each live row."""
+    live = rows.live
+    names = changes.names.take(pa.array(live))
+    columns = lists(names, np.isin(changes.types[live], (1, 2, 3, 7, 8, 9)), None)
+    for which, attributes in changes.row_reads:
+        columns = pc.if_else(which[live], pa.scalar(attributes, columns.type), columns)
+    return columns
 
 
 def _of_tables(objects: EventObjects, name: str) -> pa.Array:

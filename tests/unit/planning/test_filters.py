@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from publisher.model.catalogue import ChildTable, ColumnKind, JobCatalogue, Table
 from publisher.model.change import Object, Outcome, Position, Reason
 from publisher.planning.filters import Filter, FilterOptions, Window
 from tests.support.planning import DEPT, USR, Event, log
@@ -47,6 +48,27 @@ def test_excluded_tables_and_columns_are_matched_in_any_case(pattern: str) -> No
     assert why(Event(4), exclude=(pattern,)) is Reason.EXCLUDED
     assert why(Event(4), include=(pattern,)) is Reason.EXCLUDED
     assert why(Event(3, "salary", "v"), exclude_columns=("SAL*",)) is Reason.EXCLUDED
+
+
+@pytest.mark.parametrize(
+    ("options", "hidden"),
+    [
+        ({"exclude": ("y",)}, {"y.b", "y.unknown"}),
+        ({"exclude_columns": ("a",)}, set()),
+        ({"exclude_columns": ("b", "unknown")}, {"y.b", "y.unknown"}),
+        ({"exclude_columns": ("y.a",)}, {"y.a"}),
+        ({"exclude_columns": ("usr.y.*",)}, {"y.a", "y.b", "y.unknown"}),
+    ],
+)
+def test_a_column_with_a_dot_in_its_name_is_no_column_of_a_child(
+    options: dict[str, tuple[str, ...]], hidden: set[str]
+) -> None:
+    """``y.a`` is a column of the table, ``y.b`` one of a child table."""
+    text, children = ColumnKind.STRING, {"y": ChildTable({"b": ColumnKind.STRING})}
+    table = Table("indirect", "usr", columns={"y.a": text, "y.b": text}, children=children)
+    filter_ = Filter(FilterOptions(**options), catalogue=JobCatalogue([table]))  # type: ignore[arg-type]
+    names = {"y.a", "y.b", "y.unknown"}
+    assert {name for name in names if not filter_.publishes_column(USR, name)} == hidden
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,31 @@ def test_events_without_a_rival_are_all_published(events: str) -> None:
     assert fates(events) == " ".join("+" for _ in events.split())
 
 
+@pytest.mark.parametrize(
+    ("other", "column", "columns", "fate"),
+    [
+        (7, "a", ("b",), ""),
+        (7, "c", ("a", "b"), ""),
+        (8, "a", ("b",), ""),
+        (2, "b", ("a", "b"), "superseded: field-query-back"),
+    ],
+)
+def test_a_query_back_of_several_columns_is_limited_to_those_that_no_other_reads(
+    other: int, column: str, columns: tuple[str, ...], fate: str
+) -> None:
+    first, second = log(Event(other, column, "v"), Event(8, "a"))
+    both = second._replace(columns=("a", "b"))
+    remaining, decisions = apply_precedence([first, both], in_row)
+    assert remaining[-1] == both._replace(columns=columns)
+    assert [f"{d.outcome.label}: {d.reason}" for d in decisions] == ([fate] if fate else [])
+
+
+def test_a_query_back_of_several_columns_is_superseded_where_others_read_all_of_them() -> None:
+    first, second, third = log(Event(7, "a"), Event(8, "a"), Event(8, "b"))
+    second = second._replace(columns=("a", "b"))
+    assert apply_precedence([third, first, second], in_row).remaining == [third, first]
+
+
 @pytest.mark.parametrize("row", ["5", "6"])
 @pytest.mark.parametrize("other", ["1a", "2a", "3a", "7a", "8a"])
 def test_a_row_query_back_supersedes_every_per_field_event_before_and_after_it(

@@ -140,10 +140,10 @@ def test_quoted_values_with_special_characters_are_keys_of_one_column() -> None:
         assert isinstance(found, Key) is (text != "c=")
 
 
-def test_columns_of_child_tables_are_found_by_their_qualified_name() -> None:
-    assert column("usr", "usr_phone.phoneno") == NamedColumn("usr_phone.phoneno", octet=False)
-    assert column("usr", "USR_PHONE.Scan") == NamedColumn("USR_PHONE.Scan", octet=True)
-    assert isinstance(column("usr", "usr_phone.no"), RecordFault)
+def test_a_column_of_a_table_that_is_no_child_is_rejected() -> None:
+    fault = column("usr", "usr_phone.phoneno")
+    assert isinstance(fault, RecordFault)
+    assert fault.reason is Reason.COLUMN_NAME
 
 
 def test_where_columns_are_partly_known_the_others_are_taken() -> None:
