@@ -30,6 +30,7 @@ from publisher.cli.print_report import echo
 from publisher.cli.publish import publish
 from publisher.cli.recover import recover
 from publisher.cli.replay import replay
+from publisher.cli.report import report
 from publisher.cli.retry import retry
 from publisher.cli.status import status
 from publisher.cli.tracebacks import library_log, redact_uncaught, show_traceback
@@ -113,7 +114,7 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(acknowledge, activity, check, classes, ddl, dispatch, explain, inspect),
-    *(migrate, publish, recover, replay, retry, status, validate),
+    *(migrate, publish, recover, replay, report, retry, status, validate),
 ):
     cli.add_command(command)
 

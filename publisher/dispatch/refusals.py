@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import read_versioned, write_durably, write_report
+from publisher.journal.durable import decode_versioned, read_versioned, write_durably, write_report
 from publisher.model.change import Outcome
 from publisher.model.plain import restore
 
 RECORD_FORMAT = 1
 _PREFIX = "dispatch-"
+_REMEDY = "remove it and send with --again"
 
 
 class RefusalReason(StrEnum):
@@ -112,6 +113,18 @@ def read_records(root: Path) -> Iterator[DispatchRecord]:
             yield record
 
 
+def refusals_in(texts: Mapping[str, str]) -> Iterator[Refusal]:
+    """Yields the refusals in the dispatch records among the files of a run, given as texts by name.
+
+    Raises:
+        FatalError: A record is damaged, or another version of the program wrote it.
+    """
+    for name, text in texts.items():
+        if name.startswith(_PREFIX) and text:
+            record: DispatchRecord = decode_versioned(text, name, RECORD_FORMAT, _decode, _REMEDY)
+            yield from record.refusals
+
+
 def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
     """Counts the records of refused documents as rejected instead of published."""
     if not refusals:
@@ -142,11 +155,12 @@ def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
     )
 
 
-def _read(path: Path) -> DispatchRecord | None:
-    def decode(content: dict[str, Any]) -> DispatchRecord:
-        del content["format"]
-        return restore(DispatchRecord, content)
+def _decode(content: dict[str, Any]) -> DispatchRecord:
+    del content["format"]
+    return restore(DispatchRecord, content)
 
+
+def _read(path: Path) -> DispatchRecord | None:
     if path.exists() and not path.stat().st_size:
         return None  # a record without refusals that a loss of power has emptied
-    return read_versioned(path, RECORD_FORMAT, decode, "remove it and send with --again")
+    return read_versioned(path, RECORD_FORMAT, _decode, _REMEDY)

@@ -99,14 +99,33 @@ def read_versioned(
         FatalError: The file is damaged, or another version of the program wrote it.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        stored = content[field]
-        if stored == version:
-            return decode(content)
-    except OSError as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not path.exists():
             return None
         raise FatalError(f"{path} is damaged ({error}): restore it, or {remedy}") from error
+    return decode_versioned(text, path, version, decode, remedy, field=field)
+
+
+def decode_versioned(
+    text: str,
+    path: Path | str,
+    version: int,
+    decode: Callable[[dict[str, Any]], T],
+    remedy: str,
+    *,
+    field: str = "format",
+) -> T:
+    """Decodes the text of a file like ``read_versioned``; ``path`` names it in messages.
+
+    Raises:
+        FatalError: The text is damaged, or another version of the program wrote it.
+    """
+    try:
+        content = json.loads(text)
+        stored = content[field]
+        if stored == version:
+            return decode(content)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise FatalError(f"{path} is damaged: restore it, or {remedy}") from error
     program = content.get("program")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -118,9 +118,25 @@ class Manifest:
 class RunEnd:
     """The recorded end of a run."""
 
-    idle: bool
+    idle: bool = False
     """True if the run found no change."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    """Notes of the acknowledgement."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by phase; empty for a run that a later start finished."""
+    engine: str | None = None
+    """The engine that planned the run; ``None`` if an earlier start did."""
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> RunEnd:
+        """Restores the content of the file ``sent``; older versions did not write seconds and engine."""
+        seconds, engine = content.get("seconds", {}), content.get("engine")
+        return cls(bool(content["idle"]), tuple(map(str, content["notes"])), dict(seconds), engine)
+
+    def plain(self) -> dict[str, object]:
+        """The plain values that ``from_plain`` restores."""
+        plain: dict[str, object] = {"idle": self.idle, "notes": list(self.notes)}
+        return plain | {"seconds": dict(self.seconds), "engine": self.engine}
 
 
 class PlaceInSegment(NamedTuple):
@@ -188,18 +204,13 @@ class Journal:
         (self.root / MANIFEST).unlink(missing_ok=True)
 
     def mark_sent(
-        self,
-        notes: Sequence[str] = (),
-        *,
-        idle: bool = False,
-        others: Mapping[Path, str] = MappingProxyType({}),
+        self, end: RunEnd | None = None, others: Mapping[Path, str] = MappingProxyType({})
     ) -> None:
         """Records that the run is sent and acknowledged completely; makes its reports durable.
 
-        ``notes`` are notes of the acknowledgement; an ``idle`` run found no change; ``others`` are the texts
-        of files that are written together with the mark.
+        ``others`` are the texts of files that are written together with the mark.
         """
-        entry = {"format": SENT_FORMAT, "idle": idle, "notes": list(notes)}
+        entry = {"format": SENT_FORMAT, **(end or RunEnd()).plain()}
         texts = {**others, self.root / SENT: json.dumps(entry) + "\n"}
         manifest = self.manifest()
         if manifest is not None:
@@ -213,12 +224,8 @@ class Journal:
         Raises:
             FatalError: The record is damaged, or of another version of the program.
         """
-
-        def decode(content: dict[str, Any]) -> RunEnd:
-            return RunEnd(bool(content["idle"]), tuple(map(str, content["notes"])))
-
         remedy = "remove it: the next start then acknowledges the run again"
-        return read_versioned(self.root / SENT, SENT_FORMAT, decode, remedy)
+        return read_versioned(self.root / SENT, SENT_FORMAT, RunEnd.from_plain, remedy)
 
     @property
     def is_sent(self) -> bool:

@@ -21,7 +21,7 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
@@ -163,7 +163,7 @@ class Acknowledgement:
         write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
-        mark(partial(journal.mark_sent, report.notes, idle=report.is_idle, others=texts))
+        mark(partial(journal.mark_sent, _end_of(report), texts))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
@@ -195,6 +195,11 @@ def identify_log(source: SourceSettings) -> LogIdentity:
 def has_status(entry: SourceEntry) -> bool:
     """Returns whether a source of a run was a table whose rows have a status."""
     return entry.table is not None and FORMATS[entry.format].has_status
+
+
+def _end_of(report: RunReport) -> RunEnd:
+    engine = None if report.engine is None else report.engine.name
+    return RunEnd(report.is_idle, report.notes, report.seconds, engine)
 
 
 def _abandonment_note(entry: SourceEntry, error: Exception) -> str:

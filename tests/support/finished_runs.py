@@ -17,7 +17,7 @@ from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.journal.find_journal import open_journal
 from publisher.journal.job_journals import DOCUMENTS, Journals
 from publisher.journal.lane_writer import LaneNames
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
+from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, RunEnd, SourceEntry
 from publisher.sources.event_log.options import EventLogOptions
 from tests.support.journals import write_identity
 from tests.support.planned_journals import HEAD
@@ -80,7 +80,7 @@ def finish_run(
     refusals = (refusal,) if refused else ()
     record = DispatchRecord(manifest.run, manifest.plan, "kafka://", ("xds",), 9, 9, refusals)
     record.write(journal.root, "kafka://")
-    journal.mark_sent(["a note"])
+    journal.mark_sent(RunEnd(notes=("a note",)))
     moment = time.time() - days * DAY
     os.utime(journal.root / "sent", (moment, moment))
     return manifest.run

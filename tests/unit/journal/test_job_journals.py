@@ -96,9 +96,15 @@ def test_the_number_of_a_run_that_was_removed_is_not_used_again(tmp_path: Path) 
 def test_the_end_of_a_run_is_recorded(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     assert journal.acknowledgement is None
-    journal.mark_sent(["late: 2 records"], idle=True)
+    end = RunEnd(idle=True, notes=("late: 2 records",), seconds={"plan": 0.5}, engine="local")
+    journal.mark_sent(end)
     assert journal.is_sent
-    assert journal.acknowledgement == RunEnd(idle=True, notes=("late: 2 records",))
+    assert journal.acknowledgement == end
+
+
+def test_the_end_of_a_run_without_seconds_is_read(tmp_path: Path) -> None:
+    (tmp_path / "sent").write_text('{"format": 1, "idle": false, "notes": ["late: 2 records"]}')
+    assert Journal(tmp_path).acknowledgement == RunEnd(notes=("late: 2 records",))
 
 
 @pytest.mark.parametrize(

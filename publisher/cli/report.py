@@ -1,0 +1,49 @@
+"""``xds-publisher report``: writes a page about runs."""
+
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+from publisher.engine.without_pandas import start_arrow_without_pandas
+
+
+@click.command()
+@click.argument("journals", metavar="JOURNAL...", nargs=-1, required=True, type=parameters.PATH)
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE.html",
+    type=parameters.PATH,
+    required=True,
+    help="File to write; an existing one is replaced.",
+)
+@parameters.report_as_json
+def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
+    """Write a page about runs: where every record went.
+
+    The page shows outcomes and reasons, documents over time, rejected records, tables, lanes and times,
+    and the history of objects.  It is one file that needs no network, and contains personal data.  Each
+    JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job.
+    """
+    start_arrow_without_pandas()
+    from publisher.cli import output
+    from publisher.console import counts_text
+    from publisher.journal.durable import write_report
+    from publisher.reports.page.build import build_report
+
+    built = build_report(journals, datetime.now(UTC))
+    write_report(target, built.page)
+    if json_:
+        echo_json([output.as_json(built.overview)])
+    else:
+        counts = counts_text(built.overview.outcomes)
+        echo(
+            [f"{target}: {built.overview.runs:,} run(s), {built.overview.read:,} records, {counts}"]
+        )

@@ -1,0 +1,272 @@
+"""Scans whole journals in large parts: the lanes of runs with a folder, and whole segments.
+
+Other readers look single records up; a scan reads every row of the columns that it names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError, UsageError
+from publisher.journal.find_journal import find_job, open_journal
+from publisher.journal.job_journals import RUN, Journals
+from publisher.journal.lane_writer import LaneNames
+from publisher.journal.manifest import SENT, Journal, Manifest, RunEnd
+from publisher.journal.segment_files import DECISIONS, DOCUMENTS, RUNS, report_damage
+from publisher.journal.segments import Segment
+from publisher.model.plain import restore
+
+_OF_RUN = ("run", "lane")
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedRun:
+    """A committed run: its manifest and the reports beside it."""
+
+    manifest: Manifest
+    place: Path
+    """The folder that the run has, or had before it moved into a segment."""
+    documents: Path
+    """Folder of the part files."""
+    texts: Mapping[str, str]
+    """The small reports in the run's folder by their file names."""
+    end: RunEnd
+    """The end of the run, with seconds and engine as far as they are known."""
+    is_sent: bool
+    """True if the run is sent and acknowledged completely; a replay is acknowledged to nobody."""
+
+
+def _describe(
+    manifest: Manifest, place: Path, texts: Mapping[str, str], documents: Path
+) -> ScannedRun:
+    sent = texts.get(SENT)
+    end = RunEnd() if sent is None else RunEnd.from_plain(json.loads(sent))
+    if not end.seconds:
+        end = _with_seconds(end, texts.get(RUN) or _read_if_exists(documents / RUN))
+    others = {name: text for name, text in texts.items() if name not in {SENT, RUN}}
+    return ScannedRun(manifest, place, documents, others, end, is_sent=sent is not None)
+
+
+def _with_seconds(end: RunEnd, report: str | None) -> RunEnd:
+    """Takes seconds and engine from the report of the run: a replay has no other record of them."""
+    content = json.loads(report) if report else {}
+    engine = content.get("engine") or {}
+    return replace(end, seconds=content.get("seconds", {}), engine=engine.get("name"))
+
+
+def _read_if_exists(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except OSError:  # the documents were moved
+        return None
+
+
+class JournalPart(Protocol):
+    """Rows of one or more runs.  A row's ``run`` is the number of the run in ``runs``."""
+
+    @property
+    def runs(self) -> Sequence[ScannedRun]:
+        """The runs of the part, oldest first."""
+
+    def decisions(self, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
+        """Reads columns of decisions, and always ``run`` and ``lane``.
+
+        Raises:
+            FatalError: A file of the journal is missing or damaged.
+        """
+
+    def documents(self, columns: Sequence[str]) -> pa.Table:
+        """Reads columns of the documents' index in its order, and always ``run`` and ``lane``.
+
+        Raises:
+            FatalError: A file of the journal is missing or damaged.
+        """
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        """Reads documents by their row numbers in ``documents``; ``None`` if they were moved or deleted.
+
+        Raises:
+            FatalError: The documents are damaged.
+        """
+
+
+def document_rows(decisions: pa.Table, documents: pa.Table) -> np.ndarray:
+    """The row of each decision's document in ``documents``; -1 for decisions without one.
+
+    ``documents`` is the whole index of the part: ``document`` counts within a run and lane."""
+    lanes, firsts = np.unique(_lane_numbers(documents), return_index=True)
+    numbers: np.ndarray = decisions["document"].to_numpy()
+    if not len(lanes):
+        return np.full(len(numbers), -1)
+    at = np.minimum(np.searchsorted(lanes, _lane_numbers(decisions)), len(lanes) - 1)
+    rows: np.ndarray = np.where(numbers < 0, -1, numbers + firsts[at])
+    return rows
+
+
+def _lane_numbers(table: pa.Table) -> np.ndarray:
+    """One number for each pair of run and lane, ascending in the order of a journal."""
+    runs: np.ndarray = table["run"].to_numpy().astype(np.int64)
+    numbers: np.ndarray = (runs << 32) | table["lane"].to_numpy()
+    return numbers
+
+
+def scan_runs(directory: Path) -> Iterator[JournalPart]:
+    """Yields all parts of a journal, of a directory of ``replay``, or of all runs of a job, oldest first.
+
+    Raises:
+        UsageError: There is no journal with a complete run.
+        FatalError: The journal is damaged, or another version of the program wrote it.
+    """
+    job = find_job(directory)
+    if job is not None:
+        yield from _scan_job(job)
+        return
+    with open_journal(directory) as journal:
+        yield from _lanes_of(journal)
+
+
+def _scan_job(journals: Journals) -> Iterator[JournalPart]:
+    # folders first: a run that is moved after this line is found in a segment
+    numbers = journals.numbers()
+    segments = journals.segments.current()
+    moved = {number for segment in segments for number in journals.segments.runs(segment)}
+    for segment in segments:
+        yield _SegmentPart(journals, segment)
+    for number in numbers:
+        journal = journals.journal(journals.run_id(number))
+        if number not in moved and journal.is_committed:
+            yield from _lanes_of(journal)
+
+
+def _lanes_of(journal: Journal) -> Iterator[JournalPart]:
+    manifest = journal.manifest()
+    if manifest is None:
+        raise UsageError(f"{journal.root} has no complete run: start it again, then report")
+    paths = [*journal.root.glob("*.json"), journal.root / SENT]
+    texts = {path.name: path.read_text("utf-8") for path in paths if path.exists()}
+    run = _describe(manifest, journal.place, texts, journal.documents(manifest))
+    for lane in range(manifest.lanes):
+        yield _LanePart(journal.root, run, lane)
+
+
+@dataclass(frozen=True)
+class _LanePart:
+    """One lane of a run with a folder."""
+
+    root: Path
+    run: ScannedRun
+    lane: int
+
+    @property
+    def runs(self) -> Sequence[ScannedRun]:
+        return (self.run,)
+
+    def decisions(self, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
+        return self._read(LaneNames(self.lane).decisions, columns, condition)
+
+    def documents(self, columns: Sequence[str]) -> pa.Table:
+        return self._read(LaneNames(self.lane).index, columns, None)
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        places = self.documents(("offset", "length")).take(pa.array(rows, pa.int64()))
+        return _read_texts(self.run.documents / LaneNames(self.lane).part, places)
+
+    def _read(self, name: str, columns: Sequence[str], condition: pc.Expression | None) -> pa.Table:
+        path = self.root / name
+        try:
+            table = pq.read_table(path, columns=list(columns), filters=condition)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise FatalError(
+                f"{path} of the journal cannot be read ({error}): publish again"
+            ) from error
+        for column, number in zip(_OF_RUN, (0, self.lane), strict=True):
+            table = table.append_column(column, pa.array(np.full(table.num_rows, number, np.int64)))
+        return table
+
+
+@dataclass(frozen=True)
+class _SegmentPart:
+    """All runs of a segment."""
+
+    journals: Journals
+    segment: Segment
+
+    @cached_property
+    def runs(self) -> Sequence[ScannedRun]:
+        self.segment.header()  # checks the version
+        return [self._run(row) for row in self._rows_of_runs.to_pylist()]
+
+    @cached_property
+    def _rows_of_runs(self) -> pa.Table:
+        with report_damage(self.segment.folder, RUNS) as path:
+            return pq.read_table(path, page_checksum_verification=True)
+
+    def _run(self, row: Mapping[str, Any]) -> ScannedRun:
+        manifest = restore(Manifest, json.loads(row["manifest"]))
+        place = self.journals.root / manifest.run
+        return _describe(manifest, place, dict(row["files"]), Journal(place).documents(manifest))
+
+    def decisions(self, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
+        with report_damage(self.segment.folder, DECISIONS) as path:
+            return self._renumber(
+                pq.read_table(
+                    path,
+                    columns=[*columns, *_OF_RUN],
+                    filters=condition,
+                    page_checksum_verification=True,
+                )
+            )
+
+    def documents(self, columns: Sequence[str]) -> pa.Table:
+        with report_damage(self.segment.folder, DOCUMENTS) as path:
+            return self._renumber(
+                pq.read_table(path, columns=[*columns, *_OF_RUN], page_checksum_verification=True)
+            )
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        found = self.documents(("offset", "length", "text")).take(pa.array(rows, pa.int64()))
+        return [
+            entry["text"] if entry["text"] is not None else self._text_of_sink(entry)
+            for entry in found.to_pylist()
+        ]
+
+    def _text_of_sink(self, entry: Mapping[str, Any]) -> str | None:
+        """Reads a document that the run published to a directory."""
+        part = self.runs[entry["run"]].documents / LaneNames(entry["lane"]).part
+        return _read_text(part, entry["offset"], entry["length"])
+
+    def _renumber(self, table: pa.Table) -> pa.Table:
+        """Replaces numbers of runs by their places in ``runs``."""
+        numbers = self._rows_of_runs["run"].to_numpy()
+        places = np.searchsorted(numbers, table["run"].to_numpy())
+        return table.set_column(table.column_names.index("run"), "run", pa.array(places))
+
+
+def _read_texts(path: Path, places: pa.Table) -> list[str | None]:
+    return [
+        _read_text(path, offset, length)
+        for offset, length in zip(
+            places["offset"].to_pylist(), places["length"].to_pylist(), strict=True
+        )
+    ]
+
+
+def _read_text(path: Path, offset: int, length: int) -> str | None:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(length).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FatalError(f"{path} cannot be read ({error}): publish again") from error

@@ -1,0 +1,228 @@
+"""Histories of objects: their events with outcomes, and the changes in their documents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.consumer import (
+    Add,
+    AddValue,
+    AttributeChange,
+    Delete,
+    DocumentError,
+    Modify,
+    ModifyAssociation,
+    Operation,
+    RemoveAllValues,
+    RemoveValue,
+    Value,
+    parse_document,
+)
+from publisher.dispatch.refusals import refusals_in
+from publisher.journal.scan_runs import JournalPart, document_rows
+from publisher.model.change import EventType, Object, Outcome, Position, Reason
+from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
+from publisher.sources.contract import SourceBase
+from publisher.sources.registry import FORMATS
+
+_COLUMNS = (
+    *("source", *Position._fields, "schema", "table", "key", "event_type", "columns"),
+    *("event_time", "perpetrator", "outcome", "reason", "detail", "document"),
+)
+_OF_DOCUMENTS = ("operation", "association", "event_id")
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeDiff:
+    """Values that a document removes from an attribute, and values that it adds."""
+
+    attribute: str
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removes_all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryDocument:
+    """A document of an object."""
+
+    operation: str
+    association: str
+    event_id: str
+    diffs: tuple[AttributeDiff, ...] | None
+    """``None`` if the document was moved or deleted at the sink, or is too large to be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEvent:
+    """A source record of an object with its outcome."""
+
+    run: str
+    source: str
+    position: str
+    time: int | None
+    """Microseconds since 1970-01-01 UTC."""
+    perpetrator: str | None
+    event: str | None
+    columns: tuple[str, ...]
+    outcome: str
+    reason: str | None
+    meaning: str
+    document: HistoryDocument | None
+    """Events that were published together have the same document."""
+
+
+@dataclass(slots=True)
+class ObjectHistory:
+    """All events of one object, oldest first."""
+
+    object: Object
+    events: list[HistoryEvent] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The association of the last document, or the key and table of an object without documents."""
+        for event in reversed(self.events):
+            if event.document is not None:
+                return event.document.association
+        return f"{self.object.key} of {self.object.table}"
+
+
+def read_histories(
+    part: JournalPart, objects: Collection[Object]
+) -> Iterator[tuple[Object, HistoryEvent]]:
+    """Yields the events of these objects in the order of their lanes.
+
+    Raises:
+        FatalError: A file of the journal is missing or damaged.
+    """
+    keys = pc.field("key").isin(sorted({obj.key for obj in objects}))
+    wanted = set(objects)
+    decisions = part.decisions(_COLUMNS, keys)
+    if not decisions.num_rows:
+        return
+    documents = part.documents(_OF_DOCUMENTS)
+    rows = document_rows(decisions, documents).tolist()
+    of_rows = _read_documents(part, documents, sorted({row for row in rows if row >= 0}))
+    reader = _EventReader(part)
+    for entry, row in zip(decisions.to_pylist(), rows, strict=True):
+        obj = Object(entry["schema"], entry["table"], entry["key"])
+        if obj in wanted:
+            yield obj, reader.event(entry, of_rows.get(row))
+
+
+def _read_documents(
+    part: JournalPart, documents: pa.Table, rows: Sequence[int]
+) -> dict[int, HistoryDocument]:
+    """Reads documents by their row in the index."""
+    entries = documents.take(pa.array(rows, pa.int64())).to_pylist()
+    return {
+        row: HistoryDocument(
+            entry["operation"],
+            entry["association"],
+            entry["event_id"],
+            None if text is None else _readable_diffs(text),
+        )
+        for row, entry, text in zip(rows, entries, part.texts(rows), strict=True)
+    }
+
+
+class _EventReader:
+    """Turns the decisions of a part into events."""
+
+    def __init__(self, part: JournalPart) -> None:
+        self._runs = part.runs
+        self._sources: dict[tuple[int, int], SourceBase] = {}
+        self._refused = {
+            (number, refusal.lane, refusal.document): refusal
+            for number, run in enumerate(part.runs)
+            for refusal in refusals_in(run.texts)
+        }
+
+    def event(self, entry: Mapping[str, Any], document: HistoryDocument | None) -> HistoryEvent:
+        manifest = self._runs[entry["run"]].manifest
+        position = Position(*(entry[name] for name in Position._fields))
+        refusal = self._refused.get((entry["run"], entry["lane"], entry["document"]))
+        type_ = entry["event_type"]
+        return HistoryEvent(
+            run=manifest.run,
+            source=manifest.sources[entry["source"]].name,
+            position=self._source(entry).position_text(position._replace(part=position.part or "")),
+            time=entry["event_time"],
+            perpetrator=entry["perpetrator"],
+            event=None if type_ is None else EVENT_NAMES[EventType(type_)],
+            columns=tuple(entry["columns"] or ()),
+            outcome=(Outcome(entry["outcome"]) if refusal is None else Outcome.REJECTED).label,
+            reason=entry["reason"] if refusal is None else refusal.reason,
+            meaning=_meaning(entry["reason"], entry["detail"])
+            if refusal is None
+            else refusal.detail,
+            document=document,
+        )
+
+    def _source(self, entry: Mapping[str, Any]) -> SourceBase:
+        place = (entry["run"], entry["source"])
+        if place not in self._sources:
+            source = self._runs[entry["run"]].manifest.sources[entry["source"]]
+            self._sources[place] = FORMATS[source.format].restore(source.options, source.reading)
+        return self._sources[place]
+
+
+def _meaning(reason: str | None, detail: str | None) -> str:
+    return detail or (REASON_TEXTS.get(Reason(reason), "") if reason else "")
+
+
+def _readable_diffs(text: str) -> tuple[AttributeDiff, ...] | None:
+    try:
+        return tuple(diff for operation in parse_document(text) for diff in _diffs(operation))
+    except DocumentError:  # larger than the limits of a consumer
+        return None
+
+
+def _diffs(operation: Operation) -> Iterator[AttributeDiff]:
+    match operation:
+        case Add(changes=changes) | Modify(changes=changes):
+            by_attribute: dict[str, list[AttributeChange]] = {}
+            for change in changes:
+                by_attribute.setdefault(change.attribute, []).append(change)
+            yield from (_diff(name, each) for name, each in by_attribute.items())
+        case ModifyAssociation(old, new):
+            yield AttributeDiff("association", (old,), (new,))
+        case Delete():
+            return
+
+
+def _diff(attribute: str, changes: Sequence[AttributeChange]) -> AttributeDiff:
+    """The effect of changes of one attribute together: values that come and go again are left out."""
+    removed: dict[str, None] = {}
+    added: dict[str, None] = {}
+    removes_all = False
+    for change in changes:
+        match change:
+            case AddValue(_, value):
+                added[value_text(value)] = None
+            case RemoveValue(_, value):
+                text = value_text(value)
+                if text in added:
+                    del added[text]
+                else:
+                    removed[text] = None
+            case RemoveAllValues():
+                removes_all = True
+                added.clear()
+                removed.clear()
+    return AttributeDiff(attribute, tuple(removed), tuple(added), removes_all)
+
+
+def value_text(value: Value) -> str:
+    """The text of a value, a reference with the object that it refers to."""
+    if value.components:
+        return ", ".join(f"{part.name}={part.text}" for part in value.components)
+    if value.association_ref is not None and value.association_ref != value.text:
+        return f"{value.text} → {value.association_ref}"
+    return value.text

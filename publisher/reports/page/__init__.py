@@ -1,0 +1,1 @@
+"""A report of runs as one self-contained HTML page."""

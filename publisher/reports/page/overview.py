@@ -1,0 +1,283 @@
+"""The numbers of a report: where every record went, by source, outcome, reason, table, lane and time."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in
+from publisher.journal.conservation import report_of
+from publisher.journal.manifest import Manifest
+from publisher.journal.scan_runs import JournalPart, ScannedRun, document_rows
+from publisher.model.change import Outcome
+from publisher.model.clock import microseconds
+from publisher.reports.page.reject_samples import Rejects, RejectSamples
+from publisher.reports.page.timeline import Timeline, Timespan
+
+_RUNS = 100
+"""Maximum number of runs that a report lists: the newest."""
+_COUNTED = ("source", "outcome", "schema", "table", "records", "event_time", "document")
+_OF_DOCUMENTS = ("operation", "schema", "table")
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Records of one source with one outcome and reason."""
+
+    source: str
+    outcome: str
+    reason: str | None
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableCounts:
+    """Records of a table by outcome, and documents by operation."""
+
+    name: str | None
+    """With its schema; ``None`` for records whose table cannot be read."""
+    outcomes: Mapping[str, int]
+    operations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCounts:
+    """Documents and bytes of a lane."""
+
+    lane: int
+    documents: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """A run in one line."""
+
+    run: str
+    clock: str
+    """ISO 8601, UTC."""
+    read: int
+    documents: int
+    bytes: int
+    outcomes: Mapping[str, int]
+    engine: str | None
+    seconds: Mapping[str, float]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One or more runs in numbers."""
+
+    jobs: tuple[str, ...]
+    runs: int
+    first: str
+    last: str
+    """Times of the first and the last run in ISO 8601, UTC."""
+    newest: tuple[RunLine, ...]
+    read: int
+    documents: int
+    bytes: int
+    outcomes: Mapping[str, int]
+    flows: tuple[Flow, ...]
+    rejects: tuple[Rejects, ...]
+    tables: tuple[TableCounts, ...]
+    operations: Timespan
+    lanes: tuple[LaneCounts, ...]
+    seconds: Mapping[str, float]
+    """Seconds by phase, of all runs together."""
+
+    @property
+    def skew(self) -> float | None:
+        """The documents of the largest lane as a multiple of the average; ``None`` without documents."""
+        total = sum(lane.documents for lane in self.lanes)
+        if not total:
+            return None
+        return max(lane.documents for lane in self.lanes) * len(self.lanes) / total
+
+
+class OverviewBuilder:
+    """Adds up the parts of journals.  Memory depends on the numbers of tables, reasons and lanes only."""
+
+    def __init__(self) -> None:
+        self._newest = deque[RunLine](maxlen=_RUNS)
+        self.runs = 0
+        """Number of runs so far."""
+        self._last: Path | None = None
+        self._jobs: dict[str, None] = {}
+        self._clocks: list[str] = []
+        self._flows = Counter[tuple[str, str, str | None]]()
+        self._tables = Counter[tuple[str | None, str]]()
+        self._operations = Counter[tuple[str | None, str]]()
+        self._lanes: dict[int, LaneCounts] = {}
+        self._seconds = Counter[str]()
+        self._samples = RejectSamples()
+        self._timeline = Timeline()
+
+    def add(self, part: JournalPart) -> None:
+        """Adds a part; the parts of a run follow one another."""
+        refused = []
+        for number, run in enumerate(part.runs):
+            refusals = list(refusals_in(run.texts))
+            refused += [(number, refusal) for refusal in refusals]
+            if run.place != self._last:
+                self._last = run.place
+                self._add_run(run, refusals)
+        self._add_changes(part, refused)
+        self._samples.add_part(part)
+
+    def finish(self) -> Overview:
+        """Returns the sums."""
+        flows = [Flow(*flow, records) for flow, records in self._flows.items() if records]
+        outcomes = Counter({outcome.label: 0 for outcome in Outcome})
+        for flow in flows:
+            outcomes[flow.outcome] += flow.records
+        lanes = [self._lanes[lane] for lane in sorted(self._lanes)]
+        return Overview(
+            jobs=tuple(self._jobs),
+            runs=self.runs,
+            first=min(self._clocks),
+            last=max(self._clocks),
+            newest=tuple(self._newest),
+            read=outcomes.total(),
+            documents=sum(lane.documents for lane in lanes),
+            bytes=sum(lane.bytes for lane in lanes),
+            outcomes=dict(outcomes),
+            flows=tuple(sorted(flows, key=lambda flow: -flow.records)),
+            rejects=tuple(self._samples.of(_rejects_by_reason(flows))),
+            tables=tuple(self._table_counts()),
+            operations=self._timeline.timespan(),
+            lanes=tuple(lanes),
+            seconds={phase: round(spent, 3) for phase, spent in self._seconds.items()},
+        )
+
+    def _add_run(self, run: ScannedRun, refusals: Sequence[Refusal]) -> None:
+        manifest = run.manifest
+        self.runs += 1
+        self._jobs[manifest.job or run.place.parent.name] = None
+        # the ends suffice
+        self._clocks = [min([*self._clocks, manifest.clock]), max([*self._clocks, manifest.clock])]
+        report = apply_refusals(
+            report_of(manifest, state="", journal="", target="", seconds={}), refusals
+        )
+        self._newest.append(
+            RunLine(
+                manifest.run,
+                manifest.clock,
+                report.read,
+                report.documents,
+                report.bytes,
+                report.outcomes,
+                run.end.engine,
+                run.end.seconds,
+                tuple(dict.fromkeys([*report.notes, *run.end.notes])),
+            )
+        )
+        self._seconds.update(run.end.seconds)
+        self._add_flows(manifest, refusals)
+        for result in manifest.results:
+            lane = self._lanes.get(result.lane, LaneCounts(result.lane, 0, 0))
+            self._lanes[result.lane] = LaneCounts(
+                result.lane, lane.documents + result.documents, lane.bytes + result.bytes
+            )
+
+    def _add_flows(self, manifest: Manifest, refusals: Sequence[Refusal]) -> None:
+        names = [entry.name for entry in manifest.sources]
+        for result in manifest.results:
+            for count in result.counts:
+                flow = (names[count.source], count.outcome.label, count.reason)
+                self._flows[flow] += count.records
+        self._samples.add_refusals(manifest.run, refusals)
+        for refusal in refusals:
+            records = refusal.records.count(",") + 1
+            self._flows[refusal.source, Outcome.PUBLISHED.label, None] -= records
+            self._flows[refusal.source, Outcome.REJECTED.label, refusal.reason] += records
+
+    def _add_changes(self, part: JournalPart, refused: Sequence[tuple[int, Refusal]]) -> None:
+        """Counts records by table and outcome, documents by table and by the time of their last change."""
+        decisions, documents = part.decisions(_COUNTED), part.documents(_OF_DOCUMENTS)
+        rows = document_rows(decisions, documents)
+        if refused:
+            decisions = _reject_refused(decisions, rows, _refused_rows(refused, documents))
+        for entry in _count(decisions, ["schema", "table", "outcome"], ("records", "sum")):
+            outcome = Outcome(entry["outcome"]).label
+            self._tables[_qualified(entry), outcome] += entry["records_sum"]
+        for entry in _count(documents, ["schema", "table", "operation"], ([], "count_all")):
+            self._operations[_qualified(entry), entry["operation"]] += entry["count_all"]
+        times = _times_of_documents(part.runs, decisions, documents, rows)
+        operations = documents["operation"].to_numpy()
+        for operation in pc.unique(documents["operation"]).to_pylist():
+            self._timeline.add(operation, times[operations == operation])
+
+    def _table_counts(self) -> list[TableCounts]:
+        """The tables by number of records, the largest first."""
+        names = {name for name, _ in [*self._tables, *self._operations]}
+        counts = [
+            TableCounts(
+                name,
+                {outcome: n for (table, outcome), n in self._tables.items() if table == name},
+                {kind: n for (table, kind), n in self._operations.items() if table == name},
+            )
+            for name in names
+        ]
+        return sorted(counts, key=lambda table: (-sum(table.outcomes.values()), table.name or ""))
+
+
+def _rejects_by_reason(flows: Iterable[Flow]) -> Counter[str]:
+    counts = Counter[str]()
+    for flow in flows:
+        if flow.outcome == Outcome.REJECTED.label:
+            counts[flow.reason or ""] += flow.records
+    return counts
+
+
+def _count(table: pa.Table, keys: list[str], sum_: tuple[object, str]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = table.group_by(keys).aggregate([sum_]).to_pylist()
+    return rows
+
+
+def _qualified(entry: Mapping[str, Any]) -> str | None:
+    schema = f"{entry['schema']}." if entry["schema"] else ""
+    return None if entry["table"] is None else schema + entry["table"]
+
+
+def _refused_rows(refused: Sequence[tuple[int, Refusal]], documents: pa.Table) -> np.ndarray:
+    """The rows of refused documents in the index; refusals name the number of their run in the part."""
+    places = {
+        "run": [run for run, _ in refused],
+        "lane": [refusal.lane for _, refusal in refused],
+        "document": [refusal.document for _, refusal in refused],
+    }
+    return document_rows(pa.table(places), documents)
+
+
+def _reject_refused(decisions: pa.Table, rows: np.ndarray, refused: np.ndarray) -> pa.Table:
+    """Counts the records of refused documents as rejected."""
+    is_refused = (rows >= 0) & np.isin(rows, refused)
+    outcomes = np.where(is_refused, int(Outcome.REJECTED), decisions["outcome"].to_numpy())
+    at = decisions.column_names.index("outcome")
+    return decisions.set_column(at, "outcome", pa.array(outcomes))
+
+
+def _times_of_documents(
+    runs: Sequence[ScannedRun], decisions: pa.Table, documents: pa.Table, rows: np.ndarray
+) -> np.ndarray:
+    """The time of each document in microseconds: of its last change, or of its run if changes have none."""
+    times = pc.fill_null(decisions["event_time"], -1).to_numpy()
+    latest = np.full(documents.num_rows, -1, np.int64)
+    with_document = rows >= 0
+    np.maximum.at(latest, rows[with_document], times[with_document])
+    clocks = np.array([_clock(run.manifest.clock) for run in runs], np.int64)
+    return np.where(latest < 0, clocks[documents["run"].to_numpy()], latest)
+
+
+def _clock(text: str) -> int:
+    return microseconds(datetime.fromisoformat(text)) if text else 0

@@ -1,0 +1,161 @@
+"""Reports of runs: numbers equal those of the runs, wherever their journals are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from publisher.errors import UsageError
+from publisher.journal.find_journal import open_runs
+from publisher.journal.fold_runs import Folding, SegmentSize
+from publisher.journal.job_journals import Journals
+from publisher.journal.lane_reader import LaneReader
+from publisher.reports.page import chosen_objects, histories
+from publisher.reports.page.build import Report, build_report
+from tests.support.finished_runs import LANES, finish_run, finish_runs, make_journals
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+SMALL = SegmentSize(runs=64, records=10_000, bytes=1 << 24, seconds=3_600)
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Journals:
+    return make_journals(tmp_path)
+
+
+def fold_all(journals: Journals) -> None:
+    steps = Folding(journals, lambda: None, SMALL, 1)
+    while steps.step():
+        pass
+
+
+def data_of(report: Report) -> dict[str, Any]:
+    match = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', report.page, re.DOTALL
+    )
+    assert match is not None
+    data: dict[str, Any] = json.loads(match[1])
+    return data
+
+
+def decisions_of(journals: Journals) -> Counter[tuple[str, str | None]]:
+    """Outcomes and reasons, read record by record."""
+    counts = Counter[tuple[str, str | None]]()
+    for journal, manifest in open_runs(journals, journals.segments.runs):
+        for lane in range(LANES):
+            reader = LaneReader(journal.root, journal.documents(manifest), lane)
+            for record in reader.decisions():
+                counts[record.outcome.label, record.reason] += 1
+    return counts
+
+
+def test_counts_equal_the_decisions(journals: Journals) -> None:
+    for first in (1, 31, 61):
+        finish_run(journals, range(first, first + 30), refused=False)
+    view = build_report([journals.root], NOW).overview
+    assert view.runs == 3
+    assert view.read == 90 == sum(view.outcomes.values())
+    flows = {(flow.outcome, flow.reason): flow.records for flow in view.flows}
+    assert flows == decisions_of(journals)
+    assert sum(sum(table.outcomes.values()) for table in view.tables) == 90
+    operations = sum(sum(table.operations.values()) for table in view.tables)
+    assert operations == view.documents == sum(lane.documents for lane in view.lanes)
+    assert sum(sum(i.counts.values()) for i in view.operations.intervals) == view.documents
+    assert {group.reason: group.records for group in view.rejects} == {"event-type": 18}
+    assert all(len(group.samples) == 5 for group in view.rejects)
+
+
+def test_refused_documents_count_as_rejected(journals: Journals) -> None:
+    finish_run(journals, range(1, 31))
+    view = build_report([journals.root], NOW).overview
+    assert sum(view.outcomes.values()) == 30
+    [refused] = [group for group in view.rejects if group.reason == "too-large"]
+    assert refused.records == 1
+    assert refused.samples[0].detail == "longer than 1 byte"
+    by_table = Counter[str]()
+    for table in view.tables:
+        by_table.update(table.outcomes)
+    assert by_table == Counter({k: n for k, n in view.outcomes.items() if n})
+
+
+def test_segments_give_the_same_report(journals: Journals) -> None:
+    finish_runs(journals, 5)
+    finish_run(journals, range(100, 130))
+    before = build_report([journals.root], NOW)
+    fold_all(journals)
+    assert journals.segments.current()
+    after = build_report([journals.root], NOW)
+    assert after == before
+
+
+def test_a_single_run_of_a_segment_can_be_reported(journals: Journals) -> None:
+    runs = finish_runs(journals, 3)
+    fold_all(journals)
+    view = build_report([journals.root / runs[0]], NOW).overview
+    assert (view.runs, view.read, view.newest[0].run) == (1, 3, runs[0])
+
+
+def test_objects_have_their_histories(journals: Journals) -> None:
+    finish_run(journals, [1, 2, 3, 5, 9], refused=False)
+    data = data_of(build_report([journals.root], NOW))
+    objects = {entry[0]: entry for entry in data["objects"]}
+    assert set(objects) == {f"idu={n},table=usr" for n in (1, 2, 3)}
+    events = objects["idu=1,table=usr"][2]
+    assert [(event[2], data["outcomes"][event[7]]) for event in events] == [
+        ("1", "published"),
+        ("9", "published"),
+    ]
+    assert events[0][10] == events[1][10]  # one document of both, in which the first value is gone
+    operation, event_id, diffs = data["documents"][events[0][10]]
+    assert (operation, event_id) == ("modify", "log:1")
+    assert diffs == [["fname", [], ["Jack\n9"], 1]]
+
+
+def test_histories_stay_within_their_limit(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish_run(journals, range(1, 61), refused=False)
+    whole = build_report([journals.root], NOW)
+    monkeypatch.setattr(histories, "MAX_CHARACTERS", 6_000)
+    report = build_report([journals.root], NOW)
+    data = data_of(report)
+    assert 0 < len(data["objects"]) < len(data_of(whole)["objects"])
+    assert "of about 4 objects" in report.page
+    assert "All 4 objects" in whole.page
+
+
+def test_a_job_without_a_complete_run_is_refused(journals: Journals) -> None:
+    with pytest.raises(UsageError, match="no complete run: publish first"):
+        build_report([journals.root], NOW)
+
+
+def test_another_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a journal"):
+        build_report([tmp_path], NOW)
+
+
+def test_documents_that_were_deleted_at_the_sink_are_named_so(journals: Journals) -> None:
+    run = finish_run(journals, range(1, 31), refused=False)
+    for part in (journals.root / run / "documents").glob("part-*"):
+        part.unlink()
+    data = data_of(build_report([journals.root], NOW))
+    assert data["documents"]
+    assert all(diffs is None for _, _, diffs in data["documents"])
+
+
+def test_the_sample_of_many_objects_is_random_but_repeatable(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chosen_objects, "SAMPLED", 2)
+    monkeypatch.setattr(chosen_objects, "BUSIEST", 1)
+    finish_run(journals, [n for n in range(1, 40) if n % 5], refused=False)
+    first, second = (build_report([journals.root], NOW) for _ in range(2))
+    assert first == second
+    assert len(data_of(first)["objects"]) in (2, 3)
+    assert "a random sample" in first.page
