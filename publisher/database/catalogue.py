@@ -30,6 +30,7 @@ from publisher.database.foreign_keys import read_key_columns, read_keys
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
+from publisher.model.names import equal_in_any_case
 from publisher.model.view_catalogue import KeyColumn
 
 _MYSQL = ("mysql", "mariadb")
@@ -331,11 +332,10 @@ def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | No
     names = list(names)
     if wanted in names or not folds:
         return wanted if wanted in names else None
-    lower = wanted.lower()
-    matches = [name for name in names if name.lower() == lower]
+    matches = [name for name in names if equal_in_any_case(name, wanted)]
     if len(matches) == 1:
         return matches[0]
-    return lower if lower in matches else None
+    return wanted.lower() if wanted.lower() in matches else None
 
 
 def _unescape(name: str) -> str:

@@ -30,6 +30,7 @@ from publisher.model.change import (
 from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import object_after
 from publisher.model.keys import IdentifierCase, parse
+from publisher.model.names import equal_in_any_case
 from publisher.planning.filters import Filter
 from publisher.planning.polls import ObjectPoll
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
@@ -381,9 +382,8 @@ def _advice(column: str) -> str:
 
 def _same_name(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The column of this name, else the columns whose names differ only in case."""
-    if name in columns:
-        return (name,)
-    return tuple([column for column in columns if column.lower() == name.lower()])
+    same = [column for column in columns if equal_in_any_case(column, name)]
+    return (name,) if name in columns else tuple(same)
 
 
 def _group(pieces: list[OperationPiece]) -> list[list[OperationPiece]]:

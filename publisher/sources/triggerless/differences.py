@@ -113,7 +113,8 @@ class Differences:
             rows.keys,
             outcome=Outcome.REJECTED.value,
             reason=str(Reason.DOUBLE_RECORD),
-            detail="several different rows have this key: set key columns that identify a row",
+            detail="several different rows have this key: set key columns that identify a row, or begin the"
+            " names of a view's columns that have several values with mv_",
             raw=[as_json(self.record(rows, row)) for row in range(len(rows))],
         )
 
