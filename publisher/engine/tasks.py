@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -99,6 +99,13 @@ class Rules:
         declared = any(table.children or table.references or table.view for table in self.tables)
         return declared or self.classes.sync_filter is not None or format_ == "event-log"
 
+    @property
+    def described_tables(self) -> tuple[Table, ...]:
+        """The tables of the job file, without children and references if there are no classes."""
+        if not self.classes.minimal_metadata:
+            return self.tables
+        return tuple(replace(t, children={}, references={}, view=False) for t in self.tables)
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -133,7 +140,7 @@ class Resources:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        job = JobCatalogue(rules.tables)
+        job = JobCatalogue(rules.described_tables)
         self._database = Database(rules.database) if rules.database is not None else None
         self.catalogue: Catalogue = job
         self.lookup: Lookup = NO_DATABASE

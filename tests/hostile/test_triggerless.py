@@ -19,7 +19,15 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.sources.task_runner import ShuffleWork
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
-from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
+from tests.support.compared_classes import publish_classes, write_classes
+from tests.support.compared_jobs import (
+    kinds_and_keys,
+    operations_of,
+    publish,
+    table_row,
+    write_job,
+    write_table,
+)
 from tests.support.event_log_files import USR, Tables
 from tests.support.local_engine import EngineSwitch
 
@@ -165,3 +173,45 @@ def test_names_and_values_of_any_kind(tmp_path: Path) -> None:
     assert publisher_instance.publish(load(path)).operations == {"add": 3}
     (tmp_path / "in" / "usr.jsonl").write_text(text.replace("202e", "202d"))
     assert publisher_instance.publish(load(path)).operations == {"modify": 3}
+
+
+def test_a_child_table_that_is_all_but_empty_is_refused(tmp_path: Path) -> None:
+    users = [str(n) for n in range(300)]
+    tables = {"usr": [(n, "Ann") for n in users], "phone": [(n, "1") for n in users], "member": []}
+    write_classes(tmp_path, tables)
+    publish_classes(tmp_path)
+    write_classes(tmp_path, {"phone": [(n, "1") for n in users[:149]]})
+    with pytest.raises(PublisherError, match=r"151 of 300 objects of table usr .* of phone\.no"):
+        publish_classes(tmp_path)
+    assert publish_classes(tmp_path, "most_deleted = 1").operations == {"modify": 151}
+
+
+def test_an_attribute_of_100_000_values(tmp_path: Path) -> None:
+    members = [("1", str(n)) for n in range(100_000)]
+    write_classes(tmp_path, {"usr": [("1", "Ann")], "phone": [], "member": members})
+    (added,) = operations_of(publish_classes(tmp_path, 'state = "values"'), tmp_path)
+    assert len(added.findall("add-attr[@attr-name='member.idg']/value")) == 100_000
+    write_classes(tmp_path, {"member": [*members[1:], ("1", "100000"), *members]})
+    (changed,) = operations_of(publish_classes(tmp_path, 'state = "values"'), tmp_path)
+    assert [value.text for value in changed.iter("value")] == ["idg=100000,table=grp"]
+
+
+def test_a_child_table_that_is_linked_to_a_part_of_the_key_is_refused(tmp_path: Path) -> None:
+    write_classes(tmp_path, {"usr": [("1", "Ann")], "phone": [("1", "2")], "member": []})
+    publish_classes(tmp_path)
+    path = tmp_path / "job.toml"
+    path.write_text(path.read_text().replace('key = ["idu"]', 'key = ["idu", "fname"]'))
+    path.write_text(
+        path.read_text().replace('no = "string" } }', 'no = "string" }, key = ["idu"] }')
+    )
+    write_classes(tmp_path, {"phone": [("1", "3")]})
+    with pytest.raises(PublisherError, match="phone is linked to a part of the key of usr"):
+        publisher_instance.publish(load(path))
+
+
+def test_a_column_of_values_that_has_gone_is_refused(tmp_path: Path) -> None:
+    write_classes(tmp_path, {"usr": [("1", "Ann")], "phone": [("1", "2")], "member": []})
+    publish_classes(tmp_path)
+    (tmp_path / "in" / "phone.csv").write_text("idu,number\n1,2\n")
+    with pytest.raises(PublisherError, match="child table phone of usr has no column no"):
+        publish_classes(tmp_path)

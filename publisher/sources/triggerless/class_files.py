@@ -1,4 +1,4 @@
-"""Assigns the files of child tables to the tables whose attributes they hold."""
+"""Prepares tables in files for a comparison, with the files of their child tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
 from publisher.model.names import equal_in_any_case
 from publisher.sources.columns.object_names import split_name
+from publisher.sources.files import file_splits
+from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.triggerless import input_files
-from publisher.sources.triggerless.class_shape import child_tables, parent_of
+from publisher.sources.triggerless.carry_over import identity_of
+from publisher.sources.triggerless.class_shape import child_tables, parent_of, with_children
+from publisher.sources.triggerless.comparison import ReadTable
 from publisher.sources.triggerless.options import TriggerlessOptions
+from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
+from publisher.sources.triggerless.table_shape import TableShape, shape_of
+
+_UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
+"""Approximate ratio of the size of the text to that of the file."""
 
 
 class ClassFiles(NamedTuple):
@@ -39,7 +48,68 @@ def group_classes(
     return {name: _class_files(name, files, catalogue, options) for name in names}
 
 
-def earlier_files(
+def file_inputs(
+    classes: Mapping[str, ClassFiles],
+    options: TriggerlessOptions,
+    reading: SnapshotOptions,
+    context: ComparisonContext,
+) -> list[TableInput]:
+    """Prepares the tables in files.  Raises ``FatalError`` if a file does not fit."""
+    earlier = _earlier_files(classes, context.catalogue, options)
+    catalogue, inputs = context.catalogue, []
+    for name, files in classes.items():
+        parts = [(name, files.own), *files.children.items()]
+        columns, readings = zip(
+            *(
+                input_files.columns_of(part, paths[0], reading, catalogue, options)
+                for part, paths in parts
+            ),
+            strict=True,
+        )
+        where = str(files.own[0])
+        shape = shape_of(name, columns[0], catalogue, options, where)
+        of_children = dict(zip(files.children, columns[1:], strict=True))
+        shape = with_children(shape, of_children, catalogue, options, where)
+        before = earlier.get(name)
+        olds = [()] * len(parts) if before is None else [before.own, *before.children.values()]
+        tables = tuple(
+            _file_table(part, file_reading, paths, old, context.wanted)
+            for part, file_reading, (_, paths), old in zip(
+                (shape, *shape.children), readings, parts, olds, strict=True
+            )
+        )
+        inputs.append(
+            TableInput(
+                name,
+                tables,
+                sum(_text_bytes(paths) for _, paths in parts),
+                identity=tuple(identity_of(files.own)),
+                child_files={part: identity_of(paths) for part, paths in parts[1:]},
+            )
+        )
+    return inputs
+
+
+def _file_table(
+    shape: TableShape,
+    reading: SnapshotOptions,
+    now: Sequence[Path],
+    before: Sequence[Path],
+    wanted: int,
+) -> ReadTable:
+    columns = ExpectedColumns(shape.read, optional=frozenset(shape.read), closed=True)
+    current, earlier = (
+        tuple(file_splits.splits(paths, reading, columns, wanted)) if paths else ()
+        for paths in (now, before)
+    )
+    return ReadTable(shape, reading, current, earlier)
+
+
+def _text_bytes(files: Sequence[Path]) -> int:
+    return sum(path.stat().st_size * _UNPACKED.get(path.suffix.lower(), 1) for path in files)
+
+
+def _earlier_files(
     classes: Iterable[str], catalogue: Catalogue, options: TriggerlessOptions
 ) -> dict[str, ClassFiles]:
     """Finds the files of an earlier snapshot.  Raises ``FatalError`` if files of child tables are missing."""

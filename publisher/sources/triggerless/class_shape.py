@@ -21,10 +21,12 @@ from publisher.sources.triggerless.table_shape import (
 def parent_of(table: str, catalogue: Catalogue, options: TriggerlessOptions) -> Table | None:
     """Returns the parent of a child table; ``None`` if the table is a class, or unknown."""
     parts = split_name(table)
-    if parts is None:
-        return None
+    return None if parts is None else _parent(parts[0] or options.schema, parts[1], catalogue)
+
+
+def _parent(schema: str | None, name: str, catalogue: Catalogue) -> Table | None:
     try:
-        known = catalogue.table(parts[0] or options.schema, parts[1])
+        known = catalogue.table(schema, name)
     except TableRefusedError:  # its shape cannot be determined either, which reports the problem
         return None
     return None if known is None else known.parent
@@ -35,7 +37,7 @@ def child_tables(
 ) -> tuple[str, ...]:
     """Names the child tables of a compared table.
 
-    Raises ``FatalError`` if it is a child table itself, or unknown.
+    Raises ``FatalError`` if it is a child table itself, or unknown, or shares a child table.
     """
     parent = parent_of(table, catalogue, options)
     if parent is not None:
@@ -43,7 +45,15 @@ def child_tables(
             f"{where}: {table} is a child table of {parent.name}, which publishes its rows as values:"
             f" compare {parent.name} instead"
         )
-    return tuple(find_table(table, catalogue, options, where).known.children)
+    known = find_table(table, catalogue, options, where).known
+    for child in known.children:
+        owner = _parent(known.schema, child, catalogue)
+        if owner is not None and owner.name != known.name:
+            raise FatalError(
+                f"{where}: {child} is a child table of {owner.name} and of {known.name}: declare it in the"
+                f" children of one of them, and refer to the other in references"
+            )
+    return tuple(known.children)
 
 
 def with_children(

@@ -6,7 +6,7 @@ matches them, and whole columns are compared at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from publisher.errors import InternalError
 from publisher.sources.columns.row_images import Mask, differ
 from publisher.sources.triggerless.differences import Differences, Places, TableRows
-from publisher.sources.triggerless.hashing import Hashes, joined_hashes, text_hashes
+from publisher.sources.triggerless.hashing import NULL, Hashes, joined_hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 
 First = Literal["add", "replace", "nothing"]
@@ -88,6 +88,18 @@ class ComparisonRules:
     are kept."""
 
 
+class EmptiedCounts(NamedTuple):
+    """Counts of rows that were read and known with values of a multi-valued column."""
+
+    emptied: int
+    """Rows that have no values now."""
+    known: int
+
+    def __add__(self, other: object) -> EmptiedCounts:
+        assert isinstance(other, EmptiedCounts)
+        return EmptiedCounts(self.emptied + other.emptied, self.known + other.known)
+
+
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
     """The differences in the order of key hashes, the known rows for the next state, and counts."""
@@ -95,6 +107,8 @@ class ComparisonResult:
     differences: pa.RecordBatch
     known: KnownRows
     counts: ComparisonCounts
+    emptied: Mapping[str, EmptiedCounts]
+    """By multi-valued column; none if a state of whole rows does not show single columns."""
 
 
 def compare(
@@ -134,8 +148,9 @@ def compare(
         alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
+    emptied = _count_emptied(columns, rows, known, matches, differs, rules)
     known = _merge_known(rows, contents, known, np.flatnonzero(is_left))
-    return ComparisonResult(differences.to_batch(), known, counts)
+    return ComparisonResult(differences.to_batch(), known, counts, emptied)
 
 
 def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
@@ -308,6 +323,30 @@ def _count_alike(
     """Counts known rows that are equal in all stored columns; a column added later differs in every row."""
     old = np.array([known_columns is None or name in known_columns for name in columns], bool)
     return int((known & ~differs[:, old].any(axis=1)).sum())
+
+
+def _count_emptied(
+    columns: Sequence[str],
+    rows: TableRows,
+    known: KnownRows,
+    matches: Places,
+    differs: Mask,
+    rules: ComparisonRules,
+) -> dict[str, EmptiedCounts]:
+    """Counts the known rows that have lost all values of a multi-valued column."""
+    counts: dict[str, EmptiedCounts] = {}
+    if rules.keeps == "row":
+        return counts
+    for place, name in enumerate(columns):
+        if name in rules.multiple:
+            content = known.contents[place]
+            had_values = content != NULL
+            if isinstance(content, pa.Array):
+                had_values = content.is_valid().to_numpy(zero_copy_only=False)
+            is_empty = rows.values[place].is_null().to_numpy(zero_copy_only=False)
+            emptied = int((differs[:, place] & is_empty).sum())
+            counts[name] = EmptiedCounts(emptied, int(had_values[matches[matches >= 0]].sum()))
+    return counts
 
 
 def _values(known: KnownRows, places: Places) -> list[pa.Array]:

@@ -12,7 +12,7 @@ from publisher.model.plain import restore
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import LiveTable, TableSplit
-from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules
+from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, EmptiedCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.table_shape import TableShape
 
@@ -171,6 +171,8 @@ class BucketResult:
     known_rows: int
     bytes: int
     """Size in memory of the text of all rows read."""
+    emptied: Mapping[str, EmptiedCounts]
+    """See ``ComparisonResult``."""
 
     @property
     def read(self) -> int:

@@ -37,8 +37,9 @@ class TriggerlessOptions:
     before: tuple[Name, ...] = ()
     """Files and directories of an earlier snapshot to compare with while no state is known."""
     most_deleted: Annotated[float, Ge(0), Le(1)] = 0.5
-    """Maximum share of a table's known rows that may be missing at once. Above it nothing is
-    published, because a truncated export looks the same. Up to 100 missing rows are always accepted."""
+    """Maximum share of a table's known rows that may be missing at once, and of its objects that may lose
+    all values of a multi-valued attribute. Above it nothing is published, because a truncated export
+    looks the same. Up to 100 of them are always accepted."""
     hints: Literal["samples"] | None = None
     """With ``samples``, a run compares only tables that samples of LINTER's table queue show as
     touched, and tables whose ``full_interval`` is over; by default every run compares every table."""

@@ -12,20 +12,19 @@ from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import Migration
-from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
-from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.triggerless import class_files, input_files
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
     TriggerlessState,
-    identity_of,
     write_state,
 )
-from publisher.sources.triggerless.class_files import ClassFiles
-from publisher.sources.triggerless.class_shape import with_children
-from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, First
+from publisher.sources.triggerless.compare import (
+    ComparisonCounts,
+    ComparisonRules,
+    EmptiedCounts,
+    First,
+)
 from publisher.sources.triggerless.comparison import (
     BucketResult,
     Comparison,
@@ -37,7 +36,7 @@ from publisher.sources.triggerless.comparison import (
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
-from publisher.sources.triggerless.table_shape import TableShape, shape_of
+from publisher.sources.triggerless.table_shape import TableShape
 from publisher.sources.triggerless.tasks import check_results
 
 BUCKET_BYTES = 16 << 20
@@ -45,8 +44,6 @@ BUCKET_BYTES = 16 << 20
 _MAX_BUCKETS = 4096
 _FEW_DELETES = 100
 """Number of missing rows of a table that are always accepted as deleted."""
-_UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
-"""Approximate ratio of the size of the text to that of the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,63 +96,6 @@ class TableInput:
     def shape(self) -> TableShape:
         """Shape of the table."""
         return self.tables[0].shape
-
-
-def file_inputs(
-    classes: Mapping[str, ClassFiles],
-    options: TriggerlessOptions,
-    reading: SnapshotOptions,
-    context: ComparisonContext,
-) -> list[TableInput]:
-    """Prepares the tables in files.  Raises ``FatalError`` if a file does not fit."""
-    earlier = class_files.earlier_files(classes, context.catalogue, options)
-    catalogue, inputs = context.catalogue, []
-    for name, files in classes.items():
-        parts = [(name, files.own), *files.children.items()]
-        columns, readings = zip(
-            *(
-                input_files.columns_of(part, paths[0], reading, catalogue, options)
-                for part, paths in parts
-            ),
-            strict=True,
-        )
-        where = str(files.own[0])
-        shape = shape_of(name, columns[0], catalogue, options, where)
-        of_children = dict(zip(files.children, columns[1:], strict=True))
-        shape = with_children(shape, of_children, catalogue, options, where)
-        before = earlier.get(name)
-        olds = [()] * len(parts) if before is None else [before.own, *before.children.values()]
-        tables = tuple(
-            _file_table(part, file_reading, paths, old, context.wanted)
-            for part, file_reading, (_, paths), old in zip(
-                (shape, *shape.children), readings, parts, olds, strict=True
-            )
-        )
-        inputs.append(
-            TableInput(
-                name,
-                tables,
-                sum(_text_bytes(paths) for _, paths in parts),
-                identity=tuple(identity_of(files.own)),
-                child_files={part: identity_of(paths) for part, paths in parts[1:]},
-            )
-        )
-    return inputs
-
-
-def _file_table(
-    shape: TableShape,
-    reading: SnapshotOptions,
-    now: Sequence[Path],
-    before: Sequence[Path],
-    wanted: int,
-) -> ReadTable:
-    columns = ExpectedColumns(shape.read, optional=frozenset(shape.read), closed=True)
-    current, earlier = (
-        tuple(file_splits.splits(paths, reading, columns, wanted)) if paths else ()
-        for paths in (now, before)
-    )
-    return ReadTable(shape, reading, current, earlier)
 
 
 def comparison_of(
@@ -273,10 +213,6 @@ def _buckets(size: int) -> int:
     return min(_MAX_BUCKETS, 1 << (wanted - 1).bit_length())
 
 
-def _text_bytes(files: Sequence[Path]) -> int:
-    return sum(path.stat().st_size * _UNPACKED.get(path.suffix.lower(), 1) for path in files)
-
-
 def finish_comparison(
     comparison: Comparison,
     results: list[BucketResult],
@@ -292,10 +228,7 @@ def finish_comparison(
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
         table_results = results[first : first + table.buckets]
-        counts = sum((result.counts for result in table_results), ComparisonCounts())
-        if table.to_prove is not None:
-            table.to_prove.verify_rows(counts)
-        _refuse_many_deletes(table, counts, options)
+        _refuse_wrong_input(table, table_results, options)
     target = Path(comparison.target)
     _remove_others(target / FOUND, {result.found for result in results})
     _remove_others(target / KNOWN, {result.known for result in results if result.known})
@@ -319,15 +252,28 @@ def finish_comparison(
     return tuple(splits)
 
 
-def _refuse_many_deletes(
-    table: TableWork, counts: ComparisonCounts, options: TriggerlessOptions
+def _refuse_wrong_input(
+    table: TableWork, results: Sequence[BucketResult], options: TriggerlessOptions
 ) -> None:
+    """Refuses another table than that of the state, and exports that are probably truncated."""
+    counts = sum((result.counts for result in results), ComparisonCounts())
+    if table.to_prove is not None:
+        table.to_prove.verify_rows(counts)
     if counts.vanished > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
             f"{counts.vanished:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
             " missing: if they were deleted, set most_deleted = 1 for one run; if not, export the table"
             " again"
         )
+    for name in table.shape.multiple:
+        parts = [result.emptied[name] for result in results if name in result.emptied]
+        total = sum(parts, EmptiedCounts(0, 0))
+        if total.emptied > max(_FEW_DELETES, options.most_deleted * total.known):
+            raise FatalError(
+                f"{total.emptied:,} of {total.known:,} objects of table {table.shape.source_name} have lost"
+                f" all values of {name}: if they were deleted, set most_deleted = 1 for one run; if not,"
+                " export the table of these values again"
+            )
 
 
 def difference_splits(

@@ -147,9 +147,9 @@ class PiecePacker:
 def reject_batch(faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
     """A batch of rejected rows: their faults, and the rows as JSON text."""
     columns = [
-        pa.array([str(fault.reason) for fault, _ in faults]),
-        pa.array([fault.detail for fault, _ in faults]),
-        pa.array([raw for _, raw in faults]),
+        pa.array([str(fault.reason) for fault, _ in faults], pa.string()),
+        pa.array([fault.detail for fault, _ in faults], pa.string()),
+        pa.array([raw for _, raw in faults], pa.string()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=REJECT_SCHEMA)
 

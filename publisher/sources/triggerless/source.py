@@ -42,7 +42,7 @@ from publisher.sources.triggerless.carry_over import (
     identity_of,
     remove_replaced_rows,
 )
-from publisher.sources.triggerless.class_files import group_classes
+from publisher.sources.triggerless.class_files import file_inputs, group_classes
 from publisher.sources.triggerless.live_tables import (
     live_inputs,
     live_shapes,
@@ -54,7 +54,6 @@ from publisher.sources.triggerless.plan_comparison import (
     ComparisonContext,
     TableInput,
     comparison_of,
-    file_inputs,
     finish_comparison,
 )
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences

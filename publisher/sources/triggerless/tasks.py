@@ -139,6 +139,11 @@ class _Sides:
     blind: set[int] = field(default_factory=set)
     """Numbers of the tables with unreadable rows."""
 
+    @property
+    def bytes(self) -> int:
+        """Size in memory of the text of all rows read."""
+        return sum(batch.nbytes for batches in self.now.values() for batch in batches)
+
     @classmethod
     def of(cls, pieces: Iterable[pa.RecordBatch]) -> _Sides:
         sides = cls()
@@ -164,16 +169,14 @@ def compare_bucket(
     table = comparison.tables[number]
     columns = table.shape.columns
     sides = _Sides.of(pieces)
-    size = sum(batch.nbytes for batches in sides.now.values() for batch in batches)
+    size = sides.bytes
     known = _read_known_rows(table, bucket, sides.before)
     rules = _rules_without(table, sides.blind)
     objects = _take_objects(table.shape, sides.now)
     result = compare(columns, objects.rows, known, rules)
     orphans = [] if table.is_part else list(orphan_faults(table.shape, objects))
-    unreadable = sum(batch.num_rows for batch in sides.rejected)
-    differences = _with_rejects(
-        result.differences, [*sides.rejected, *([reject_batch(orphans)] if orphans else [])]
-    )
+    rejected = [*sides.rejected, reject_batch(orphans)]
+    differences = _with_rejects(result.differences, rejected)
     name = f"{partition:05d}-{attempt}.parquet"
     target = Path(comparison.target)
     pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
@@ -186,7 +189,7 @@ def compare_bucket(
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
-        unreadable,
+        sum(batch.num_rows for batch in sides.rejected),
         objects.merged + sum(map(len, objects.orphans)) - len(orphans),
         len(orphans),
         result.counts,
@@ -195,6 +198,7 @@ def compare_bucket(
         name if comparison.keep else None,
         len(result.known),
         size,
+        result.emptied,
     )
 
 
@@ -334,10 +338,10 @@ def _read_known_rows(
 
 
 def _with_rejects(differences: pa.RecordBatch, rejected: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Appends unreadable rows to the differences."""
-    if not rejected:
-        return differences
+    """Appends rejected rows to the differences."""
     batch = pa.concat_batches(rejected)  # rejects arrive in any order
+    if not batch.num_rows:
+        return differences
     batch = batch.sort_by([("detail", "ascending"), ("raw", "ascending")])
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["outcome"] = pa.repeat(pa.scalar(Outcome.REJECTED.value, pa.int32()), batch.num_rows)

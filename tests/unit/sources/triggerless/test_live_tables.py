@@ -283,3 +283,13 @@ def test_hints_on_a_child_table_bring_its_parent_forward(tmp_path: Path) -> None
     assert publish_class(tmp_path, "usr", more).state == "nothing new to read"
     hint(tmp_path, "PHONE", sweep=3)
     assert publish_class(tmp_path, "usr", more).operations == {"modify": 1}
+
+
+@pytest.mark.usefixtures("phones")
+def test_a_child_table_of_two_parents_is_refused(tmp_path: Path) -> None:
+    """Its foreign key refers to one, and the job file names another."""
+    more = """[tables.dep]
+key = ["chief"]
+children = { phone = { columns = { phoneno = "string" }, link = ["idu"] } }"""
+    with pytest.raises(FatalError, match="phone is a child table of dep and of usr"):
+        publish_class(tmp_path, "usr", more)
