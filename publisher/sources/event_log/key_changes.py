@@ -50,6 +50,13 @@ class EventKeyChanges:
                 faults[row] = found
             elif found is not None:
                 values[row] = found
+        torn = {int(self._objects.codes[row]): row for row in faults}
+        for row in [row for row in values if int(self._objects.codes[row]) in torn]:
+            del values[row]  # perhaps another column of the same update
+            faults[row] = _fault(
+                f"record {self._rows.ids[torn[int(self._objects.codes[row])]]} changes another column of "
+                "the same key and is rejected: fix that record"
+            )
         if values:
             self._take(values)
         if faults:

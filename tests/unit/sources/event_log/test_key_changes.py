@@ -90,3 +90,25 @@ def test_changes_of_keys_are_rejected_unless_the_setting_permits_them(tmp_path: 
 def test_a_key_column_may_be_an_attribute(tmp_path: Path) -> None:
     record = one(tmp_path, update(), EventLogOptions(key_change="attribute"))
     assert (record["event_type"], record["old"], record["new"]) == (2, ["1"], ["5"])
+
+
+def test_no_part_of_a_key_changes_alone(tmp_path: Path) -> None:
+    """A record of one update is rejected if another one is, but not records of other objects."""
+    rows = [
+        event(
+            number,
+            table_key=key,
+            table_name="part",
+            column_name=column,
+            old_value=old,
+            new_value="7",
+        )
+        for number, (key, column, old) in enumerate(
+            [("a=1+b=2", "a", "1"), ("a=1+b=2", "b", "3"), ("a=4+b=2", "a", "4")], 1
+        )
+    ]
+    (records, _) = read(write(tmp_path / "log.csv", rows), RENAMES, None, OPEN)
+    details = {record["high"]: record["detail"] for record in records}
+    assert "record 2 changes another column of the same key" in str(details[1])
+    assert "old_value '3' is not the value of b" in str(details[2])
+    assert details[3] is None
