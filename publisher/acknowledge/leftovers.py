@@ -106,7 +106,7 @@ def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[st
         staged, final = journal.staging / result.staged / name, journal.root / name
         try:
             file = pq.ParquetFile(final if final.exists() else staged)
-            for batch in file.iter_batches(columns=_COLUMNS):
+            for batch in file.iter_batches(columns=_COLUMNS, use_threads=False):
                 yield from batch.filter(_stays_new(batch, source)).to_pylist()
         except (OSError, pa.ArrowInvalid) as error:
             raise FatalError(

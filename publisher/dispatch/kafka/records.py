@@ -207,7 +207,7 @@ def _rows(
     if not numbers:
         return
     first = ends[numbers[0]] - groups[numbers[0]]
-    for rows in file.iter_batches(row_groups=numbers, columns=columns):
+    for rows in file.iter_batches(row_groups=numbers, columns=columns, use_threads=False):
         skipped = min(max(start - first, 0), rows.num_rows)
         if skipped < rows.num_rows:
             yield first + skipped, rows.slice(skipped)

@@ -70,7 +70,7 @@ def frames(
     with _open(path) as file:
         names = _names_in_file(file, path, columns, options)
         metadata = file.metadata
-    sizes = group_sizes(path, set(names))
+    sizes = group_sizes(path, set(names), groups)
     for group in groups:
         row_count, group_first = metadata.row_group(group).num_rows, first
         # at most one group stays in memory

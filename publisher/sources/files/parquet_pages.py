@@ -81,8 +81,10 @@ class GroupSizes:
         return int(sum(column.value_bytes for column in self.columns))
 
 
-def group_sizes(path: str, names: Collection[str]) -> list[GroupSizes]:
-    """Reads the sizes of all row groups of a file, for the columns ``names``.
+def group_sizes(
+    path: str, names: Collection[str], groups: range | None = None
+) -> dict[int, GroupSizes]:
+    """Reads the sizes of some row groups of a file, by default of all, for the columns ``names``.
 
     Raises:
         FatalError: The file is damaged, or would unpack to far more than its size warrants.
@@ -92,17 +94,17 @@ def group_sizes(path: str, names: Collection[str]) -> list[GroupSizes]:
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         try:
-            groups = list(_groups(data, names))
+            sizes = dict(_groups(data, names, groups))
         except (ThriftError, LookupError, AttributeError, TypeError) as error:
             reason = str(error) if isinstance(error, ThriftError) else "fields are missing"
             raise FatalError(
                 f"{path} is not a Parquet file, or cut or damaged ({reason}); export it again"
             ) from None
-    for number, group in enumerate(groups, 1):
+    for number, group in sizes.items():
         problem = _problem(group)
         if problem is not None:
-            raise FatalError(f"{path}: its row group {number} {problem}")
-    return groups
+            raise FatalError(f"{path}: its row group {number + 1} {problem}")
+    return sizes
 
 
 def _problem(group: GroupSizes) -> str | None:
@@ -120,7 +122,9 @@ def _problem(group: GroupSizes) -> str | None:
     return None
 
 
-def _groups(data: mmap.mmap, names: Collection[str]) -> Iterator[GroupSizes]:
+def _groups(
+    data: mmap.mmap, names: Collection[str], wanted: range | None
+) -> Iterator[tuple[int, GroupSizes]]:
     size = len(data)
     if size < 12 or data[-4:] != _MAGIC:
         raise ThriftError("no footer")
@@ -129,19 +133,21 @@ def _groups(data: mmap.mmap, names: Collection[str]) -> Iterator[GroupSizes]:
         raise ThriftError("the footer is longer than the file")
     footer, _ = read_struct(data, size - 8 - length, size - 8)
     remaining = size
-    for group in footer[_FOOTER_GROUPS]:
+    for number, group in enumerate(footer[_FOOTER_GROUPS]):
         metas = [chunk[_CHUNK_META] for chunk in group[_GROUP_COLUMNS]]
         stored = sum(max(0, meta[_STORED]) for meta in metas)
         remaining -= stored
         if remaining < 0:
             raise ThriftError("its column chunks are larger than the file")
+        if wanted is not None and number not in wanted:
+            continue
         columns = tuple(
             _pages(data, meta) for meta in metas if meta[_PATH][0].decode(errors="replace") in names
         )
         allowed = int(stored * max(_MOST_PER_GROUP, _FREE_BYTES / size))
         # otherwise all pages of the file with a header would stay in memory
         data.madvise(mmap.MADV_DONTNEED)
-        yield GroupSizes(columns, group[_GROUP_ROWS], allowed)
+        yield number, GroupSizes(columns, group[_GROUP_ROWS], allowed)
 
 
 def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:

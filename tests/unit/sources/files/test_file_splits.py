@@ -18,6 +18,7 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet import BATCH_BYTES
+from publisher.sources.files.parquet_pages import group_sizes
 
 AB = ExpectedColumns(("a", "b"), optional=frozenset({"b"}))
 OPTIONS = SnapshotOptions()
@@ -272,6 +273,15 @@ def test_a_parquet_file_with_fewer_rows_than_it_claims_is_refused(tmp_path: Path
         FatalError, match=r"row group 1 has 0 rows and should have 1; export it again"
     ):
         read(path)
+
+
+def test_sizes_of_some_row_groups_are_those_among_all(tmp_path: Path) -> None:
+    path = str(tmp_path / "log.parquet")
+    pq.write_table(pa.table({"a": range(40), "b": ["x" * n for n in range(40)]}), path, 10)
+    sizes = group_sizes(path, {"a", "b"})
+    assert [(number, group.rows) for number, group in sizes.items()] == [(n, 10) for n in range(4)]
+    for groups in (range(1, 3), range(4), range(3, 4)):
+        assert group_sizes(path, {"a", "b"}, groups) == {n: sizes[n] for n in groups}
 
 
 def test_parquet_is_cut_by_row_groups_and_counts_rows_in_the_file(tmp_path: Path) -> None:
