@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Dialect
@@ -32,6 +32,19 @@ class ClassReader:
         self._readers = readers
         self._attributes = tuple(sorted(name for reader in readers for name in reader.values))
         self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._parts: dict[frozenset[str], ClassReader | None] = {}
+
+    def part(self, columns: Collection[str]) -> ClassReader | None:
+        """Returns the reader of those child tables that these columns need; ``None`` if they need none."""
+        names = frozenset(name.casefold() for name in columns)
+        if names not in self._parts:
+            readers = [
+                reader
+                for reader in self._readers
+                if not names.isdisjoint(name.casefold() for name in reader.values)
+            ]
+            self._parts[names] = ClassReader(readers) if readers else None
+        return self._parts[names]
 
     def complete(self, connection: Connection, answers: Sequence[Answer]) -> list[Answer]:
         """Adds the attributes to rows of the parent table: their distinct values by code points."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -18,7 +18,7 @@ from publisher.errors import TableRefusedError
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object, Reason
-from publisher.planning.query_back import Answer, RefusedLookup
+from publisher.planning.query_back import NO_NAMED_COLUMNS, Answer, NamedColumns, RefusedLookup
 
 TextOf = Callable[[Any], str | None]
 
@@ -32,6 +32,13 @@ class KeyBatch(NamedTuple):
     def part(self, start: int, end: int) -> KeyBatch:
         """Returns the keys from ``start`` up to, but not including, ``end``."""
         return KeyBatch(self.objects[start:end], self.values[start:end])
+
+
+class ObjectQuery(NamedTuple):
+    """The query for the rows of objects, and the reader of their child tables, if any are needed."""
+
+    rows: Query
+    children: ClassReader | None
 
 
 class DatabaseLookup:
@@ -55,26 +62,35 @@ class DatabaseLookup:
         self._text_of = text_of
         self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
 
-    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+    def answers(
+        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
+    ) -> dict[Object, Answer]:
         """Returns an answer for each object."""
         answers: dict[Object, Answer] = {}
-        batches: dict[Query, KeyBatch] = {}
+        batches: dict[ObjectQuery, KeyBatch] = {}
         for object_ in objects:
             try:
                 query, values = self._query_and_values(object_)
             except _RefusedError as error:
                 answers[object_] = error.refused
                 continue
-            batch = batches.get(query)
+            object_query = self._object_query(query, named.get(object_))
+            batch = batches.get(object_query)
             if batch is None:
-                batch = batches[query] = KeyBatch([], [])
+                batch = batches[object_query] = KeyBatch([], [])
             batch.objects.append(object_)
             batch.values.append(values)
-        for query, batch in batches.items():
-            size = query.max_keys(self._database.options.keys_per_statement)
+        for object_query, batch in batches.items():
+            size = object_query.rows.max_keys(self._database.options.keys_per_statement)
             for start in range(0, len(batch.objects), size):
-                self._read(query, batch.part(start, start + size), answers)
+                self._read(object_query, batch.part(start, start + size), answers)
         return answers
+
+    def _object_query(self, query: Query, columns: Collection[str] | None) -> ObjectQuery:
+        reader = self._readers.get(query)
+        if reader is not None and columns is not None:
+            reader = reader.part(columns)
+        return ObjectQuery(query, reader)
 
     def _query_and_values(self, object_: Object) -> tuple[Query, Values]:
         schema, table, key = object_
@@ -139,15 +155,15 @@ class DatabaseLookup:
             self._readers[query] = reader
         return query
 
-    def _read(self, query: Query, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
+    def _read(self, query: ObjectQuery, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
         """Answers a batch; halves it if single rows make the statement fail."""
-        reader = self._readers.get(query)
+        rows_query, reader = query
 
         def read(connection: Connection) -> list[Answer]:
             if reader is None:
-                return query.rows(connection, batch.values)
+                return rows_query.rows(connection, batch.values)
             begin_snapshot(connection)
-            return reader.complete(connection, query.rows(connection, batch.values))
+            return reader.complete(connection, rows_query.rows(connection, batch.values))
 
         try:
             rows = self._database.run(read)
@@ -157,14 +173,14 @@ class DatabaseLookup:
             answers.update(zip(batch.objects, rows, strict=True))
 
     def _handle_failure(
-        self, query: Query, batch: KeyBatch, error: Exception, answers: dict[Object, Answer]
+        self, query: ObjectQuery, batch: KeyBatch, error: Exception, answers: dict[Object, Answer]
     ) -> None:
         if isinstance(error, DBAPIError) and failures.is_missing_permission(error):
-            answers.update(dict.fromkeys(batch.objects, self._refuse_table(query, error)))
+            answers.update(dict.fromkeys(batch.objects, self._refuse_table(query.rows, error)))
             return
         if not failures.is_data_error(error):
             assert isinstance(error, DBAPIError)
-            raise fatal(self._database, error, f"Reading rows of {query.name}") from error
+            raise fatal(self._database, error, f"Reading rows of {query.rows.name}") from error
         size = len(batch.objects)
         if size > 1 and not failures.concerns_statement(error):
             self._read(query, batch.part(0, size // 2), answers)
@@ -172,7 +188,7 @@ class DatabaseLookup:
             return
         refused = RefusedLookup(
             Reason.DATABASE_REFUSED,
-            f"reading the row of {query.name} failed: {failures.message_of(error)}: fix the row, "
+            f"reading the row of {query.rows.name} failed: {failures.message_of(error)}: fix the row, "
             "the view or the key",
         )
         answers.update(dict.fromkeys(batch.objects, refused))

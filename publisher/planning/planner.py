@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from publisher.model.change import (
     QUERY_BACK,
+    ROW_QUERY_BACK,
     Change,
     Decision,
     Document,
@@ -37,7 +38,13 @@ from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
 from publisher.planning.precedence import apply_precedence
-from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
+from publisher.planning.query_back import (
+    NO_DATABASE,
+    Answer,
+    Lookup,
+    NamedColumns,
+    ObjectLookup,
+)
 from publisher.planning.renderer import PreparedPoll, Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
 
@@ -300,7 +307,7 @@ class Planner:
         if not waiting:
             return
         objects = list(dict.fromkeys(entry.row for entry in waiting))
-        answers = self._lookup.answers(objects)
+        answers = self._lookup.answers(objects, _named_columns(waiting))
         for entry in waiting:
             answer = answers[entry.row]
             lookup = ObjectLookup(entry.poll.object, entry.poll.number, answer)
@@ -337,6 +344,19 @@ def _parts(changes: list[Change], first_rows: Mapping[int, int]) -> Iterator[lis
         part.append(change)
     if part:
         yield part
+
+
+def _named_columns(waiting: Iterable[PendingPoll]) -> NamedColumns:
+    """The columns that query-backs name, of objects that none reads whole."""
+    named: dict[Object, set[str]] = {}
+    whole: set[Object] = set()
+    for entry in waiting:
+        for change in entry.remaining:
+            if change.event_type in ROW_QUERY_BACK:
+                whole.add(entry.row)
+            elif change.event_type in QUERY_BACK:
+                named.setdefault(entry.row, set()).update(change.columns)
+    return {obj: columns for obj, columns in named.items() if obj not in whole}
 
 
 def _content(change: Change) -> tuple[object, ...]:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
 from publisher.model.change import Object, Reason
@@ -49,17 +50,29 @@ class ObjectLookup(NamedTuple):
     answer: Answer
 
 
+NamedColumns: TypeAlias = Mapping[Object, Collection[str]]
+"""The columns that suffice for an object: of its child tables only those that these columns need are read.
+Other objects are read whole."""
+NO_NAMED_COLUMNS: NamedColumns = MappingProxyType({})
+
+
 class Lookup(Protocol):
     """Reads the current rows of objects."""
 
-    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+    def answers(
+        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
+    ) -> dict[Object, Answer]:
         """Returns an answer for each of the objects."""
 
 
 class NoDatabase:
     """The look-up of a run without a database: refuses every object."""
 
-    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+    def answers(
+        self,
+        objects: Sequence[Object],
+        named: NamedColumns = NO_NAMED_COLUMNS,  # noqa: ARG002
+    ) -> dict[Object, Answer]:
         """Returns a refusal for each of the objects."""
         refusal = RefusedLookup(
             Reason.NO_DATABASE,

@@ -24,7 +24,14 @@ from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, Answer, Lookup, ObjectLookup
+from publisher.planning.query_back import (
+    NO_DATABASE,
+    NO_NAMED_COLUMNS,
+    Answer,
+    Lookup,
+    NamedColumns,
+    ObjectLookup,
+)
 from publisher.planning.renderer import Renderer, SourceNaming
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
@@ -98,9 +105,13 @@ class Rows:
 
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
+    named: list[NamedColumns] = field(default_factory=list)
 
-    def answers(self, objects: Sequence[Object]) -> dict[Object, Answer]:
+    def answers(
+        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
+    ) -> dict[Object, Answer]:
         self.asked.append(list(objects))
+        self.named.append(named)
         return {obj: self.answers_by_object.get(obj) for obj in objects}
 
 

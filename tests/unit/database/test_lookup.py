@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import types
+from sqlalchemy import event, types
 from sqlalchemy.dialects import mysql, postgresql
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
@@ -18,6 +18,8 @@ from publisher.database.lookup import DatabaseLookup
 from publisher.errors import FatalError, SettingsError
 from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Object, Reason
+from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import Answer, CurrentRow, Lookup, NoDatabase, RefusedLookup
 from publisher.xds.values import text_of
 
@@ -259,3 +261,37 @@ def test_without_a_database_every_row_is_refused() -> None:
     answer = NoDatabase().answers([object_])[object_]
     assert isinstance(answer, RefusedLookup)
     assert answer.reason is Reason.NO_DATABASE
+
+
+@pytest.mark.parametrize(
+    ("columns", "tables", "attributes"),
+    [
+        (None, {"usr", "phone", "fax"}, {"phone.no", "fax.no"}),
+        ({"name"}, {"usr"}, set()),
+        ({"PHONE.no", "name"}, {"usr", "phone"}, {"phone.no"}),
+        ({"phone.no", "fax.no"}, {"usr", "phone", "fax"}, {"phone.no", "fax.no"}),
+    ],
+)
+def test_only_the_child_tables_of_the_named_columns_are_read(
+    columns: set[str] | None, tables: set[str], attributes: set[str], path: Path
+) -> None:
+    database = make_database(
+        path,
+        "create table usr (id integer primary key, name text)",
+        "create table phone (id integer references usr, no text)",
+        "create table fax (id integer references usr, no text)",
+        "insert into usr values (1, 'Ann'); insert into phone values (1, '5')",
+    )
+    catalogue = catalogue_of(database)
+    classes = ClassCatalogue(catalogue, [], ClassOptions(), catalogue.keys_of)
+    lookup, usr = DatabaseLookup(database, text_of, classes), Object(None, "usr", "id=1")
+    lookup.answers([usr])  # reads the catalogue
+    executed: list[str] = []
+    event.listen(
+        database.engine, "after_cursor_execute", lambda *call: executed.append(str(call[2]))
+    )
+    answer = lookup.answers([usr], {} if columns is None else {usr: columns})[usr]
+    assert isinstance(answer, CurrentRow)
+    assert {name for name in answer.columns if "." in name} == attributes
+    read = {name for name in ("usr", "phone", "fax") for text in executed if f'"{name}"' in text}
+    assert read == tables

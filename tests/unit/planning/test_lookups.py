@@ -197,3 +197,10 @@ def test_the_key_is_left_out_of_a_row_whatever_its_case_and_parts() -> None:
     obj = Object("indirect", "part", "no=1+plant=2")
     database = Rows({obj: CurrentRow(("PLANT", "x", "NO"), ("2", "y", "1"))})
     assert plan_texts(Event(6, obj=obj), lookup=database) == ["modify x!+y"]
+
+
+def test_the_named_columns_suffice_unless_an_event_reads_the_whole_row() -> None:
+    rows = Rows({USR: ROW})
+    events = [Event(8, "a"), Event(7, "b"), Event(8, "a", obj=USR_2), Event(6, obj=USR_2)]
+    Setup(lookup=rows).plan(log(*events, Event(3, "a", "v", obj=DEPT)))
+    assert rows.named == [{USR: {"a", "b"}}]
