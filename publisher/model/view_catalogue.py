@@ -105,7 +105,7 @@ class ViewCatalogue:
         names = [parse_view_name(column, keys.names) for column in view.columns]
         columns = ViewColumns({name.schema_name: name for name in names}, keys.names)
         key = _key_of(view, names, columns)
-        problems = [*ambiguous_names(names, keys.names), *_key_problems(view, names, key)]
+        problems = [*ambiguous_names(names, keys.names), *_key_problems(view, names, key, columns)]
         references: dict[str, Reference] = {}
         if self._options.enable_refs:
             problems += _reference_problems(names, keys)
@@ -156,14 +156,17 @@ def _key_of(view: Table, names: Sequence[ViewName], columns: ViewColumns) -> tup
 
 
 def _key_problems(
-    view: Table, names: Sequence[ViewName], key: Sequence[str | None]
+    view: Table, names: Sequence[ViewName], key: Sequence[str | None], columns: ViewColumns
 ) -> Iterator[str]:
     if not key:
         yield (
             "no column begins with pk_: name the key columns pk_COLUMN, or set the key in "
             f"[tables.{view.name}]"
         )
-    if None in key:
+    declared = {columns.attribute(column) for column in view.key}
+    if None not in declared and declared - set(key):
+        yield f"the key in [tables.{view.name}] is not that of its columns with pk_: remove one of both"
+    if None in key or None in declared:
         yield f"the key {', '.join(view.key)} is not among its columns: correct [tables.{view.name}]"
     if any(name.is_multiple and name.schema_name in key for name in names):
         yield "a column of the key begins with mv_: objects have one value of each key column"

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from publisher.database import Relation, catalogue_of
 from publisher.database.connection_cache import ConnectionCache, keep_connections
+from publisher.errors import TableRefusedError
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from tests.services.databases import Place
@@ -163,3 +164,39 @@ def test_a_child_table_that_appears_between_two_runs_is_found(postgres: Place) -
         assert children() == ["usr_phone"]
         postgres.execute("ALTER TABLE usr_phone DROP CONSTRAINT usr_phone_idu_fkey")
         assert children() == []
+
+
+def test_a_view_whose_columns_and_keys_change_between_two_runs_is_described_again(
+    place: Place,
+) -> None:
+    def described() -> tuple[list[str], dict[str, str]] | str:
+        cache.run += 1
+        with place.database() as database:
+            tables = catalogue_of(database)
+            classes = ClassCatalogue(
+                tables, (), ClassOptions(), tables.keys_of, tables.key_columns_of
+            )
+            try:
+                view = classes.table(None, "view_usr")
+            except TableRefusedError as refused:
+                return refused.message
+            assert view is not None
+            targets = {name: reference.table for name, reference in view.references.items()}
+            multiple = [name for name in view.columns if view.is_multiple(name)]
+            return multiple, targets
+
+    place.execute("CREATE VIEW view_usr AS SELECT 1 AS pk_idu, 'a' AS mv_a, 7 AS fk__idg__b")
+    with keep_connections() as cache:
+        assert "refers to idg, the key of no class" in str(described())
+        place.execute("CREATE TABLE grp (idg INTEGER PRIMARY KEY)")
+        assert described() == described() == (["a"], {"fk_b": "grp"})
+        place.execute("CREATE VIEW view_grp AS SELECT 7 AS pk_idg")
+        assert "refers to idg, the key of grp and view_grp" in str(described())
+        place.execute("DROP VIEW view_grp")
+        assert described() == (["a"], {"fk_b": "grp"})
+        place.execute(
+            "DROP VIEW view_usr", "CREATE VIEW view_usr AS SELECT 1 AS pk_idu, 'a' AS a, 2 AS mv_c"
+        )
+        assert described() == (["c"], {})
+        place.execute("DROP VIEW view_usr", "CREATE VIEW view_usr AS SELECT 1 AS idu, 'a' AS a")
+        assert "no column begins with pk_" in str(described())

@@ -19,6 +19,9 @@ from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.runs import publisher_instance
 from publisher.xds.values import text_of
+from tests.golden.stories import operations
+from tests.golden.test_classes import EXPECTED, replay_events
+from tests.golden.test_classes import operations_of as operations_in_parts
 from tests.services.databases import Place
 from tests.support.compared_jobs import key_of, operations_of
 
@@ -173,6 +176,26 @@ def test_without_meta_identifiers_a_view_is_a_table(place: Place) -> None:
     assert view.key == ()
     assert "mv_phoneno" in view.columns
     assert not view.references
+
+
+def test_views_and_the_tables_below_may_have_the_same_keys_in_two_schemas(
+    postgres: Place, tmp_path: Path
+) -> None:
+    postgres.execute(
+        "DROP SCHEMA IF EXISTS direct CASCADE",
+        "CREATE SCHEMA direct",
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, manager INTEGER REFERENCES usr)",
+        "CREATE TABLE usr_phone (idu INTEGER REFERENCES usr, phoneno TEXT)",
+        "INSERT INTO usr VALUES (2, 'Ann', NULL), (1, 'John', 2)",
+        "INSERT INTO usr_phone VALUES (1, '222-2222'), (1, '111-1111')",
+        "CREATE VIEW direct.view_usr (pk_idu, sv_fname, mv_phoneno, fk__idu__manager) AS"
+        " SELECT idu, fname, phoneno, manager FROM usr LEFT JOIN usr_phone USING (idu)",
+    )
+    job = f'[source]\nschema = "direct"\n[database]\nurl = "{postgres.url}"\nschema = "direct"\n'
+    documents = replay_events(tmp_path, ["6|view_usr|idu=1"], job=job)
+    postgres.execute("DROP SCHEMA direct CASCADE")
+    expected = (EXPECTED / "E6.xml").read_text("utf-8").splitlines()
+    assert operations_in_parts(documents) == operations(expected)
 
 
 JOB = """

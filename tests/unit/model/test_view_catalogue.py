@@ -101,6 +101,19 @@ def test_a_view_that_can_be_no_class_is_refused(columns: list[str], problem: str
     assert problem in refused.value.message
 
 
+@pytest.mark.parametrize("key", [("idu",), ("PK_IDU",), ("pk__idu__idu",)])
+def test_the_key_of_the_job_file_may_repeat_that_of_the_columns(key: tuple[str, ...]) -> None:
+    assert describe(view("pk_idu", "tag", key=key)).key == ("pk_idu",)
+
+
+@pytest.mark.parametrize("key", [("tag",), ("idu", "tag")])
+def test_a_key_of_the_job_file_that_contradicts_the_columns_is_refused(
+    key: tuple[str, ...],
+) -> None:
+    with pytest.raises(TableRefusedError, match="is not that of its columns with pk_: remove one"):
+        describe(view("pk_idu", "tag", key=key))
+
+
 @pytest.mark.parametrize(
     ("key", "problem"),
     [

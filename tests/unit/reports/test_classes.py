@@ -96,3 +96,20 @@ def test_check_counts_classes(folder: Path) -> None:
         "ok      classes: 3 class(es) with 4 multi-valued attribute(s) and 4 reference(s); not classes: "
         "names, notes, usr_card, view_lost (xds-publisher classes gives the reasons)"
     ) in result.stdout
+
+
+def test_views_of_the_job_file_are_shown_without_a_database(tmp_path: Path) -> None:
+    job = '[source]\nsnapshots = ["."]\n[dispatch]\npath = "documents"\n'
+    columns = '{ pk_idu = "int", mv_phoneno = "string", fk__idu__boss = "int" }'
+    job += f"[tables.view_usr]\nview = true\ncolumns = {columns}\n"
+    job += '[tables.plain]\nview = true\ncolumns = { idu = "int" }\n'
+    (tmp_path / "job.toml").write_text(job)
+    assert run(tmp_path, "classes").splitlines() == [
+        "view_usr: view, key pk_idu",
+        "  phoneno  string     multi-valued",
+        "  fk_boss  dn         single-valued  refers to pk_idu=…,table=view_usr",
+        (
+            "not a class: plain: view plain: no column begins with pk_: name the key columns pk_COLUMN, "
+            "or set the key in [tables.plain]"
+        ),
+    ]
