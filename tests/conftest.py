@@ -31,18 +31,19 @@ SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
 LONG = (
     "spark",
     "services/test_chaos.py",
-    "brokers",
-    "services/test_recover.py",
-    "services/test_triggers.py",
     "services/test_instances.py",
-    "hostile/test_linkexpress.py",
-    "hostile/test_bombs.py",
     "spark/test_session.py",
+    "brokers",
+    "services/test_triggers.py",
+    "services/test_follow.py",
     "spark/test_cluster.py",
+    "services/test_recover.py",
+    "hostile/test_bombs.py",
+    "hostile/test_linkexpress.py",
+    "hostile/test_linkexpress_framing.py",
     "services/test_acknowledge.py",
     "change_table/test_contract.py",
-    "services/test_follow.py",
-    "hostile/test_linkexpress_framing.py",
+    "spark/test_crash.py",
 )
 """Groups of more than 20 seconds."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -41,12 +42,15 @@ class Sample:
     """Columns that this format never fills."""
 
 
+_CSV_PARTS = re.compile(rb'["\r\n]|[^"\r\n]+')
+
+
 def count_csv(data: bytes) -> int:
     lines, quotes, filled = 0, 0, False
-    for byte in data:
-        quotes += byte == ord('"')
-        filled = filled or byte not in b"\r\n"
-        if byte == ord("\n") and quotes % 2 == 0:
+    for part in _CSV_PARTS.findall(data):
+        quotes += part == b'"'
+        filled = filled or part not in (b"\r", b"\n")
+        if part == b"\n" and quotes % 2 == 0:
             lines, filled = lines + filled, False
     return max(0, lines + filled - 1)  # without the header
 
