@@ -150,9 +150,15 @@ def _describe_change(record: dict[str, Any], position: str) -> str:
     kind = EventType(record["event_type"]).name.lower().replace("_", " ")
     schema = f"{record['schema']}." if record["schema"] else ""
     values = record["new"] if record["new"] is not None else record["old"]
-    columns = dict(zip(record["columns"], values or (), strict=False))
+    columns: dict[str, Any] = {}
+    for name, value in zip(record["columns"], values or (), strict=False):
+        columns[name] = [*_as_list(columns[name]), value] if name in columns else value
     shown = f" {json.dumps(columns, ensure_ascii=False)}" if columns else ""
     return f"{position}: {kind} of {record['key']} in {schema}{record['table']}{_truncate(shown)}"
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _truncate(text: str) -> str:

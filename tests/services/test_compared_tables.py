@@ -294,3 +294,22 @@ def test_parents_and_children_are_read_at_one_moment(place: Place) -> None:
             if not number:
                 change()
     assert counts == [3, 4]
+
+
+def test_large_classes_are_read_by_several_tasks_in_one_moment(
+    spark: object, local_engine: EngineSwitch, postgres: Place, tmp_path: Path
+) -> None:
+    local_engine.use_spark()
+    postgres.execute(
+        *CLASS_TABLES[:4],
+        "INSERT INTO usr SELECT n * 1000, 'name ' || n FROM generate_series(1, 3000) AS n",
+        "INSERT INTO usr_phone SELECT n * 1000, m FROM generate_series(1, 3000) AS n,"
+        " generate_series(1, 3) AS m",
+    )
+    report = publish_classes(tmp_path, postgres)
+    assert (report.operations, report.read) == ({"add": 3_000}, 3_000)
+    assert (
+        sum(len(op.findall("add-attr/value")) for op in operations_of(report, tmp_path)) == 12_000
+    )
+    postgres.execute("DELETE FROM usr_phone WHERE idu % 7000 = 0 AND phoneno = '2'")
+    assert publish_classes(tmp_path, postgres).operations == {"modify": 428}

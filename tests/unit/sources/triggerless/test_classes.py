@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,8 +17,9 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from publisher.config.job_file import load
-from publisher.consumer import Objects
-from publisher.errors import FatalError
+from publisher.consumer import Objects, part_files, read_files
+from publisher.engine.local.engine import LocalEngine
+from publisher.errors import FatalError, UnreachableError
 from publisher.runs import migrate
 from publisher.sources.contract import Migration
 from tests.support.compared_classes import (
@@ -27,6 +31,7 @@ from tests.support.compared_classes import (
     write_classes,
 )
 from tests.support.compared_jobs import kinds_and_keys, operations_of
+from tests.support.local_engine import EngineSwitch, ScriptedEngine
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -222,3 +227,43 @@ def test_child_tables_that_are_switched_on_are_new_attributes(tmp_path: Path) ->
     report = publish_classes(tmp_path)
     assert kinds_and_keys(report, tmp_path) == [("add", "3"), ("modify", "1")]
     assert report.outcomes["ignored"] == 1
+
+
+KILLED = """
+import os, signal, sys
+from publisher.config.job_file import load
+from publisher.runs import execute, publisher_instance
+from pathlib import Path
+execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+publisher_instance.publish(load(Path(sys.argv[1])))
+"""
+ROOT = Path(__file__).parents[4]
+
+
+def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats_values(
+    tmp_path: Path,
+) -> None:
+    more, consumer = 'state = "values"', Objects(strict=True)
+    write_classes(tmp_path, ANN)
+    follow(consumer, tmp_path, publish_classes(tmp_path, more))
+    write_classes(tmp_path, {"phone": [("1", "333")]})
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "job.toml")]
+    killed = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    last = {**ANN, "phone": [("1", "333"), ("2", "444")], "member": []}
+    write_classes(tmp_path, last)
+    publish_classes(tmp_path, more)
+    for run in sorted((tmp_path / "out" / "runs").iterdir())[1:]:
+        consumer.apply_all(read_files(part_files(run)))
+    assert objects_in(consumer) == expected_objects(last)
+
+
+def test_a_run_that_fails_loses_no_value(local_engine: EngineSwitch, tmp_path: Path) -> None:
+    write_classes(tmp_path, ANN)
+    publish_classes(tmp_path)
+    write_classes(tmp_path, {"phone": []})
+    local_engine.use(lambda: ScriptedEngine(UnreachableError("away: try again")))
+    with pytest.raises(UnreachableError):
+        publish_classes(tmp_path)
+    local_engine.use(LocalEngine)
+    assert kinds_and_keys(publish_classes(tmp_path), tmp_path) == [("modify", "1")]
