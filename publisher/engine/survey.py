@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from publisher.engine.tasks import Resources, Rules
+from publisher.engine.tasks import AnySource, Resources, Rules
 from publisher.model.catalogue import Catalogue
 from publisher.sources.task_runner import Findings, Item, ShuffleWork
 
@@ -21,12 +21,17 @@ class SurveyWork:
     survey: Callable[[Any, Catalogue], Any]
     items: tuple[Any, ...]
     rules: Rules
+    source: AnySource | None = None
+    """The source whose tables the catalogue describes; ``None`` if the function needs no catalogue."""
 
     def facts(self, numbers: Iterable[int]) -> Iterator[tuple[int, Any]]:
         """Yields the facts of the items with these numbers, each with its number."""
         with Resources(self.rules) as resources:
+            source, catalogue = self.source, resources.catalogue
+            if source is not None:
+                catalogue = resources.catalogue_of(source.format, source.tables())
             for number in numbers:
-                yield number, self.survey(self.items[number], resources.catalogue)
+                yield number, self.survey(self.items[number], catalogue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +40,14 @@ class EngineTasks:
 
     engine: Engine
     rules: Rules
+    source: AnySource | None = None
 
     def survey(
         self, survey: Callable[[Item, Catalogue], Findings], items: Sequence[Item]
     ) -> list[Findings]:
         """See ``TaskRunner.survey``."""
-        return self.engine.survey(SurveyWork(survey, tuple(items), self.rules)) if items else []
+        work = SurveyWork(survey, tuple(items), self.rules, self.source)
+        return self.engine.survey(work) if items else []
 
     def shuffle(self, work: ShuffleWork) -> list[str]:
         """See ``TaskRunner.shuffle``."""

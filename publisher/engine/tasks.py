@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -148,16 +148,21 @@ class Resources:
             self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
             self.lookup = DatabaseLookup(self._database, text_of)
 
-    def catalogue_of(self, format_: str) -> Catalogue:
-        """Returns the catalogue for sources of a format: of classes, or of single tables."""
+    def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
+        """Returns the catalogue for sources of a format: of classes, or of single tables.
+
+        ``tables`` are those that the settings of the source describe."""
+        catalogue = self.catalogue
+        if tables:
+            catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
         if not self._rules.have_classes(format_):
-            return self.catalogue
+            return catalogue
         rules = self._rules
         if self._database is None:
-            return ClassCatalogue(self.catalogue, rules.tables, rules.classes)
-        tables = catalogue_of(self._database)
+            return ClassCatalogue(catalogue, rules.tables, rules.classes)
+        keys = catalogue_of(self._database)
         return ClassCatalogue(
-            self.catalogue, rules.tables, rules.classes, tables.keys_of, tables.key_columns_of
+            catalogue, rules.tables, rules.classes, keys.keys_of, keys.key_columns_of
         )
 
     def lookup_of(self, format_: str) -> Lookup:
@@ -190,9 +195,10 @@ def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     source, split = work.splits()[number]
     collect_rarely()
     with Resources(work.rules) as resources:
-        catalogue = resources.catalogue_of(work.sources[source].source.format)
+        reader = work.sources[source].source
+        catalogue = resources.catalogue_of(reader.format, reader.tables())
         context = context_of(work, source, catalogue)
-        yield from contract.read_split(work.sources[source].source, split, number, context)
+        yield from contract.read_split(reader, split, number, context)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:
@@ -337,9 +343,7 @@ def _planner_of(work: Work, number: int, lane: int, resources: Resources) -> Lan
     """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
-    catalogue = resources.catalogue_of(source.source.format)
-    if tables := source.source.tables():
-        catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
+    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
     filter_ = Filter(source.filters, held_after=held_after, catalogue=catalogue)
     renderer = Renderer(
         SourceNaming(

@@ -113,8 +113,8 @@ def _prepare(
         return reader.prepare(
             PrepareContext(
                 wanted=request.splits,
-                catalogue=resources.catalogue_of(source.format),
-                tasks=EngineTasks(engine, rules),
+                catalogue=resources.catalogue_of(reader.format, reader.tables()),
+                tasks=EngineTasks(engine, rules, reader),
                 stack=stack,
                 staged=request.journal.new_state(source.name),
                 committed=request.journal.committed_state(source.name),

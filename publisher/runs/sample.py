@@ -67,7 +67,8 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     """
     sample = Sample()
     with Resources(settings.rules) as resources:
-        catalogue = resources.catalogue_of(source.format)
+        reader = source.reader if source.table is None else source.live
+        catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(source=0, lanes=1, catalogue=catalogue, classes=settings.classes)
         with _prepare(source, catalogue) as prepared:
             numbers = range(len(prepared.splits))

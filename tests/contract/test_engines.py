@@ -80,7 +80,7 @@ def prepare(
     context = PrepareContext(
         wanted=3,
         catalogue=JobCatalogue([USR]),
-        tasks=EngineTasks(engine, rules),
+        tasks=EngineTasks(engine, rules, sample.source),
         stack=ExitStack(),
         staged=folder / "state",
         committed=folder / "state",
@@ -132,8 +132,8 @@ def test_every_format_gives_the_same_bytes(engine: Engine, tmp_path: Path) -> No
 
 
 def test_a_survey_is_in_the_order_of_its_items(engine: Engine, tmp_path: Path) -> None:
-    rules = work_of([write(tmp_path / "log.csv", [])]).rules
-    work = SurveyWork(number_as_facts, tuple(range(20)), rules)
+    run = work_of([write(tmp_path / "log.csv", [])])
+    work = SurveyWork(number_as_facts, tuple(range(20)), run.rules, run.sources[0].source)
     assert [facts.to_pydict() for facts in engine.survey(work)] == [
         {"number": [number]} for number in range(20)
     ]

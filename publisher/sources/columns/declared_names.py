@@ -1,4 +1,8 @@
-"""Names and keys of tables whose columns the settings declare, spelled as in the catalogue."""
+"""Names and keys of tables whose columns the settings declare, spelled as in the catalogue.
+
+The rows of a child table belong to the objects of its class: they have the table and the key of the parent,
+and their columns of values are attributes of the class.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,16 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
+from publisher.errors import FatalError
+from publisher.model.catalogue import (
+    Catalogue,
+    ColumnKind,
+    JobCatalogue,
+    LayeredCatalogue,
+    Table,
+    find_name,
+)
+from publisher.model.classes import attribute_of
 from publisher.model.keys import IdentifierCase, KeyForm
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
@@ -29,6 +42,10 @@ class DeclaredNames:
     """By column."""
     form: KeyForm
     hash: int
+    key_names: tuple[str, ...]
+    """Names of the key's columns in keys, in the order of ``key``."""
+    values: tuple[int, ...] | None
+    """Places of the columns that hold values of a child table; ``None`` for the table of a class."""
 
     @classmethod
     def of(
@@ -41,8 +58,13 @@ class DeclaredNames:
     ) -> Self:
         """Builds the names of a table, with the catalogue's spelling and types, or else the declared ones.
 
-        ``columns`` are the declared names in order.
+        ``columns`` are the declared names in order.  Raises ``FatalError`` for a child table without the
+        key of its parent, or without its columns of values.
         """
+        described = catalogue.table(declared.schema, declared.name)
+        if described is not None and described.parent is not None:
+            parts = _parts_of_child(described.name, described.parent, columns, case)
+            return cls(**parts, **subclass_fields)
         layers = LayeredCatalogue(catalogue, JobCatalogue([declared]))
         known = layers.table(declared.schema, declared.name)
         assert known is not None  # the settings describe it
@@ -53,11 +75,14 @@ class DeclaredNames:
         catalogued = [known.column(name) for name in columns]
         spelled = tuple(case.apply(name, c) for name, c in zip(columns, catalogued, strict=True))
         places = (columns.index(name) for name in declared.key)
+        key = tuple(sorted(places, key=lambda place: spelled[place]))
         return cls(
             schema=schema,
             table=table,
             columns=spelled,
-            key=tuple(sorted(places, key=lambda place: spelled[place])),
+            key=key,
+            key_names=tuple(spelled[place] for place in key),
+            values=None,
             kinds=tuple(None if name is None else known.columns[name] for name in catalogued),
             form=KeyForm(dict(known.columns), case, known.columns),
             hash=table_hash(schema, table),
@@ -70,7 +95,7 @@ class DeclaredNames:
         ``plain`` has each column's values as they appear in keys, or ``None`` if they must be converted
         one by one.
         """
-        names = [self.columns[place] for place in self.key]
+        names = self.key_names
         parts = [part for part in plain if part is not None]
         if len(parts) < len(names):
             return canonical_keys(self.form, names, texts)
@@ -79,3 +104,48 @@ class DeclaredNames:
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Computes the lane of each key."""
         return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
+
+
+def _parts_of_child(
+    name: str, parent: Table, columns: Sequence[str], case: IdentifierCase
+) -> dict[str, Any]:
+    """Builds the fields of the names of a child table."""
+    child = parent.children[name]
+    advice = f"name it in [[sources.tables]], or fix [tables.{parent.name}.children]"
+    if not child.link:
+        raise FatalError(
+            f"the columns of {name} that hold the key of {parent.name} are not known: name them as link in"
+            f" [tables.{parent.name}.children.{name}], or the key of {parent.name} in [tables]"
+        )
+    places: dict[str, int] = {}
+    for column in (*child.link, *child.columns):
+        declared = find_name(column, columns)
+        if declared is None:
+            raise FatalError(
+                f"the records of the child table {name} lack its column {column}: {advice}"
+            )
+        places[column] = columns.index(declared)
+    attributes = {places[column]: attribute_of(name, column) for column in child.columns}
+    link = {places[column]: key for column, key in zip(child.link, child.key, strict=True)}
+    key_names = {place: case.apply(column, column) for place, column in link.items()}
+    key = tuple(sorted(link, key=lambda place: key_names[place]))
+    schema = parent.schema and case.apply(parent.schema, parent.schema)
+    table = case.apply(parent.name, parent.name)
+    known = attributes | link
+    return {
+        "schema": schema,
+        "table": table,
+        "columns": tuple(
+            case.apply(attributes.get(place, column), attributes.get(place))
+            for place, column in enumerate(columns)
+        ),
+        "key": key,
+        "key_names": tuple(key_names[place] for place in key),
+        "values": tuple(sorted(attributes)),
+        "kinds": tuple(
+            parent.columns.get(known[place]) if place in known else None
+            for place in range(len(columns))
+        ),
+        "form": KeyForm(dict(parent.columns), case, parent.columns),
+        "hash": table_hash(schema, table),
+    }

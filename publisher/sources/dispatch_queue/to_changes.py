@@ -53,8 +53,8 @@ class DispatchQueueChangeBuilder:
         self._blob = np.isin(self._types, list(BLOB_TYPES))
         self._moved = self._update & self._differ(group.keys)
         self._marked = self._changed_columns()
-        self.unchanged: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
-        """UPDATEs without a difference, which give no change."""
+        self.unchanged = self._find_unchanged()
+        """Operations without a difference, which give no change."""
         self._is_key_only = self._moved & ~self._marked.any(axis=1) & options.joins_keys
         self._parts = operations.parts[group.numbers[chosen]]
 
@@ -65,6 +65,11 @@ class DispatchQueueChangeBuilder:
         first = texts.take(pa.array(self._chosen[places]))
         marks[places] = differ(first, texts.take(pa.array(self._second[places])))
         return marks
+
+    def _find_unchanged(self) -> Mask:
+        """Marks the UPDATEs whose images differ neither in the key nor in a published column."""
+        unchanged: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
+        return unchanged
 
     def _changed_columns(self) -> Mask:
         """Returns a mask of the published columns that each operation sets or changes."""
@@ -97,12 +102,12 @@ class DispatchQueueChangeBuilder:
                 self._chosen[moved],
                 ordinal=0,
                 records=np.where(self._is_key_only, self._parts, 0)[moved].astype(np.int32),
-                **self._end_of_keys(moved),
+                **self.end_of_keys(moved),
             )
         if blob.any():
             yield self._blob_changes(rows[blob])
 
-    def _end_of_keys(self, rows: Codes) -> dict[str, object]:
+    def end_of_keys(self, rows: Codes) -> dict[str, object]:
         """Returns the columns of the changes that end the old keys: deletes, or changes of keys."""
         if self._options.joins_keys:
             old, new = (

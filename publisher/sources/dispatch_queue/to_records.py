@@ -13,6 +13,7 @@ from publisher.model.change import Outcome, Reason
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, nameless, record_lanes, tally
 from publisher.sources.dispatch_queue.as_json import raw_of
+from publisher.sources.dispatch_queue.child_rows import builder_class
 from publisher.sources.dispatch_queue.images.by_table import BLOCK, DecodedTable, decode_tables
 from publisher.sources.dispatch_queue.object_names import QueueNames
 from publisher.sources.dispatch_queue.oper_date import event_times
@@ -23,7 +24,6 @@ from publisher.sources.dispatch_queue.operations import (
 )
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.rows import Codes
-from publisher.sources.dispatch_queue.to_changes import DispatchQueueChangeBuilder
 from publisher.sources.dispatch_queue.transactions.facts import address_text, signed_addresses
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 
@@ -117,7 +117,7 @@ class DispatchQueueRecordBuilder:
             np.arange(len(group.numbers)), list(group.faults)
         )
         chosen = np.flatnonzero(live)
-        builder = DispatchQueueChangeBuilder(
+        builder = builder_class(group.names)(
             self.records, self.operations, self.options, group, chosen, lanes
         )
         unchanged = chosen[builder.unchanged]
@@ -147,7 +147,7 @@ class DispatchQueueRecordBuilder:
             return
         unchanged: set[int] = set()
         records = partial(self._held_records, unchanged)
-        builder = DispatchQueueChangeBuilder(
+        builder = builder_class(group.names)(
             records, self.operations, self.options, group, chosen, lanes
         )
         unchanged.update(group.numbers[chosen[builder.unchanged]].tolist())
