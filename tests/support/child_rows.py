@@ -155,12 +155,13 @@ def write_queue(folder: Path, history: History) -> list[Path]:
         for change in transaction:
             table = tables[change.table]
             code = INSERT if change.old is None else DELETE if change.new is None else UPDATE
-            images = [
+            images: list[bytes] = [
                 dispatch_queue_files.image(table, values, QUEUE)
                 for values in (change.old, change.new)
                 if values is not None
             ]
-            rows += queue.rows(code, *images, TRANSACT_ID=number, TABNUM_SRC=table.number)
+            first, second = (*images, b"")[:2]
+            rows += queue.rows(code, first, second, TRANSACT_ID=number, TABNUM_SRC=table.number)
         rows += queue.rows(COMMIT, TRANSACT_ID=number)
     path = folder / "queue.dat"
     path.write_bytes(dispatch_queue_files.binary(rows, QUEUE))
@@ -197,7 +198,7 @@ def write_extract(folder: Path, history: History) -> list[Path]:
         for change in transaction:
             number = 0 if change.table == USR else 1
             old, new = change.old, change.new
-            if change.table == USR and old is not None and new is not None:
+            if change.table == USR and old and new and old[0] == new[0]:
                 data += _extracted(number, 2, new)
                 continue
             data += b"" if old is None else _extracted(number, 3, old)

@@ -19,11 +19,11 @@ from publisher.model.catalogue import (
     JobCatalogue,
     LayeredCatalogue,
     Table,
-    find_name,
 )
 from publisher.model.classes import attribute_of
 from publisher.model.keys import IdentifierCase, KeyForm
 from publisher.model.lanes import table_hash
+from publisher.model.names import find_name
 from publisher.sources.columns.key_lanes import key_lanes
 from publisher.sources.columns.key_texts import ColumnKeys, canonical_keys, join_key
 
@@ -111,20 +111,7 @@ def _parts_of_child(
 ) -> dict[str, Any]:
     """Builds the fields of the names of a child table."""
     child = parent.children[name]
-    advice = f"name it in [[sources.tables]], or fix [tables.{parent.name}.children]"
-    if not child.link:
-        raise FatalError(
-            f"the columns of {name} that hold the key of {parent.name} are not known: name them as link in"
-            f" [tables.{parent.name}.children.{name}], or the key of {parent.name} in [tables]"
-        )
-    places: dict[str, int] = {}
-    for column in (*child.link, *child.columns):
-        declared = find_name(column, columns)
-        if declared is None:
-            raise FatalError(
-                f"the records of the child table {name} lack its column {column}: {advice}"
-            )
-        places[column] = columns.index(declared)
+    places = _places_in_child(name, parent, columns)
     attributes = {places[column]: attribute_of(name, column) for column in child.columns}
     link = {places[column]: key for column, key in zip(child.link, child.key, strict=True)}
     key_names = {place: case.apply(column, column) for place, column in link.items()}
@@ -149,3 +136,23 @@ def _parts_of_child(
         "form": KeyForm(dict(parent.columns), case, parent.columns),
         "hash": table_hash(schema, table),
     }
+
+
+def _places_in_child(name: str, parent: Table, columns: Sequence[str]) -> dict[str, int]:
+    """Finds the places of the link and of the columns of values of a child table."""
+    child = parent.children[name]
+    advice = f"name it in [[sources.tables]], or fix [tables.{parent.name}.children]"
+    if not child.link:
+        raise FatalError(
+            f"the columns of {name} that hold the key of {parent.name} are not known: name them as link in"
+            f" [tables.{parent.name}.children.{name}], or the key of {parent.name} in [tables]"
+        )
+    places: dict[str, int] = {}
+    for column in (*child.link, *child.columns):
+        declared = find_name(column, columns)
+        if declared is None:
+            raise FatalError(
+                f"the records of the child table {name} lack its column {column}: {advice}"
+            )
+        places[column] = columns.index(declared)
+    return places

@@ -24,6 +24,8 @@ class ExtractedTableNames(DeclaredNames):
     """The names of a table and its items in changes, and the form of its keys."""
 
     items: tuple[Item, ...]
+    certain: frozenset[int]
+    """Places of the items that deletes show for certain and updates never change: the key of the table."""
 
     @classmethod
     def of_table(
@@ -32,13 +34,17 @@ class ExtractedTableNames(DeclaredNames):
         """Determines the names of a table.  Raises ``KeyProblem`` if they cannot be in a key."""
         items = table.parse_items()
         columns = [item.name for item in items]
-        names = cls.of(table.definition(schema), columns, catalogue, case, items=items)
-        format_key([(names.columns[place], "") for place in names.key])
+        certain = frozenset(columns.index(name) for name in table.key)
+        declared = table.definition(schema)
+        names = cls.of(declared, columns, catalogue, case, items=items, certain=certain)
+        format_key([(name, "") for name in names.key_names])
         return names
 
     @property
     def published(self) -> tuple[int, ...]:
-        """Numbers of the items outside the key."""
+        """Numbers of the items outside the key, of a child table those with values."""
+        if self.values is not None:
+            return self.values
         return tuple(n for n in range(len(self.columns)) if n not in self.key)
 
     def keys(self, texts: list[pa.Array]) -> ColumnKeys:

@@ -268,6 +268,7 @@ class Linkexpress(Source):
             held=part.is_held,
             no_rows=part.form.state == "no-rows",
             origin=part.origin,
+            reads_children=ctx.classes.child_row_events == "read",
         )
         if builder.no_rows and not framer.form.has_length:
             yield from builder.empty_extract()

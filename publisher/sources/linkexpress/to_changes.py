@@ -9,6 +9,8 @@ FFFF full extract without rows    ignored (``empty-table``)
 8000 commit of a group            ignored (``commit``)
 ==== ============================ ==========================================
 
+Records of child tables change values of their parent's object (``contents``).
+
 An update never changes the key: Linkexpress records a changed key as a delete and an insert.
 """
 
@@ -21,13 +23,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import EventType, Outcome, Reason
+from publisher.model.change import Outcome, Reason
 from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.byte_texts import TextColumn
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import Place, batch, record_lanes, tally
-from publisher.sources.columns.row_images import marked_names, marked_values
+from publisher.sources.linkexpress.contents import (
+    child_row_content,
+    child_row_faults,
+    row_content,
+)
 from publisher.sources.linkexpress.framing import RecordBlock, RecordFramer
 from publisher.sources.linkexpress.headers import NoTable
 from publisher.sources.linkexpress.item_offsets import FITS, ItemCells
@@ -86,6 +92,8 @@ class LinkexpressChangeBuilder:
     """True if the file begins with the record of a full extract without rows."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
     """The file that positions name, and the transaction that continues from an earlier split."""
+    reads_children: bool = False
+    """True to read the values of a parent if a record of a child row lacks the value that it removes."""
     _since: str = ""
     """Position of the first record of the transaction."""
 
@@ -214,6 +222,7 @@ class LinkexpressChangeBuilder:
         rows = self._rows(block, chosen, number, transactions)
         columns = self._columns(rows)
         self._hold_back(rows)
+        self._reject_child_rows(rows)
         keys, lanes = self._keys(rows, columns)
         live = np.flatnonzero(rows.live)
         if len(live):
@@ -233,6 +242,12 @@ class LinkexpressChangeBuilder:
                 Reason.HELD_BACK,
                 f"its transaction is rejected as a whole: {self.origin.rejected}",
             )
+
+    def _reject_child_rows(self, rows: DataRecords) -> None:
+        """Rejects records of child tables that lack the parent or the values that the row had."""
+        names = self.names[rows.number]
+        for wrong, fault in child_row_faults(names, rows.codes, reads=self.reads_children):
+            rows.reject(wrong, fault.reason, fault.detail)
 
     def _readable_keys(
         self, rows: DataRecords, columns: list[TextColumn], bad: Offsets
@@ -309,7 +324,8 @@ class LinkexpressChangeBuilder:
             column = reader.column(self.framer.data, cells, number, item)
             if not all_live:
                 column = column.spread(live, len(rows.live))
-            wrong = column.wrong if number in names.key else column.wrong & ~deletes
+            is_certain = number in names.key or number in names.certain
+            wrong = column.wrong if is_certain else column.wrong & ~deletes
             if wrong.any():
                 rows.reject(wrong, Reason.VALUE, self._item_detail(rows, number))
             columns.append(column)
@@ -359,18 +375,9 @@ class LinkexpressChangeBuilder:
         lanes: pa.Array,
     ) -> pa.RecordBatch:
         names = self.names[rows.number]
-        codes = rows.codes[live]
-        types = np.full(len(codes), EventType.INSERT_FIELD, np.int32)
-        types[codes == ExtractCode.UPDATE] = EventType.REPLACE_FIELD
-        types[codes == ExtractCode.DELETE] = EventType.DELETE_ROW
-        named = [names.columns[number] for number in names.published]
-        texts = [columns[number].texts for number in names.published]
-        present = codes != ExtractCode.DELETE
-        marked = np.repeat(present[:, None], len(named), axis=1)
-        if not named:  # as in event logs, an insert needs at least one column
-            named = [names.columns[names.key[0]]]
-            texts = [pa.nulls(len(rows.live), pa.string())]
-            marked = (present & (codes != ExtractCode.UPDATE))[:, None]
+        content_of = row_content if names.values is None else child_row_content
+        texts = [column.texts for column in columns]
+        content = content_of(names, rows.codes[live], texts, live)
         outcome: dict[str, object] = {}
         if self.held:
             outcome = {
@@ -384,9 +391,7 @@ class LinkexpressChangeBuilder:
             schema=pa.repeat(pa.scalar(names.schema, pa.string()), len(live)),
             table=names.table,
             key=keys,
-            event_type=types,
-            columns=marked_names(named, marked),
-            new=marked_values(texts, marked, live, present),
             transaction=rows.transactions.take(pa.array(live)),
+            **content,
             **outcome,
         )

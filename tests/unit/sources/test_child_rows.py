@@ -1,0 +1,210 @@
+"""Rows of child tables: the objects that documents lead to equal the tables, in each format.
+
+The oracle keeps the tables and joins them; it knows nothing of records, lanes and documents.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from publisher.config.job_file import load
+from publisher.consumer.objects import Objects
+from publisher.consumer.parse import parse_document
+from publisher.engine.tasks import Resources, SourceWork, Work
+from publisher.journal.conservation import check_conservation
+from publisher.journal.lane_writer import LaneResult
+from publisher.planning.filters import FilterOptions
+from publisher.sources.local_tasks import prepare_here
+from tests.support.child_rows import (
+    CLASSES,
+    PHONE,
+    RECORDERS,
+    USR,
+    FormatName,
+    History,
+    RowChange,
+    Values,
+    tables_after,
+)
+from tests.support.task_runs import lines, plan_all, read_all
+
+LANES = 3
+NUMBERS = ("111", "222", "+7 (3)", "a,b=c")
+
+
+class Run(NamedTuple):
+    """The documents of all lanes, the objects that they lead to, and the records by outcome and reason."""
+
+    documents: list[str]
+    objects: Objects
+    outcomes: Counter[tuple[str, str | None]]
+
+
+def run(folder: Path, format_: FormatName, paths: Sequence[Path], more: str = "") -> Run:
+    """Reads and plans files in several splits and lanes; checks the conservation of records."""
+    job = folder / "job.toml"
+    job.write_text(f"{RECORDERS[format_].settings}{CLASSES}{more}", "utf-8")
+    loaded = load(job)
+    reader = loaded.for_replay().sources[0].reader
+    with (
+        Resources(loaded.rules) as resources,
+        prepare_here(
+            reader, paths, LANES, resources.catalogue_of(reader.format, reader.tables())
+        ) as prepared,
+    ):
+        source = SourceWork(
+            name=format_,
+            source=prepared.source,
+            splits=prepared.splits,
+            filters=FilterOptions(),
+            polls=None,
+            identifier_case=loaded.sources[0].options.identifier_case,
+        )
+        work = Work((source,), loaded.rules, lanes=LANES, clock=0, shared=folder / ".shared")
+        results = plan_all(work, read_all(work), folder)
+    check_conservation(results, [list(range(len(source.splits)))])
+    documents = lines(results, folder)
+    objects = Objects()
+    for document in documents:
+        for operation in parse_document(document):
+            objects.apply(operation)
+    return Run(documents, objects, outcomes_of(results))
+
+
+def outcomes_of(results: Sequence[LaneResult]) -> Counter[tuple[str, str | None]]:
+    found: Counter[tuple[str, str | None]] = Counter()
+    for count in (count for result in results for count in result.counts):
+        found[count.outcome.label, count.reason] += count.records
+    return found
+
+
+def association(idu: object) -> str:
+    return f"idu={idu},table=usr,schema=indirect"
+
+
+def expected_objects(tables: dict[str, dict[Any, Values]]) -> dict[str, dict[str, set[str]]]:
+    """The objects of the tables: each with the texts of the values of its attributes."""
+    objects: dict[str, dict[str, set[str]]] = {}
+    for idu, fname, manager in tables[USR].values():
+        phones = {phone for _, owner, phone in tables[PHONE].values() if owner == idu and phone}
+        attributes = {
+            "fname": {fname} if fname else set(),
+            "manager": {association(manager)} if manager else set(),
+            "usr_phone.phoneno": phones,
+        }
+        objects[association(idu)] = {name: texts for name, texts in attributes.items() if texts}
+    return objects
+
+
+def objects_of(objects: Objects) -> dict[str, dict[str, set[str]]]:
+    """The objects of documents in the same form; change tables publish the key of inserted rows, too."""
+    return {
+        name: {
+            attribute: {value.text for value in values}
+            for attribute, values in known.attributes.items()
+            if attribute != "idu"
+        }
+        for name, known in objects.items()
+    }
+
+
+class _Company:
+    """Makes random transactions that obey the keys of both tables."""
+
+    def __init__(self, chance: random.Random, *, may_be_null: bool) -> None:
+        self._chance = chance
+        self._tables: dict[str, dict[Any, Values]] = {USR: {}, PHONE: {}}
+        self._next = 90
+        self._phones = (*NUMBERS, None) if may_be_null else NUMBERS
+
+    def transactions(self) -> Iterator[list[RowChange]]:
+        for _ in range(self._chance.randint(1, 6)):
+            transaction: list[RowChange] = []
+            for _ in range(self._chance.randint(1, 6)):
+                transaction += self._act()
+            yield transaction
+
+    def _act(self) -> list[RowChange]:
+        users, phones = self._tables[USR], self._tables[PHONE]
+        act = self._chance.choice(("user", "phone", "change", "move", "drop", "leave", "rename"))
+        idu = self._chance.randint(1, 4)
+        if act == "user" and idu not in users:
+            return self._note(USR, None, (idu, "Ann", self._chance.choice((None, 2))))
+        if act == "user":
+            return self._note(USR, users[idu], (idu, self._chance.choice(("Bob", None)), None))
+        if act == "leave" and idu in users:
+            return self._leave(idu)
+        if act == "rename" and idu in users:
+            return self._rename(idu, self._chance.randint(5, 7))
+        if act == "phone" and users:
+            return self._phone(None)
+        if not phones:
+            return []
+        row = phones[self._chance.choice(sorted(phones))]
+        if act == "drop":
+            return self._note(PHONE, row, None)
+        return self._phone(row) if act in ("change", "move") else []
+
+    def _phone(self, old: Values | None) -> list[RowChange]:
+        """Inserts or changes a row, unless its parent has the value already."""
+        owner = self._chance.choice(sorted(self._tables[USR]))
+        phone = self._chance.choice(self._phones)
+        self._next += 1
+        new = (old[0] if old and self._chance.random() < 0.8 else self._next, owner, phone)
+        taken = {row[1:] for row in self._tables[PHONE].values() if row != old}
+        return [] if new[1:] in taken or new == old else self._note(PHONE, old, new)
+
+    def _leave(self, idu: int) -> list[RowChange]:
+        """Deletes a user; the database deletes the child rows before or after it."""
+        rows = [row for row in self._tables[PHONE].values() if row[1] == idu]
+        user = self._note(USR, self._tables[USR][idu], None)
+        cascade = [change for row in rows for change in self._note(PHONE, row, None)]
+        return self._chance.choice((user + cascade, cascade + user))
+
+    def _rename(self, idu: int, new: int) -> list[RowChange]:
+        """Changes the key of a user; the database changes the child rows after it."""
+        users = self._tables[USR]
+        if new in users:
+            return []
+        rows = [row for row in self._tables[PHONE].values() if row[1] == idu]
+        changes = self._note(USR, users[idu], (new, *users[idu][1:]))
+        for row in rows:
+            changes += self._note(PHONE, row, (row[0], new, row[2]))
+        return changes
+
+    def _note(self, table: str, old: Values | None, new: Values | None) -> list[RowChange]:
+        rows = self._tables[table]
+        if old is not None:
+            del rows[old[0]]
+        if new is not None:
+            rows[new[0]] = new
+        return [RowChange(table, old, new)]
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+@settings(max_examples=25, deadline=None)
+@given(chance=st.randoms(use_true_random=False))
+def test_documents_lead_to_the_objects_of_the_tables(
+    format_: FormatName, chance: random.Random
+) -> None:
+    may_be_null = (
+        format_ == "dispatch-queue"
+    )  # elsewhere NULL may be a value that is not in the record
+    history: History = list(_Company(chance, may_be_null=may_be_null).transactions())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = RECORDERS[format_].write(folder, history)
+        if not paths:
+            return
+        found = run(folder, format_, paths)
+    assert not [reason for outcome, reason in found.outcomes if outcome in ("rejected", "held")]
+    assert objects_of(found.objects) == expected_objects(tables_after(history))
