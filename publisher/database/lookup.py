@@ -51,15 +51,21 @@ class DatabaseLookup:
     """
 
     def __init__(
-        self, database: Database, text_of: TextOf, classes: Catalogue | None = None
+        self,
+        database: Database,
+        text_of: TextOf,
+        classes: Catalogue | None = None,
+        snapshot: str | None = None,
     ) -> None:
         """``text_of`` converts a value of the driver to the log's text form.
 
-        ``classes`` describes the child tables of objects; without it only rows are read."""
+        ``classes`` describes the child tables of objects; without it only rows are read.  ``snapshot`` is
+        the shared snapshot of PostgreSQL to read; ``None`` reads the present rows."""
         self._database = database
         self._classes = classes
         self._readers: dict[Query, ClassReader] = {}
         self._text_of = text_of
+        self._snapshot = snapshot
         self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
 
     def answers(
@@ -160,9 +166,14 @@ class DatabaseLookup:
         rows_query, reader = query
 
         def read(connection: Connection) -> list[Answer]:
+            if self._snapshot is not None:
+                from publisher.database.copy import join_snapshot  # noqa: PLC0415 - needs psycopg
+
+                join_snapshot(connection, self._snapshot)
+            elif reader is not None:
+                begin_snapshot(connection)
             if reader is None:
                 return rows_query.rows(connection, batch.values)
-            begin_snapshot(connection)
             return reader.complete(connection, rows_query.rows(connection, batch.values))
 
         try:

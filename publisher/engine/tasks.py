@@ -80,6 +80,16 @@ class SourceWork:
             return place_by_rank
         return place_by_time if self.polls.future_events else place_by_id
 
+    def snapshot_of(self, database: DatabaseOptions | None) -> str | None:
+        """Returns the snapshot in which query-backs read rows; ``None``: present rows.
+
+        A log whose keys change and its rows are read at one moment: a later change would hide the row."""
+        source = self.source
+        if database is None or not isinstance(source, LiveSource) or not source.joins_keys:
+            return None
+        snapshots = {split.snapshot for split in self.splits if isinstance(split, TableSplit)}
+        return snapshots.pop() if source.database.url == database.url and snapshots else None
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -165,11 +175,14 @@ class Resources:
             catalogue, rules.tables, rules.classes, keys.keys_of, keys.key_columns_of
         )
 
-    def lookup_of(self, format_: str) -> Lookup:
-        """Returns the look-up for sources of a format: of objects of classes, or of rows."""
-        if self._database is None or not self._rules.have_classes(format_):
+    def lookup_of(self, source: SourceWork) -> Lookup:
+        """Returns the look-up for a source: of objects of classes, or of rows."""
+        has_classes = self._rules.have_classes(format_ := source.source.format)
+        snapshot = source.snapshot_of(self._rules.database)
+        if self._database is None or not (has_classes or snapshot):
             return self.lookup
-        return DatabaseLookup(self._database, text_of, self.catalogue_of(format_))
+        classes = self.catalogue_of(format_) if has_classes else None
+        return DatabaseLookup(self._database, text_of, classes, snapshot)
 
     def __enter__(self) -> Self:
         return self
@@ -364,7 +377,7 @@ def _planner_of(work: Work, number: int, lane: int, resources: Resources) -> Lan
         renderer,
         filter_,
         polls=source.polls,
-        lookup=resources.lookup_of(source.source.format),
+        lookup=resources.lookup_of(source),
         window=source.window,
         rejected=source.rejected,
         history=keys.history(lane, source.place_of) if keys is not None else None,

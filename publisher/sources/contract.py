@@ -203,7 +203,7 @@ class SourceBase(ABC):
 
     @property
     def joins_keys(self) -> bool:
-        """True if an object may have several keys, which share the lane of one of them."""
+        """True if an object may have several keys, which share a lane."""
         return False
 
     def read_until(
@@ -211,9 +211,7 @@ class SourceBase(ABC):
         split: Split[Any] | TableSplit[Any],
         last: int,  # noqa: ARG002
     ) -> Split[Any] | TableSplit[Any]:
-        """Returns a split without rows that were added after it was read for the first time.
-
-        ``last`` is the greatest record id so far.  By default all readings see the same rows."""
+        """Returns a split without rows above ``last``; by default all readings see the same rows."""
         return split
 
     def tables(self) -> tuple[Table, ...]:
@@ -347,6 +345,8 @@ class ComparingSource(Source):
 
 class LiveSource(SourceBase):
     """A source of changes read from a table of a database."""
+
+    database: DatabaseOptions
 
     @abstractmethod
     def fits(self, database: Database) -> None:

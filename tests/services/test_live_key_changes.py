@@ -11,10 +11,22 @@ import sqlalchemy as sa
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
+from publisher.engine.survey_keys import connect_keys
+from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.model.catalogue import JobCatalogue
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import FilterOptions
+from publisher.planning.polls import PollOptions
 from publisher.runs import publisher_instance
+from publisher.sources.event_log.live_table import LiveEventLog
+from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
-from tests.support.event_log_files import Row
+from tests.support.event_log_files import Row, event
 from tests.support.renamed_rows import RenamedRows, renamed_rows
+from tests.support.task_runs import lines, plan_all, read_all
 
 JOB = """
 [[sources]]
@@ -92,3 +104,40 @@ def test_runs_over_a_live_table_lead_to_the_rows(
     objects.apply_all(read_files(part_files(out)))
     texts = {name.partition(",")[0]: objects[name].text("lname") for name in objects}
     assert texts == {f"idu={key}": text for key, text in table.rows.items()}
+
+
+def test_query_backs_read_the_rows_of_the_moment_of_the_log(
+    postgres: Place, tmp_path: Path
+) -> None:
+    """A key that changes before the row is read, but after its log, hides no row and shows no other one."""
+    postgres.execute(
+        "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9))",
+        "INSERT INTO usr VALUES (1, 'Ann'), (2, 'Bob')",
+    )
+    events = [event(1, event_type=6, table_name="usr"), event(2, event_type=6, table_name="usr")]
+    create(postgres, "event_log", events)
+    insert(
+        postgres, "event_log", [row | {"table_key": f"idu={row['record_id']}"} for row in events]
+    )
+    database = postgres.database().options
+    source = LiveEventLog(
+        EventLogOptions(key_change="modify-association"), database, "event_log", text_of
+    )
+    with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
+        polls, filters = PollOptions(), FilterOptions()
+        case = IdentifierCase.DATABASE
+        live = SourceWork("hr", prepared.source, prepared.splits, filters, polls, case)
+        rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
+        work = Work((live,), rules, lanes=2, clock=0, shared=tmp_path / "shared")
+        work = connect_keys(work, LocalTasks(JobCatalogue(())))
+        postgres.execute(
+            "UPDATE usr SET idu = 9 WHERE idu = 1",
+            "UPDATE usr SET idu = 1 WHERE idu = 2",
+            "UPDATE usr SET idu = 2 WHERE idu = 9",
+        )
+        documents = lines(plan_all(work, read_all(work), tmp_path), tmp_path)
+    names = [(f"idu={n}," in text, name in text) for text in documents for n, name in PEOPLE]
+    assert sorted(names) == [(False, False)] * 2 + [(True, True)] * 2
+
+
+PEOPLE = [(1, "Ann"), (2, "Bob")]
