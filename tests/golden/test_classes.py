@@ -17,6 +17,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.reports.explain import explain
 from publisher.runs.replay import replay
+from publisher.xds.validate import validate_files
 from tests.golden.stories import operations, operations_in
 from tests.support.event_log_files import csv_text, event
 
@@ -277,6 +278,7 @@ def test_an_attribute_may_have_a_hundred_thousand_values(tmp_path: Path) -> None
         text for text in operations_of(folder) if b"idu=2,table=usr,schema=indirect</a" in text
     )
     assert given.count(b"<value ") == 100_000
+    assert list(validate_files(folder.rglob("*.xds"))) == []
 
 
 def test_an_object_without_its_parent_row_is_gone_whatever_children_it_has(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ from publisher.cli.main import cli
 from publisher.model.change import Outcome, Reason
 from publisher.reports.changes import in_order
 from publisher.sources.columns.record_batches import Place, nameless, tally
+from tests.golden.test_classes import JOB
 from tests.support.change_table_files import record, write
-from tests.support.event_log_files import Row, event
+from tests.support.event_log_files import Row, csv_text, event
 
 CHANGES = [
     record(1, "I", range(10), idu="1"),
@@ -85,3 +86,20 @@ def test_rejects_find_their_place_in_a_file_of_any_length() -> None:
 
     rows = [each["row"] for each in in_order(batches(), "event-log")]
     assert rows == list(range(frame * frames))
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("usr_phone", "phoneno"), ("usr", "usr_phone.phoneno")]
+)
+def test_columns_of_child_tables_are_shown_with_their_table_and_the_object_of_the_parent(
+    table: str, column: str, tmp_path: Path
+) -> None:
+    (tmp_path / "job.toml").write_text(JOB)
+    names = {"table_name": table, "column_name": column}
+    path = tmp_path / "log.csv"
+    path.write_text(csv_text([event(1, **names), event(2, column_name="fname")]))
+    of_child, of_parent = inspect_rows(path, "-c", str(tmp_path / "job.toml"))
+    assert (of_child["table"], of_child["key"]) == ("usr", "idu=1")
+    images = {"old": "Jack", "new": "John"}
+    assert of_child["columns"] == [{"name": "usr_phone.phoneno", "child": "usr_phone"} | images]
+    assert of_parent["columns"] == [{"name": "fname"} | images]
