@@ -20,6 +20,7 @@ from publisher.config.job_file import load
 from publisher.consumer.objects import Objects
 from publisher.consumer.parse import parse_document
 from publisher.engine.tasks import Resources, SourceWork, Work
+from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.lane_writer import LaneResult
 from publisher.planning.filters import FilterOptions
@@ -33,7 +34,9 @@ from tests.support.child_rows import (
     History,
     RowChange,
     Values,
+    story,
     tables_after,
+    write_change_tables,
 )
 from tests.support.task_runs import lines, plan_all, read_all
 
@@ -49,10 +52,17 @@ class Run(NamedTuple):
     outcomes: Counter[tuple[str, str | None]]
 
 
-def run(folder: Path, format_: FormatName, paths: Sequence[Path], more: str = "") -> Run:
+def run(
+    folder: Path,
+    format_: FormatName,
+    paths: Sequence[Path],
+    more: str = "",
+    source_settings: str | None = None,
+) -> Run:
     """Reads and plans files in several splits and lanes; checks the conservation of records."""
     job = folder / "job.toml"
-    job.write_text(f"{RECORDERS[format_].settings}{CLASSES}{more}", "utf-8")
+    settings_ = source_settings or RECORDERS[format_].settings
+    job.write_text(f"{settings_}{CLASSES}{more}", "utf-8")
     loaded = load(job)
     reader = loaded.for_replay().sources[0].reader
     with (
@@ -208,3 +218,128 @@ def test_documents_lead_to_the_objects_of_the_tables(
         found = run(folder, format_, paths)
     assert not [reason for outcome, reason in found.outcomes if outcome in ("rejected", "held")]
     assert objects_of(found.objects) == expected_objects(tables_after(history))
+
+
+def value(text: str, kind: str, idu: int) -> str:
+    """A document that adds or removes a value."""
+    return (
+        f"<association>{association(idu)}</association>"
+        f'<modify-attr attr-name="usr_phone.phoneno"><{kind}-value><value type="string">{text}</value>'
+    )
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_a_child_row_before_its_parent_keeps_its_place(tmp_path: Path, format_: FormatName) -> None:
+    history = [[RowChange(PHONE, None, (9, 1, "111"))], [RowChange(USR, None, (1, "Ann", None))]]
+    found = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, history))
+    assert [value("111", "add", 1) in text for text in found.documents] == [True, False]
+    assert objects_of(found.objects) == expected_objects(tables_after(history))
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_a_child_row_of_an_unknown_parent_changes_its_object(
+    tmp_path: Path, format_: FormatName
+) -> None:
+    row = (9, 8, "111")
+    history = [[RowChange(PHONE, None, row)], [RowChange(PHONE, row, None)]]
+    found = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, history))
+    assert [
+        value("111", kind, 8) in text
+        for kind, text in zip(("add", "remove"), found.documents, strict=True)
+    ] == [True, True]
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_a_child_row_without_parent_is_rejected(tmp_path: Path, format_: FormatName) -> None:
+    history = [[RowChange(PHONE, None, (9, None, "111"))]]
+    found = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, history))
+    assert found.documents == []
+    assert found.outcomes["rejected", "table-key"] == 1
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_a_value_that_two_rows_hold_is_lost_with_the_first_of_them(
+    tmp_path: Path, format_: FormatName
+) -> None:
+    rows = [(8, 1, "111"), (9, 1, "111")]
+    history = [
+        [RowChange(USR, None, (1, "Ann", None)), *(RowChange(PHONE, None, row) for row in rows)]
+    ]
+    both = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, history))
+    (tmp_path / "later").mkdir()
+    later = [*history, [RowChange(PHONE, rows[0], None)]]
+    one = run(tmp_path / "later", format_, RECORDERS[format_].write(tmp_path / "later", later))
+    assert objects_of(both.objects)[association(1)]["usr_phone.phoneno"] == {"111"}
+    assert "usr_phone.phoneno" not in objects_of(one.objects)[association(1)]
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+@pytest.mark.parametrize("handling", ["ignore", "publish"])
+def test_cascades_after_the_delete_of_the_object_follow_the_setting(
+    tmp_path: Path, format_: FormatName, handling: str
+) -> None:
+    user, phone = (1, "Ann", None), (9, 1, "111")
+    history = [
+        [RowChange(USR, None, user), RowChange(PHONE, None, phone)],
+        [RowChange(USR, user, None), RowChange(PHONE, phone, None)],
+    ]
+    paths = RECORDERS[format_].write(tmp_path, history)
+    more = f'\n[classes]\nchild_after_delete = "{handling}"\n'
+    found = run(tmp_path, format_, paths, more)
+    assert found.outcomes["ignored", "child-after-delete"] == (handling == "ignore")
+    assert (association(1) in found.objects) == (handling == "publish")
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_without_children_each_table_is_published_by_itself(
+    tmp_path: Path, format_: FormatName
+) -> None:
+    history = [[RowChange(USR, None, (1, "Ann", 2)), RowChange(PHONE, None, (9, 1, "111"))]]
+    paths = RECORDERS[format_].write(tmp_path, history)
+    keys = '\n[classes]\nminimal_metadata = true\n[tables.usr_phone]\nkey = ["phone_id"]\n'
+    found = run(tmp_path, format_, paths, keys)
+    documents = "".join(found.documents)
+    assert "usr_phone.phoneno" not in documents
+    assert "association-ref" not in documents
+    assert 'class-name="usr_phone"' in documents
+
+
+def test_change_tables_in_parquet_give_the_same_documents(tmp_path: Path) -> None:
+    found = []
+    for kind in ("csv", "parquet"):
+        (tmp_path / kind).mkdir()
+        paths = write_change_tables(tmp_path / kind, story(), kind)
+        found.append(run(tmp_path / kind, "change-table", paths).documents)
+    assert found[0] == found[1] != []
+
+
+READ = '\n[classes]\nchild_row_events = "read"\n'
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "reason"),
+    [
+        ('"phone_id"', "", "child-row"),
+        ('"phone_id"', READ, "child-row"),
+        ('"phone_id", "idu"', "", "child-row"),
+        ('"phone_id", "idu"', READ, "no-database"),
+    ],
+)
+def test_linkexpress_rejects_or_reads_values_outside_the_key_of_the_table(
+    tmp_path: Path, key: str, more: str, reason: str
+) -> None:
+    row = (9, 1, "111")
+    paths = RECORDERS["linkexpress"].write(tmp_path, [[RowChange(PHONE, row, None)]])
+    recorder = RECORDERS["linkexpress"]
+    settings_ = recorder.settings.replace("key = ['idu', 'phoneno']", f"key = [{key}]")
+    found = run(tmp_path, "linkexpress", paths, more, settings_)
+    assert found.outcomes["rejected", reason] == 1
+    assert found.documents == []
+
+
+def test_a_table_without_the_link_ends_the_run(tmp_path: Path) -> None:
+    recorder = RECORDERS["dispatch-queue"]
+    paths = recorder.write(tmp_path, story())
+    settings_ = recorder.settings.replace("'idu INTEGER', 'phoneno", "'owner INTEGER', 'phoneno")
+    with pytest.raises(FatalError, match="usr_phone lack its column idu: name it in"):
+        run(tmp_path, "dispatch-queue", paths, "", settings_)
