@@ -16,7 +16,7 @@ its keys as soon as its copies have arrived.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,11 +66,11 @@ class Inbox:
     ) -> None:
         self._remembered, self._max_held = remembered, max_held
         self._parts: dict[str, _Part] = {}
-        self._seen: dict[str, None] = {}
+        self._seen = OrderedDict[str, None]()  # the first key of a long dictionary is slow to find
         self._queues: dict[str, deque[Delivery]] = {}
         self._held = 0
         if snapshot is not None:
-            self._seen = dict.fromkeys(snapshot["seen"])
+            self._seen = OrderedDict.fromkeys(snapshot["seen"])
             self._parts = {
                 part: _Part(numbers["next"], missing=set(numbers["held"]))
                 for part, numbers in snapshot["parts"].items()
@@ -157,7 +157,7 @@ class Inbox:
             return False
         self._seen[id_] = None
         while len(self._seen) > self._remembered:
-            del self._seen[next(iter(self._seen))]
+            self._seen.popitem(last=False)
         return True
 
     def _hold(self, key: str, delivery: Delivery) -> None:

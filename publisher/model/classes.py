@@ -40,9 +40,9 @@ class ClassOptions:
     attributes as type 8 does."""
     child_after_delete: Literal["ignore", "publish"] = "ignore"
     """Handling of events on columns of child tables, and ``mv_`` columns of views, after the delete of
-    their object in the same run (formats without polls: in the same transaction), which cascades of the
-    database write, until an event inserts the object again (types 1, 5, 7) or another object gets its
-    key. Each lane remembers its last 100,000 deletes."""
+    their object or a change of its key in the same run (formats without polls: in the same transaction),
+    which cascades of the database write, until an event inserts the object again (types 1, 5, 7) or
+    another object gets the key. Each lane remembers the last 100,000 such objects."""
     enable_refs: bool = True
     """Publish columns of foreign keys as references; ``false`` publishes their plain values."""
     enable_meta_identifiers: bool = True

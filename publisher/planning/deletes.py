@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +30,7 @@ class Deletes:
         self._renderer = renderer
         self._by_transaction = by_transaction
         self._transaction: str | None = None
-        self._deleted: dict[Object, Change] = {}
+        self._deleted: OrderedDict[Object, Change] = OrderedDict()
 
     @property
     def keys(self) -> list[str]:
@@ -81,4 +83,4 @@ class Deletes:
             return
         self._deleted[change.object] = change
         if len(self._deleted) > REMEMBERED:
-            del self._deleted[next(iter(self._deleted))]
+            self._deleted.popitem(last=False)

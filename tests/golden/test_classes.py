@@ -215,6 +215,15 @@ def test_changes_of_children_count_again_if_another_object_gets_the_key(tmp_path
     assert outcomes_of(folder, 4) == ["published", ignored, "published", "published"]
 
 
+def test_changes_of_children_under_a_key_that_no_object_has_any_more_are_ignored(
+    tmp_path: Path,
+) -> None:
+    job = JOB.replace("[source]", '[source]\nkey_change = "modify-association"')
+    events = ["2|usr|idu=1|idu|1|5", AFTER_DELETE, AFTER_DELETE.replace("idu=1", "idu=5")]
+    folder = replay_events(tmp_path, events, lanes=3, job=job)
+    assert outcomes_of(folder, 3) == ["published", "ignored: child-after-delete", "published"]
+
+
 def test_changes_of_children_after_a_delete_are_published_where_it_is_set(tmp_path: Path) -> None:
     settings = '[classes]\nchild_after_delete = "publish"\n'
     folder = replay_events(tmp_path, ["4|usr|idu=1", AFTER_DELETE], settings)
