@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     metavar="[SCHEMA.]NAME",
     required=True,
     multiple=True,
-    help="Table to log; repeatable.  Put a name with a dot in double quotes.",
+    help="Table to log, with its child tables; repeatable.  Put a name with a dot in double quotes.",
 )
 @click.option(
     "--style",
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     required=True,
     help="Events to log: values of fields (types 1, 2, 4), rows to look up (5, 6, 4) or fields to "
     "look up (7, 8, 4).",
+)
+@click.option(
+    "--key-change",
+    type=click.Choice(["delete-and-insert", "modify-association"]),
+    default="delete-and-insert",
+    show_default=True,
+    help="How to log an update of the primary key: as two objects, or as a change of the key of one.",
 )
 @click.option(
     "--log-table",
@@ -58,14 +65,18 @@ def ddl(
     url: str,
     tables: tuple[str, ...],
     style: str,
+    key_change: str,
     log_table: str,
     notify: bool,
     apply_: bool,
 ) -> None:
     """Print SQL of an event log and of triggers that fill it.
 
-    For PostgreSQL, MariaDB and SQLite.  Run it again after columns changed, or for another style: it
-    replaces the triggers, and keeps the log and its rows.
+    For PostgreSQL, MariaDB and SQLite.  Events of child tables have the keys of their parents.  Standard
+    error shows the settings of a job that reads the log.
+
+    Run it again after columns changed, or for another style: it replaces the triggers, and keeps the log and
+    its rows.
     """
     from publisher.database import Database, DatabaseOptions
     from publisher.triggers import Refs, Style, install, plan
@@ -77,9 +88,15 @@ def ddl(
         problems = [replace(problem, option="--database") for problem in error.problems]
         raise SettingsError(problems) from None
     with database:
-        statements = plan(database, refs, Style(style), notifies=notify)
-        for note in statements.notes:
-            echo([f"note: {note}"], err=True)
+        statements = plan(
+            database,
+            refs,
+            Style(style),
+            notifies=notify,
+            joins_keys=key_change == "modify-association",
+        )
+        echo([f"note: {note}" for note in statements.notes], err=True)
+        echo(["settings of a job that reads the log:", *statements.settings, ""], err=True)
         if not apply_:
             click.echo(statements.script, nl=False)
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 
 from publisher.database.catalogue import DatabaseCatalogue, Relation, catalogue_of
 from publisher.database.connection import Database
@@ -13,14 +14,17 @@ from publisher.errors import FatalError, TableRefusedError, UsageError
 from publisher.model.catalogue import ChildTable, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.triggers.model import LoggedChild, LoggedTable, TableRef, written_name
+from publisher.triggers.model import LoggedChild, LoggedTable, Style, TableRef, written_name
 
 
 class ClassFinder:
     """Finds classes in a database; ``notes`` collects the tables that are left out."""
 
-    def __init__(self, database: Database, default: str | None, *, joins_keys: bool) -> None:
+    def __init__(
+        self, database: Database, default: str | None, style: Style, *, joins_keys: bool
+    ) -> None:
         self._database = database
+        self._style = style
         self._tables: DatabaseCatalogue = catalogue_of(database)
         self._classes = ClassCatalogue(self._tables, (), ClassOptions(), self._tables.keys_of)
         self._default = default
@@ -53,7 +57,10 @@ class ClassFinder:
         written = written_name(relation.table.schema, relation.table.name)
         children = tuple(self._children(table)) if table is not None else ()
         self._note_left_out(relation.table, children)
-        return LoggedTable(relation, schema, written, children, self._joins_keys)
+        logged = LoggedTable(relation, schema, written, children, self._joins_keys)
+        for child in children:
+            self._database.run(partial(self._check_child, logged, child))
+        return logged
 
     def _relation(self, ref: TableRef) -> Relation:
         relation = self._tables.relation(ref.schema, ref.name)
@@ -78,7 +85,7 @@ class ClassFinder:
                 tuple(zip(child.link, child.key, strict=True)),
                 tuple(child.columns),
                 moves_along=_follows_key(options),
-                may_precede=not is_postgresql or bool(options.get("deferrable")),
+                may_precede=not is_postgresql or not options or bool(options.get("deferrable")),
             )
 
     def _note_left_out(self, table: Table, children: Sequence[LoggedChild]) -> None:
@@ -93,16 +100,73 @@ class ClassFinder:
             except TableRefusedError as refused:
                 self.notes.append(f"{other.name} is not logged: {refused.message}")
 
+    def _check_child(self, parent: LoggedTable, child: LoggedChild, connection: Connection) -> None:
+        links = [link for link, _ in child.links]
+        if connection.dialect.name == "postgresql":
+            check_postgresql(
+                connection, parent.ref, parent.written, [key for _, key in child.links]
+            )
+            check_postgresql(connection, child.ref, child.written, links)
+        name, schema = child.relation.table.name, child.relation.schema
+        inspector = inspect(connection)
+        unique = [entry["column_names"] for entry in inspector.get_unique_constraints(name, schema)]
+        indexed = [*unique, list(child.relation.table.key)]
+        for index in inspector.get_indexes(name, schema):
+            columns = [column for column in index["column_names"] if column is not None]
+            indexed.append(columns)
+            if index["unique"]:
+                unique.append(columns)
+        if not any(set(columns[: len(links)]) == set(links) for columns in indexed):
+            self.notes.append(
+                f"{child.written} has no index that begins with {', '.join(links)}, so its triggers read the "
+                "whole table: create one"
+            )
+        row = {*links, *child.columns}
+        if self._style is Style.PER_FIELD and not any(
+            row.issuperset(columns) for columns in unique
+        ):
+            self.notes.append(
+                f"{child.written} may hold equal rows: transactions that insert and delete equal rows at the "
+                f"same time may be logged out of order; create a unique index on {', '.join(sorted(row))}"
+            )
+
     def _options_of(self, relation: Relation, child: ChildTable) -> dict[str, Any]:
-        """The options of the foreign key by which a child table is linked to its parent."""
+        """The options of the foreign key that links a child table to its parent; empty without one."""
 
         def ask(connection: Connection) -> dict[str, Any]:
             for key in inspect(connection).get_foreign_keys(relation.table.name, relation.schema):
                 if set(key["constrained_columns"]) == set(child.link):
-                    return dict(key["options"])
+                    return {"name": key["name"], **key["options"]}
             return {}
 
         return self._database.run(ask)
+
+
+_UNSUITABLE = text("""
+    SELECT c.relrowsecurity, a.attname FROM pg_catalog.pg_class c
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN (pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid)
+        ON a.attrelid = c.oid AND a.attname = ANY(:columns)
+        AND t.typnamespace <> 'pg_catalog'::pg_catalog.regnamespace
+    WHERE n.nspname = :schema AND c.relname = :name AND (c.relrowsecurity OR a.attname IS NOT NULL)
+""")
+
+
+def check_postgresql(
+    connection: Connection, table: TableRef, written: str, columns: Sequence[str]
+) -> None:
+    """Refuses a table that the functions of its class cannot read safely.  Raises ``UsageError``."""
+    names = {"schema": table.schema, "name": table.name, "columns": list(columns)}
+    for has_row_security, column in connection.execute(_UNSUITABLE, names):
+        if has_row_security:
+            raise UsageError(
+                f"{written} has row-level security, but the triggers of a class must see all of its rows: "
+                "disable it, or move the child table to another class"
+            )
+        raise UsageError(
+            f"column {column} of {written} has a user-defined type, whose operators could run with the "
+            "rights of the log: columns that link child tables need built-in types"
+        )
 
 
 def _follows_key(options: dict[str, Any]) -> bool:

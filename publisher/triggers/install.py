@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,12 +20,14 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite
 from publisher.triggers.find_classes import ClassFinder
+from publisher.triggers.mariadb_cascades import MariadbCascades, cascading_keys
 from publisher.triggers.model import (
     LoggedTable,
     Statement,
     Style,
     TableRef,
     unloggable_column,
+    written_name,
 )
 
 _DIALECTS: dict[str, ModuleType] = {
@@ -49,6 +52,8 @@ class TriggerPlan:
     statements: tuple[Statement, ...]
     script: str
     notes: tuple[str, ...]
+    settings: tuple[str, ...]
+    """Lines of the job file that publishes the log."""
 
     @property
     def created(self) -> list[str]:
@@ -79,7 +84,7 @@ def plan(
         )
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
-    classes = ClassFinder(database, default, joins_keys=joins_keys)
+    classes = ClassFinder(database, default, style, joins_keys=joins_keys)
     tables = classes.find(refs.tables)
     _check_log(database, refs.log)
     notes = classes.notes
@@ -94,7 +99,23 @@ def plan(
         _check_table(table, style)
         notes += database.run(partial(_warnings, table))
         statements += dialect.table_statements(table, log, style)
-    return TriggerPlan(tuple(statements), dialect.script(statements), tuple(notes))
+    if dialect is mariadb:
+        keys = database.run(partial(cascading_keys, tables, default))
+        cascades = MariadbCascades(log, style, keys, tables)
+        statements += cascades.statements()
+        notes += cascades.unlogged
+    settings = _job_settings(log, style, joins_keys=joins_keys)
+    return TriggerPlan(tuple(statements), dialect.script(statements), tuple(notes), settings)
+
+
+def _job_settings(log: TableRef, style: Style, *, joins_keys: bool) -> tuple[str, ...]:
+    """The lines of a job file by which inserts become ``<add>``, and changes of keys are published."""
+    lines = ["[[sources]]", 'format = "event-log"', f"table = {json.dumps(written_name(*log))}"]
+    if joins_keys:
+        lines.append('key_change = "modify-association"')
+    if style is not Style.PER_FIELD:
+        lines += ["", "[documents]", 'insert_query_back = "add"']
+    return tuple(f"  {line}".rstrip() for line in lines)
 
 
 def install(database: Database, plan: TriggerPlan) -> None:
@@ -149,14 +170,18 @@ def _check_table(table: LoggedTable, style: Style) -> None:
     if not table.key:
         raise UsageError(
             f"{table.written} has no primary key, which identifies its rows in the log: add one "
-            "(ALTER TABLE ... ADD PRIMARY KEY); for a view, name its underlying table"
+            "(ALTER TABLE ... ADD PRIMARY KEY), or a foreign key to the table whose values it holds; for a "
+            "view, name its underlying table"
         )
-    column = unloggable_column(table)
-    if column is not None and style is not Style.PER_ROW:
-        raise UsageError(
-            f"column {column!r} of {table.written} begins or ends with blanks, which the log cannot "
-            "store: rename it, or use --style per-row"
-        )
+    columns = {table.written: table.columns}
+    columns |= {child.written: child.columns for child in table.children}
+    for written, names in columns.items():
+        column = unloggable_column(names)
+        if column is not None and style is not Style.PER_ROW:
+            raise UsageError(
+                f"column {column!r} of {written} begins or ends with blanks, which the log cannot "
+                "store: rename it, or use --style per-row"
+            )
 
 
 def _check_log(database: Database, ref: TableRef) -> None:
@@ -192,18 +217,8 @@ def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
                 "log may end with the delete of a row that exists"
             )
     if dialect in ("mysql", "mariadb"):
-        warnings.append(f"TRUNCATE of {table.written} fires no trigger in MariaDB: use DELETE")
-        for key in inspect(connection).get_foreign_keys(table.name, table.relation.schema):
-            actions = [
-                f"ON {when} {key['options'][option]}"
-                for when, option in (("DELETE", "ondelete"), ("UPDATE", "onupdate"))
-                if key["options"].get(option) in ("CASCADE", "SET NULL", "SET DEFAULT")
-            ]
-            if actions:
-                warnings.append(
-                    f"foreign key {key['name']} of {table.written} ({', '.join(actions)}) changes rows "
-                    "without firing triggers in MariaDB: such changes are not logged"
-                )
+        names = ", ".join([table.written, *(child.written for child in table.children)])
+        warnings.append(f"TRUNCATE of {names} fires no trigger in MariaDB: use DELETE")
     return warnings
 
 

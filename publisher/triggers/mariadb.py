@@ -139,16 +139,34 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
         "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
     }
     statements = [_grant(log, table.ref, table.written)]
-    statements += [_trigger(log, table.ref, *trigger) for trigger in triggers.items()]
+    for purpose, (event, lines) in triggers.items():
+        statements.append(trigger_statement(log, table.ref, purpose, event, lines))
     for child in events.children:
         ref = child.child.ref
         statements += [
             _grant(log, ref, child.child.written),
-            _trigger(log, ref, "insert", ("AFTER INSERT", child.insert())),
-            _trigger(log, ref, "update", ("AFTER UPDATE", child.update())),
-            _trigger(log, ref, "delete", ("AFTER DELETE", child.delete())),
+            trigger_statement(log, ref, "insert", "AFTER INSERT", child.insert()),
+            trigger_statement(log, ref, "update", "AFTER UPDATE", child.update()),
+            trigger_statement(log, ref, "delete", "AFTER DELETE", child.delete()),
         ]
     return statements
+
+
+def trigger_statement(
+    log: TableRef, table: TableRef, purpose: str, event: str, lines: list[str]
+) -> Statement:
+    """Creates or replaces a trigger; removes it if it has nothing to do."""
+    name = object_name(table.name, purpose, _NAME_BYTES)
+    place = TableRef(table.schema, name).sql(quote_name)
+    if not lines:
+        return Statement(f"removal of the older trigger {name}", f"DROP TRIGGER IF EXISTS {place}")
+    create = (
+        f"CREATE OR REPLACE DEFINER = {quote_name(writer_of(log))}\n"
+        f"  TRIGGER {place} {event}\n"
+        f"  ON {table.sql(quote_name)} FOR EACH ROW\n"
+        f"BEGIN\n{block(lines, 2)}\nEND"
+    )
+    return Statement(f"trigger {name}", create)
 
 
 def _grant(log: TableRef, table: TableRef, written: str) -> Statement:
@@ -157,20 +175,6 @@ def _grant(log: TableRef, table: TableRef, written: str) -> Statement:
         f"right of {role} to read {written}",
         f"GRANT SELECT, TRIGGER ON {table.sql(quote_name)} TO {quote_name(role)}",
     )
-
-
-def _trigger(
-    log: TableRef, table: TableRef, purpose: str, event_lines: tuple[str, list[str]]
-) -> Statement:
-    event, lines = event_lines
-    name = object_name(table.name, purpose, _NAME_BYTES)
-    create = (
-        f"CREATE OR REPLACE DEFINER = {quote_name(writer_of(log))}\n"
-        f"  TRIGGER {TableRef(table.schema, name).sql(quote_name)} {event}\n"
-        f"  ON {table.sql(quote_name)} FOR EACH ROW\n"
-        f"BEGIN\n{block(lines, 2)}\nEND"
-    )
-    return Statement(f"trigger {name}", create)
 
 
 def script(statements: Sequence[Statement]) -> str:
@@ -192,7 +196,7 @@ class _MariadbEvents:
         self._style = style
         self._log = log.sql(quote_name)
         self.children = [
-            ChildEvents(table, child, self._log, style, _FORMS) for child in table.children
+            ChildEvents(table, child, self._log, style, FORMS) for child in table.children
         ]
 
     def key(self, row: str) -> str:
@@ -203,7 +207,7 @@ class _MariadbEvents:
         """Logs the change of a row: its columns, its key, or two objects if the key differs."""
         new_object = [*self.delete(), *self.insert()]
         if self._table.joins_keys:
-            condition = changes_one_column(self._table, _FORMS)
+            condition = changes_one_column(self._table, FORMS)
             new_object = [
                 *_when(condition, self._change_of_key())[:-1],
                 *_else(new_object),
@@ -219,7 +223,7 @@ class _MariadbEvents:
         ]
 
     def _change_of_key(self) -> list[str]:
-        values = key_change(self._table, _FORMS, "old_key")
+        values = key_change(self._table, FORMS, "old_key")
         lines = self._insert_into_log(values)
         if self._style is not Style.PER_FIELD:
             return [*lines, *self._event("new_key", 6)]
@@ -317,7 +321,7 @@ def _table_key(table: LoggedTable, row: str) -> str:
     return f"CONCAT({', '.join(key_pieces(table, row, text, _quote_value, _PLAIN))})"
 
 
-_FORMS = SqlForms(
+FORMS = SqlForms(
     _text,
     _table_key,
     differ=lambda one, other: f"NOT (CAST({one} AS BINARY) <=> CAST({other} AS BINARY))",

@@ -233,9 +233,9 @@ def object_name(table: str, purpose: str, limit: int) -> str:
     return start + end
 
 
-def unloggable_column(table: LoggedTable) -> str | None:
+def unloggable_column(columns: Iterable[str]) -> str | None:
     """Returns a column whose name begins or ends with blanks, which column_name treats as padding."""
-    return next((name for name in table.columns if name != name.strip(BLANKS)), None)
+    return next((name for name in columns if name != name.strip(BLANKS)), None)
 
 
 def block(lines: Iterable[str], width: int) -> str:

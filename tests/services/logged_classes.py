@@ -31,12 +31,21 @@ CREATE TABLE {p}mail (idu INTEGER NOT NULL, mail VARCHAR(40),
   FOREIGN KEY (idu) REFERENCES {p}usr (idu));
 CREATE TABLE {p}alias (alias VARCHAR(40), idg VARCHAR(20),
   FOREIGN KEY (idg) REFERENCES {p}grp (idg) ON UPDATE CASCADE ON DELETE SET NULL);
+CREATE TABLE {p}badge (idb INTEGER PRIMARY KEY, idu INTEGER,
+  FOREIGN KEY (idu) REFERENCES {p}usr (idu) ON UPDATE CASCADE ON DELETE CASCADE);
+CREATE TABLE {p}door (idb INTEGER, door VARCHAR(40),
+  FOREIGN KEY (idb) REFERENCES {p}badge (idb) ON DELETE CASCADE);
+CREATE TABLE {p}guard (idg VARCHAR(20), badge INTEGER,
+  FOREIGN KEY (idg) REFERENCES {p}grp (idg) ON UPDATE CASCADE,
+  FOREIGN KEY (badge) REFERENCES {p}badge (idb) ON DELETE CASCADE ON UPDATE CASCADE);
 INSERT INTO {p}grp VALUES ('it'), ('hr;1');
 INSERT INTO {p}dept VALUES (1, 'one'), (2, NULL)
 """
-"""``phone``, ``member`` and ``mail`` are child tables of ``usr``, ``alias`` is one of ``grp``."""
+"""Child tables: ``phone``, ``member`` and ``mail`` of ``usr``, ``alias`` and ``guard`` of ``grp``, ``door``
+of ``badge``."""
 
-CLASSES = ("dept", "grp", "usr")
+CLASSES = ("dept", "grp", "usr", "badge")
+CHILDREN = ("phone", "member", "mail", "alias", "guard", "door")
 NUMBERS = range(1, 7)
 TEXTS = ("111", "222", "a, b", "é", " x", "")
 GROUPS = ("it", "hr;1", "x+y", "ü")
@@ -106,7 +115,7 @@ class LoggedClasses:
     def _value(self, rng: random.Random, column: str) -> Any:
         if column in ("idu", "manager"):
             return rng.choice(NUMBERS)
-        if column in ("idd", "dept"):
+        if column in ("idd", "dept", "idb", "badge"):
             return rng.choice(NUMBERS[:3])
         return rng.choice(GROUPS if column == "idg" else TEXTS)
 
@@ -124,7 +133,7 @@ class LoggedClasses:
         return table.insert().values(self._row(rng, table))
 
     def _update(self, rng: random.Random) -> Any:
-        table = self._table(rng.choice(("dept", "usr", "usr")))
+        table = self._table(rng.choice(("dept", "badge", "usr", "usr")))
         key, *others = table.columns
         column = rng.choice(others)
         changed = table.update().values({column.name: self._row(rng, table)[column.name]})
@@ -144,7 +153,7 @@ class LoggedClasses:
         return table.delete().where(key == self._value(rng, key.name))
 
     def _child(self, rng: random.Random) -> sa.Table:
-        return self._table(rng.choice(("phone", "member", "mail", "alias")))
+        return self._table(rng.choice(CHILDREN))
 
     def _insert_child(self, rng: random.Random) -> Any:
         table = self._child(rng)
@@ -175,13 +184,23 @@ class LoggedClasses:
         found: ObjectTexts = {}
         rows = {
             name: self.place.query(f"SELECT * FROM {self.prefix}{name}")
-            for name in (*CLASSES, "phone", "member", "mail", "alias")
+            for name in (*CLASSES, *CHILDREN)
         }
         for idd, name in rows["dept"]:
             found[self._key("dept", "idd", idd)] = {"name": {name}}
         for (idg,) in rows["grp"]:
             found[self._key("grp", "idg", idg)] = {
-                self.prefix + "alias.alias": {alias for alias, of in rows["alias"] if of == idg}
+                self.prefix + "alias.alias": {alias for alias, of in rows["alias"] if of == idg},
+                self.prefix + "guard.badge": {
+                    badge and self._key("badge", "idb", badge)
+                    for of, badge in rows["guard"]
+                    if of == idg
+                },
+            }
+        for idb, idu in rows["badge"]:
+            found[self._key("badge", "idb", idb)] = {
+                "idu": {idu and self._key("usr", "idu", idu)},
+                self.prefix + "door.door": {door for of, door in rows["door"] if of == idb},
             }
         for idu, fname, manager, dept in rows["usr"]:
             found[self._key("usr", "idu", idu)] = {

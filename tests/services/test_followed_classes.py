@@ -5,8 +5,6 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-import pytest
-
 from publisher.consumer import Inbox, Objects
 from publisher.consumer.topics import TopicReader
 from publisher.triggers import Style
@@ -26,7 +24,6 @@ def write_class_job(path: Path, place: Place, kafka: Topics, topic: str) -> Path
     return job
 
 
-@pytest.mark.parametrize("place", ["sqlite", "postgresql"], indirect=True)
 def test_a_consumer_has_the_objects_of_the_tables(
     place: Place, kafka: Topics, tmp_path: Path
 ) -> None:

@@ -137,7 +137,7 @@ def test_literals_double_the_quote_and_nothing_else() -> None:
 
 def run(*arguments: str) -> tuple[int, str]:
     done = CliRunner().invoke(cli, ["ddl", *arguments])
-    return done.exit_code, done.output
+    return done.exit_code, done.output if done.exit_code else done.stdout
 
 
 def test_the_command_prints_or_applies(tmp_path: Path) -> None:
