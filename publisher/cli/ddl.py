@@ -13,6 +13,7 @@ from publisher.cli.print_report import echo
 from publisher.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
+    from publisher.database import Database
     from publisher.triggers import TableRef
 
 
@@ -73,30 +74,20 @@ def ddl(
     """Print SQL of an event log and of triggers that fill it.
 
     For PostgreSQL, MariaDB and SQLite.  Events of child tables have the keys of their parents.  Standard
-    error shows the settings of a job that reads the log.
+    error shows the settings that a job needs to read the log.
 
     Run it again after columns changed, or for another style: it replaces the triggers, and keeps the log and
     its rows.
     """
-    from publisher.database import Database, DatabaseOptions
     from publisher.triggers import Refs, Style, install, plan
 
     refs = Refs(tuple(_ref("--table", name) for name in tables), _ref("--log-table", log_table))
-    try:
-        database = Database(DatabaseOptions(url=url))
-    except SettingsError as error:
-        problems = [replace(problem, option="--database") for problem in error.problems]
-        raise SettingsError(problems) from None
-    with database:
-        statements = plan(
-            database,
-            refs,
-            Style(style),
-            notifies=notify,
-            joins_keys=key_change == "modify-association",
-        )
+    with _database(url) as database:
+        joins_keys = key_change == "modify-association"
+        statements = plan(database, refs, Style(style), notifies=notify, joins_keys=joins_keys)
         echo([f"note: {note}" for note in statements.notes], err=True)
-        echo(["settings of a job that reads the log:", *statements.settings, ""], err=True)
+        if statements.settings:
+            echo(["settings of a job that reads the log:", *statements.settings, ""], err=True)
         if not apply_:
             click.echo(statements.script, nl=False)
             return
@@ -107,6 +98,16 @@ def ddl(
                 *(f"  {name}" for name in statements.created),
             ]
         )
+
+
+def _database(url: str) -> Database:
+    from publisher.database import Database, DatabaseOptions
+
+    try:
+        return Database(DatabaseOptions(url=url))
+    except SettingsError as error:
+        problems = [replace(problem, option="--database") for problem in error.problems]
+        raise SettingsError(problems) from None
 
 
 def _ref(option: str, name: str) -> TableRef:

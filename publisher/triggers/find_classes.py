@@ -36,13 +36,14 @@ class ClassFinder:
 
         Raises ``FatalError`` for tables that do not exist, ``UsageError`` for child tables of no class.
         """
-        found: dict[TableRef, LoggedTable] = {}
+        classes: dict[TableRef, tuple[Relation, Table | None]] = {}
         for ref in refs:
-            table = self._find(ref)
-            found.setdefault(table.ref, table)
-        return list(found.values())
+            relation, table = self._class_of(ref)
+            classes.setdefault(TableRef(relation.schema, relation.table.name), (relation, table))
+        return [self._describe(relation, table) for relation, table in classes.values()]
 
-    def _find(self, ref: TableRef) -> LoggedTable:
+    def _class_of(self, ref: TableRef) -> tuple[Relation, Table | None]:
+        """Finds the class of a table, and its parent table; a table of no class is logged by itself."""
         relation = self._relation(ref)
         try:
             table = self._classes.table(relation.table.schema, relation.table.name)
@@ -50,13 +51,16 @@ class ClassFinder:
             if not relation.table.key:
                 raise UsageError(refused.message) from None
             self.notes.append(f"{relation.table.name} is logged by itself: {refused.message}")
-            table = None
-        if table is not None and table.parent is not None:
-            relation, table = self._relation(TableRef(ref.schema, table.parent.name)), table.parent
-        schema = relation.schema or self._default
+            return relation, None
+        if table is None or table.parent is None:
+            return relation, table
+        return self._relation(TableRef(ref.schema, table.parent.name)), table.parent
+
+    def _describe(self, relation: Relation, table: Table | None) -> LoggedTable:
         written = written_name(relation.table.schema, relation.table.name)
         children = tuple(self._children(table)) if table is not None else ()
         self._note_left_out(relation.table, children)
+        schema = relation.schema or self._default
         logged = LoggedTable(relation, schema, written, children, self._joins_keys)
         for child in children:
             self._database.run(partial(self._check_child, logged, child))
@@ -134,6 +138,10 @@ class ClassFinder:
         """The options of the foreign key that links a child table to its parent; empty without one."""
 
         def ask(connection: Connection) -> dict[str, Any]:
+            if connection.dialect.name == "sqlite":
+                names = {"name": relation.table.name, "column": child.link[0]}
+                rows = connection.execute(_SQLITE_ACTION, names).mappings().all()
+                return dict(rows[0]) if rows else {}
             for key in inspect(connection).get_foreign_keys(relation.table.name, relation.schema):
                 if set(key["constrained_columns"]) == set(child.link):
                     return {"name": key["name"], **key["options"]}
@@ -141,6 +149,11 @@ class ClassFinder:
 
         return self._database.run(ask)
 
+
+_SQLITE_ACTION = text("""
+    SELECT id AS name, on_update AS onupdate FROM pragma_foreign_key_list(:name) WHERE "from" = :column
+""")
+"""SQLAlchemy reads no actions of keys that name no columns of their target."""
 
 _UNSUITABLE = text("""
     SELECT c.relrowsecurity, a.attname FROM pg_catalog.pg_class c

@@ -20,7 +20,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite
 from publisher.triggers.find_classes import ClassFinder
-from publisher.triggers.mariadb_cascades import MariadbCascades, cascading_keys
+from publisher.triggers.mariadb_cascades import find_cascades
 from publisher.triggers.model import (
     LoggedTable,
     Statement,
@@ -53,7 +53,7 @@ class TriggerPlan:
     script: str
     notes: tuple[str, ...]
     settings: tuple[str, ...]
-    """Lines of the job file that publishes the log."""
+    """Lines that the job file needs besides the log's table; empty if the defaults fit."""
 
     @property
     def created(self) -> list[str]:
@@ -77,39 +77,43 @@ def plan(
     Raises ``UsageError`` for tables that cannot be logged, ``FatalError``, ``UnreachableError``.
     """
     dialect = _dialect(database)
-    if notifies and dialect is not postgresql:
-        raise UsageError(
-            f"--notify: {database.name} cannot wake the readers of a log, only PostgreSQL can: leave the "
-            "option out, and set polling_interval in [follow]"
-        )
+    _check_notification(database, notifies=notifies)
     default = _default_schema(database)
     log = TableRef(refs.log.schema or default, refs.log.name)
     classes = ClassFinder(database, default, style, joins_keys=joins_keys)
     tables = classes.find(refs.tables)
     _check_log(database, refs.log)
     notes = classes.notes
+    for table in tables:
+        _check_table(table, log, style)
+        notes += database.run(partial(_warnings, table))
     statements: list[Statement] = list(dialect.log_statements(log))
     if dialect is not sqlite:
         statements += dialect.writer_statements(log)
     if notifies:
         statements += postgresql.notify_statements(log)
     for table in tables:
-        if table.ref == log:
-            raise UsageError(f"{table.name} is the event log itself: name another --log-table")
-        _check_table(table, style)
-        notes += database.run(partial(_warnings, table))
         statements += dialect.table_statements(table, log, style)
     if dialect is mariadb:
-        keys = database.run(partial(cascading_keys, tables, default))
-        cascades = MariadbCascades(log, style, keys, tables)
+        cascades = find_cascades(database, tables, default, log, style)
         statements += cascades.statements()
         notes += cascades.unlogged
     settings = _job_settings(log, style, joins_keys=joins_keys)
     return TriggerPlan(tuple(statements), dialect.script(statements), tuple(notes), settings)
 
 
+def _check_notification(database: Database, *, notifies: bool) -> None:
+    if notifies and _dialect(database) is not postgresql:
+        raise UsageError(
+            f"--notify: {database.name} cannot wake the readers of a log, only PostgreSQL can: leave the "
+            "option out, and set polling_interval in [follow]"
+        )
+
+
 def _job_settings(log: TableRef, style: Style, *, joins_keys: bool) -> tuple[str, ...]:
     """The lines of a job file by which inserts become ``<add>``, and changes of keys are published."""
+    if style is Style.PER_FIELD and not joins_keys:
+        return ()  # the defaults fit
     lines = ["[[sources]]", 'format = "event-log"', f"table = {json.dumps(written_name(*log))}"]
     if joins_keys:
         lines.append('key_change = "modify-association"')
@@ -166,7 +170,9 @@ def _default_schema(database: Database) -> str | None:
     return database.options.schema or database.run(ask)
 
 
-def _check_table(table: LoggedTable, style: Style) -> None:
+def _check_table(table: LoggedTable, log: TableRef, style: Style) -> None:
+    if table.ref == log:
+        raise UsageError(f"{table.name} is the event log itself: name another --log-table")
     if not table.key:
         raise UsageError(
             f"{table.written} has no primary key, which identifies its rows in the log: add one "

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, inspect
 
+from publisher.database.connection import Database
 from publisher.triggers.mariadb import FORMS, quote_name, trigger_statement
 from publisher.triggers.model import (
     DELETE,
@@ -63,7 +65,7 @@ class CascadingKey(NamedTuple):
         return f"foreign key {self.name} of {written} ({actions})"
 
 
-def cascading_keys(
+def _cascading_keys(
     tables: Sequence[LoggedTable], default: str | None, connection: Connection
 ) -> list[CascadingKey]:
     """Reads the cascading keys of classes and child tables, without those that link children to parents."""
@@ -218,3 +220,15 @@ class MariadbCascades:
             return f"{pairs} AND ({' OR '.join(differ)})"
 
         return found
+
+
+def find_cascades(
+    database: Database,
+    tables: Sequence[LoggedTable],
+    default: str | None,
+    log: TableRef,
+    style: Style,
+) -> MariadbCascades:
+    """Finds the cascading keys of the logged tables.  Raises ``UnreachableError`` and ``FatalError``."""
+    keys = database.run(partial(_cascading_keys, tables, default))
+    return MariadbCascades(log, style, keys, tables)

@@ -68,7 +68,12 @@ class LoggedClasses:
         self.plan: TriggerPlan = plan(database, refs, style, joins_keys=joins_keys)
         install(database, self.plan)
         place.execute(groups, departments)
-        self._tables = sa.MetaData()
+        metadata = sa.MetaData()
+        with place.engine.connect() as connection:
+            self._tables = {
+                name: sa.Table(prefix + name, metadata, autoload_with=connection)
+                for name in (*CLASSES, *CHILDREN)
+            }
 
     def work(self, rng: random.Random, steps: int) -> None:
         """One transaction of random changes; one of five is taken back."""
@@ -108,10 +113,6 @@ class LoggedClasses:
                 connection.exec_driver_sql("COMMIT")
             connection.commit()
 
-    def _table(self, name: str) -> sa.Table:
-        with self.place.engine.connect() as connection:
-            return sa.Table(self.prefix + name, self._tables, autoload_with=connection)
-
     def _value(self, rng: random.Random, column: str) -> Any:
         if column in ("idu", "manager"):
             return rng.choice(NUMBERS)
@@ -129,18 +130,18 @@ class LoggedClasses:
         }
 
     def _insert(self, rng: random.Random) -> Any:
-        table = self._table(rng.choice(CLASSES))
+        table = self._tables[rng.choice(CLASSES)]
         return table.insert().values(self._row(rng, table))
 
     def _update(self, rng: random.Random) -> Any:
-        table = self._table(rng.choice(("dept", "badge", "usr", "usr")))
+        table = self._tables[rng.choice(("dept", "badge", "usr", "usr"))]
         key, *others = table.columns
         column = rng.choice(others)
         changed = table.update().values({column.name: self._row(rng, table)[column.name]})
         return changed.where(key <= self._value(rng, key.name)) if rng.random() < 0.9 else changed
 
     def _change_key(self, rng: random.Random) -> Any:
-        table = self._table(rng.choice(CLASSES))
+        table = self._tables[rng.choice(CLASSES)]
         key, *others = table.columns
         values = {key.name: self._value(rng, key.name)}
         if others and rng.random() < 0.5:
@@ -148,12 +149,12 @@ class LoggedClasses:
         return table.update().values(values).where(key == self._value(rng, key.name))
 
     def _delete(self, rng: random.Random) -> Any:
-        table = self._table(rng.choice(CLASSES))
+        table = self._tables[rng.choice(CLASSES)]
         (key,) = table.primary_key.columns
         return table.delete().where(key == self._value(rng, key.name))
 
     def _child(self, rng: random.Random) -> sa.Table:
-        return self._table(rng.choice(CHILDREN))
+        return self._tables[rng.choice(CHILDREN)]
 
     def _insert_child(self, rng: random.Random) -> Any:
         table = self._child(rng)
