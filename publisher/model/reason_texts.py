@@ -15,7 +15,7 @@ REASON_TEXTS: Mapping[Reason, str] = {
     Reason.OUT_OF_RANGE: "it lies outside --from and --until",
     Reason.DUPLICATE: "the same record appears twice with the same content",
     Reason.ENDED_BY_DELETE: "a later delete of the same poll removes the row that it reads",
-    Reason.ROW_GONE: "the row no longer exists",
+    Reason.ROW_GONE: "the row no longer exists; of an object with child tables, the row of the parent table",
     Reason.CHILD_AFTER_DELETE: "its object is deleted; child_after_delete publishes values of child tables",
     Reason.NOTHING_TO_PUBLISH: "it has neither an old nor a new value: the modify would be empty",
     Reason.REPORTED: "an earlier run rejected it; without a record_id its status cannot be written",
