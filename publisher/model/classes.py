@@ -25,7 +25,7 @@ class ClassOptions:
     sync_filter: Literal["schema", "list"] | None = None
     """Choice of classes: ``"schema"``, all tables with a primary key, or ``"list"``, those of
     ``sync_tables``. By default event logs have the classes of ``"schema"``, and other formats publish
-    the rows of each table unless ``[tables]`` declares children or references."""
+    the rows of each table unless ``[tables]`` declares children, references or views."""
     sync_tables: tuple[str, ...] = ()
     """Tables and views that are classes with ``sync_filter = "list"``, as ``table`` or
     ``schema.table``; never child tables."""
