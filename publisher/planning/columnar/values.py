@@ -82,8 +82,9 @@ def _convert_all(
     for pattern in {converter.verbatim for converter in converters if converter is not None}:
         if pattern is not None:
             applies = [item is not None and item.verbatim == pattern for item in converters]
-            verbatim = flags_of(pc.match_substring_regex(texts, pattern=pattern))
-            single &= ~(verbatim & np.array([*applies, False])[templates.of_row])
+            of_pattern = np.flatnonzero(np.array([*applies, False])[templates.of_row])
+            verbatim = pc.match_substring_regex(texts.take(pa.array(of_pattern)), pattern=pattern)
+            single[of_pattern[flags_of(verbatim)]] = False
     contents = dict(
         _convert_singly(texts, single, lambda row: converters[templates.of_row[row]], bad)
     )

@@ -249,11 +249,11 @@ def _base64(array: pa.Array, rows: Mask) -> tuple[pa.Array, Mask]:
     """
     bad = np.zeros(len(array), bool)
     changed: dict[int, str] = {}
-    doubtful = pc.invert(pc.fill_null(pc.match_substring_regex(array, _PLAIN_BASE64), True))
-    for row in np.flatnonzero(rows & doubtful.to_numpy(zero_copy_only=False)).tolist():
+    places = np.flatnonzero(rows)
+    plain_flags = pc.match_substring_regex(array.take(pa.array(places)), _PLAIN_BASE64)
+    doubtful = ~pc.fill_null(plain_flags, True).to_numpy(zero_copy_only=False)
+    for row in places[doubtful].tolist():
         value = array[row].as_py()
-        if value is None:
-            continue
         plain = "".join(value.split())
         try:
             base64.b64decode(plain.encode("ascii"), validate=True)
