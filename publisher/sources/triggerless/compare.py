@@ -83,6 +83,8 @@ class ComparisonRules:
     """Columns of the stored state; ``None`` for all columns."""
     multiple: frozenset[str] = frozenset()
     """Columns with any number of values, see ``multi_values``."""
+    is_view: bool = False
+    """Several rows with one key have several values in a single-valued column."""
     unknown: frozenset[str] = frozenset()
     """Columns whose current values are incomplete, because rows are unreadable: the values of known rows
     are kept."""
@@ -119,7 +121,7 @@ def compare(
     Of rows that share a key, exact repetitions are ignored; if the rows differ, all are rejected, and the
     known row of the key stays.  Raises ``InternalError`` unless every row has an outcome.
     """
-    differences, count = Differences(columns, rules.multiple), len(rows)
+    differences, count = Differences(columns, rules.multiple, rules.is_view), len(rows)
     rows, doubled, rejected = _remove_duplicates(rows.take(_order(rows)), differences)
     matches = _matches(rows, known)
     seen = np.isin(np.arange(len(known)), matches)

@@ -40,6 +40,13 @@ DIFFERENCE_SCHEMA = pa.schema(
 those of ``RECORD_SCHEMA``."""
 
 
+_SEVERAL_ROWS = "several different rows have this key: set key columns that identify a row"
+_SEVERAL_VALUES = (
+    "the rows of this key have different values in a single-valued column: begin the column's name with mv_,"
+    " or change the view"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class TableRows:
     """Rows of one table with the hashes of their keys."""
@@ -68,6 +75,7 @@ class Differences:
     """Names of the compared columns."""
     multiple: Collection[str] = ()
     """Names of those with any number of values, see ``multi_values``."""
+    is_view: bool = False
     pieces: list[pa.RecordBatch] = field(default_factory=list)
 
     def add_new(self, rows: TableRows, *, replace: bool) -> None:
@@ -112,9 +120,8 @@ class Differences:
             rows.hashes,
             rows.keys,
             outcome=Outcome.REJECTED.value,
-            reason=str(Reason.DOUBLE_RECORD),
-            detail="several different rows have this key: set key columns that identify a row, or begin the"
-            " names of a view's columns that have several values with mv_",
+            reason=str(Reason.SEVERAL_VALUES if self.is_view else Reason.DOUBLE_RECORD),
+            detail=_SEVERAL_VALUES if self.is_view else _SEVERAL_ROWS,
             raw=[as_json(self.record(rows, row)) for row in range(len(rows))],
         )
 

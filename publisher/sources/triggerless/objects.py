@@ -31,8 +31,7 @@ class Objects(NamedTuple):
 def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> Objects:
     """Joins the rows of a parent, which come first, and of its child tables in their order."""
     parents, *children = tables
-    own = [place for place, _ in enumerate(shape.others) if shape.columns[place] in shape.multiple]
-    rows = _merge_rows(parents, own) if own else parents
+    rows = _merge_rows(shape, parents) if shape.is_view else parents
     merged, orphans = len(parents) - len(rows), []
     attributes: dict[str, pa.Array] = {}
     if children:
@@ -51,7 +50,7 @@ def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> Objects:
     )
 
 
-def _merge_rows(rows: TableRows, multiple: Sequence[int]) -> TableRows:
+def _merge_rows(shape: TableShape, rows: TableRows) -> TableRows:
     """Gives the rows of one key all values of multi-valued columns, and keeps one of equal rows.
 
     The only value of a single-valued column replaces NULL; rows with several such values stay apart.
@@ -60,7 +59,7 @@ def _merge_rows(rows: TableRows, multiple: Sequence[int]) -> TableRows:
     objects: Places = encoded.indices.to_numpy().astype(np.int64)
     count, values = len(encoded.dictionary), list(rows.values)
     for place, texts in enumerate(values):
-        if place in multiple:
+        if shape.columns[place] in shape.multiple:
             values[place] = group_values(objects, count, texts).take(encoded.indices)
         elif count < len(rows):
             values[place] = pc.coalesce(

@@ -147,6 +147,7 @@ def _work(
             all_as_new=migration is not None,
             known_columns=None if known is None else known.columns,
             multiple=table.shape.multiple,
+            is_view=table.shape.is_view,
         ),
         context.number,
         _condition(table.shape, migration),

@@ -75,6 +75,8 @@ class TableShape:
     """Child tables.  Their keys are those of their parents, ``columns`` are names of attributes."""
     multiple: frozenset[str] = frozenset()
     """Columns with any number of values."""
+    is_view: bool = False
+    """A view that is a class: its rows with one key are one object."""
 
     @property
     def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
@@ -148,6 +150,7 @@ def shape_of(
         multiple=frozenset(
             spelled[name] for name in others if known.is_multiple(known.column(name) or name)
         ),
+        is_view=known.view_columns is not None,
     )
 
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.model.catalogue import ColumnKind
+from publisher.model.change import Reason
 from publisher.sources.triggerless.compare import ComparisonRules, compare, no_known_rows
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
@@ -60,6 +61,7 @@ VIEW = TableShape(
     octets=frozenset(),
     known=True,
     multiple=frozenset({"phoneno"}),
+    is_view=True,
 )
 
 
@@ -81,8 +83,10 @@ def test_repeated_rows_of_a_view_are_one_object() -> None:
 
 def test_two_values_of_a_single_valued_column_are_rejected() -> None:
     objects = join_objects(VIEW, [view((1, "Ann", "1"), (1, "Eve", "2"), (2, "Bob", "3"))])
-    rules = ComparisonRules(multiple=VIEW.multiple)
+    rules = ComparisonRules(multiple=VIEW.multiple, is_view=True)
     result = compare(VIEW.columns, objects.rows, no_known_rows("columns", 2), rules)
+    reasons = {change["reason"] for change in result.differences.to_pylist()}
+    assert reasons == {None, Reason.SEVERAL_VALUES}
     assert (result.counts.rejected, result.counts.added) == (2, 1)
 
 
