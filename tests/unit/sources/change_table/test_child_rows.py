@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import change_text, seq, write
 from tests.support.event_log_files import OPEN, Row
+from tests.unit.sources.change_table.test_messages import message
 
 USR = Table(
     schema=None,
@@ -47,10 +49,16 @@ def read(
     """The changes of records, in the order of change_seq."""
     options = ChangeTableOptions(source_table="usr_phone", mask_order="msb", header_columns=4)
     options = replace(options, **changes)  # type: ignore[arg-type]
-    source = ChangeTable(options)
-    context = Context(0, 5, CLASSES, classes=classes or ClassOptions())
+    return read_file(write(folder / "rows.csv", rows), options, classes or ClassOptions())
+
+
+def read_file(
+    path: Path, options: ChangeTableOptions, classes: ClassOptions
+) -> list[tuple[object, ...]]:
+    """The changes of the records in a file."""
+    source, context = ChangeTable(options), Context(0, 5, CLASSES, classes=classes)
     records: list[Row] = []
-    with prepare_here(source, [write(folder / "rows.csv", rows)], 1, OPEN) as prepared:
+    with prepare_here(source, [path], 1, OPEN) as prepared:
         for number in range(len(prepared.splits)):
             for batch in prepared.read(number, context):
                 records += batch.to_pylist()
@@ -171,3 +179,31 @@ def test_a_change_table_without_link_or_values_ends_the_run(tmp_path: Path, colu
     rows = [{name: value for name, value in whole.items() if name != column}]
     with pytest.raises(FatalError, match=f"lack its column {column}: keep the column"):
         read(tmp_path, *rows)
+
+
+def test_messages_of_child_tables_change_values(tmp_path: Path) -> None:
+    def image(owner: int, phone: str | None) -> dict[str, object]:
+        return {"phone_id": 9, "idu": owner, "phoneno": phone}
+
+    messages = [
+        message(1, "INSERT", image(1, "111"), columnMask="07"),
+        message(2, "UPDATE", image(1, "222"), image(1, "111"), changeMask="04", columnMask="07"),
+        message(3, "UPDATE", image(2, "222"), image(1, "222"), changeMask="02", columnMask="07"),
+        message(4, "DELETE", image(2, "222"), changeMask="01", columnMask="07"),
+        message(5, "UPDATE", image(2, "333"), changeMask="04", columnMask="07"),
+        message(6, "INSERT", {"phone_id": 9, "phoneno": "1"}, columnMask="05"),
+    ]
+    path = tmp_path / "messages.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in messages), "utf-8")
+    options = ChangeTableOptions(layout="messages", source_table="usr_phone", mask_order="msb")
+    expected = [
+        (2, "idu=1", (ATTRIBUTE, None, "111")),
+        (2, "idu=1", (ATTRIBUTE, "111", "222")),
+        (2, "idu=1", (ATTRIBUTE, "222", None)),
+        (2, "idu=2", (ATTRIBUTE, None, "222")),
+        (2, "idu=2", (ATTRIBUTE, "222", None)),
+        ("child-row",),
+        ("child-row",),
+    ]
+    found = read_file(path, options, ClassOptions())
+    assert sorted(found, key=str) == sorted(expected, key=str)
