@@ -24,6 +24,7 @@ from publisher.cli.classes import classes
 from publisher.cli.ddl import ddl
 from publisher.cli.dispatch import dispatch
 from publisher.cli.explain import explain
+from publisher.cli.history import history
 from publisher.cli.inspect import inspect
 from publisher.cli.migrate import migrate
 from publisher.cli.print_report import echo
@@ -113,8 +114,8 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, classes, ddl, dispatch, explain, inspect),
-    *(migrate, publish, recover, replay, report, retry, status, validate),
+    *(acknowledge, activity, check, classes, ddl, dispatch, explain, history),
+    *(inspect, migrate, publish, recover, replay, report, retry, status, validate),
 ):
     cli.add_command(command)
 

@@ -126,7 +126,7 @@ def _read_documents(
             entry["operation"],
             entry["association"],
             entry["event_id"],
-            None if text is None else _readable_diffs(text),
+            None if text is None else read_diffs(text),
         )
         for row, entry, text in zip(rows, entries, part.texts(rows), strict=True)
     }
@@ -177,7 +177,8 @@ def _meaning(reason: str | None, detail: str | None) -> str:
     return detail or (REASON_TEXTS.get(Reason(reason), "") if reason else "")
 
 
-def _readable_diffs(text: str) -> tuple[AttributeDiff, ...] | None:
+def read_diffs(text: str) -> tuple[AttributeDiff, ...] | None:
+    """The changes of a document by attribute; ``None`` if it is too large to be read."""
     try:
         return tuple(diff for operation in parse_document(text) for diff in _diffs(operation))
     except DocumentError:  # larger than the limits of a consumer

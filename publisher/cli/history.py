@@ -1,0 +1,100 @@
+"""``xds-publisher history``: shows everything known of one object."""
+
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.errors import UsageError
+
+if TYPE_CHECKING:
+    from publisher.reports.history import HistoryEntry, IdentityHistory, ValueChange
+
+
+@click.command()
+@click.argument("what", metavar="OBJECT")
+@click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
+@parameters.config
+@parameters.journal_of_job
+@parameters.report_as_json
+def history(
+    what: str, journals: tuple[Path, ...], config: Path | None, journal: Path | None, json_: bool
+) -> None:
+    """Show the history of one object over runs.
+
+    It shows each record with its outcome, and the values before and after each document.  OBJECT is a
+    key (idu=1) or an association (idu=1,table=usr,schema=indirect).  Each JOURNAL is the journal of a
+    run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.
+    """
+    start_arrow_without_pandas()
+    defer_parts_of_arrow()
+    from publisher.cli import output
+    from publisher.reports.history import read_history
+
+    directories = list(journals)
+    if config is not None:
+        settings = parameters.load_settings(config, journal=journal)
+        directories.append(settings.journals)
+    if not directories:
+        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+    histories = read_history(directories, what)
+    if json_:
+        echo_json([output.as_json(histories)])
+    else:
+        echo(_text(histories))
+
+
+def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
+    for number, found in enumerate(histories):
+        if number:
+            yield ""
+        schema = f"{found.object.schema}." if found.object.schema else ""
+        runs = len({(entry.journal, entry.story.run) for entry in found.entries})
+        yield (
+            f"{found.object.key} of {schema}{found.object.table}: {len(found.entries):,} record(s) in "
+            f"{runs:,} run(s), {found.documents:,} document(s)"
+        )
+        for entry in found.entries:
+            yield from _entry_text(entry)
+
+
+def _entry_text(entry: HistoryEntry) -> Iterator[str]:
+    story = entry.story
+    columns = f": {', '.join(story.columns)}" if story.columns else ""
+    who = f" by {story.perpetrator}" if story.perpetrator else ""
+    yield f"{story.event_time or 'unknown time'}  {story.event or 'record'}{columns}{who}"
+    reason = f" ({story.reason})" if story.reason else ""
+    because = f": {story.meaning}" if story.meaning else ""
+    yield (
+        f"  {story.position} of {story.source} in {story.run or entry.journal}: "
+        f"{story.outcome}{reason}, status {story.status}{because}"
+    )
+    if story.document is not None:
+        if entry.changes is None:
+            yield f"  in the document {story.document.event_id}"
+            return
+        yield f"  document {story.document.event_id}: {story.document.operation}"
+        for change in entry.changes:
+            yield f"    {change.attribute}: {_change_text(change)}"
+
+
+def _change_text(change: ValueChange) -> str:
+    """``old → new`` if all values are known, else the removed and added ones."""
+    if change.before is not None and change.after is not None:
+        return f"{_values(change.before)} → {_values(change.after)}"
+    if change.after is not None:
+        return f"(unknown) → {_values(change.after)}"
+    signs = [*(f"- {value}" for value in change.removed), *(f"+ {value}" for value in change.added)]
+    return ", ".join(signs)
+
+
+def _values(values: Sequence[str]) -> str:
+    return ", ".join(values) or "(none)"

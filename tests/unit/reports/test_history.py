@@ -1,0 +1,120 @@
+"""The history of an object over runs and journals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli.main import cli
+from publisher.errors import UsageError
+from publisher.journal.fold_runs import Folding, SegmentSize
+from publisher.journal.job_journals import Journals
+from publisher.model.change import Object
+from publisher.reports.history import ValueChange, _Values, read_history
+from publisher.reports.object_histories import AttributeDiff
+from tests.support.finished_runs import finish_run, make_journals
+
+SMALL = SegmentSize(runs=64, records=10_000, bytes=1 << 24, seconds=3_600)
+
+
+@pytest.fixture
+def journals(tmp_path: Path) -> Journals:
+    return make_journals(tmp_path)
+
+
+def test_shows_values_before_and_after_over_runs(journals: Journals) -> None:
+    finish_run(journals, [1, 2, 9], refused=False)
+    finish_run(journals, [13, 17], refused=False)
+    [history] = read_history([journals.root], "idu=1")
+    assert history.object == Object(None, "usr", "idu=1")
+    assert [entry.story.position for entry in history.entries] == ["1", "9", "13", "17"]
+    assert [entry.changes and entry.changes[0] for entry in history.entries] == [
+        None,  # the next record has the same document
+        ValueChange("fname", None, ("Jack\n9",), (), ("Jack\n9",)),
+        None,
+        ValueChange("fname", ("Jack\n9",), ("Jack\n17",), (), ("Jack\n17",)),
+    ]
+
+
+def test_segments_have_the_same_history(journals: Journals) -> None:
+    for first in (1, 11, 21, 31):
+        finish_run(journals, range(first, first + 10))
+    before = read_history([journals.root], "idu=1,table=usr")
+    steps = Folding(journals, lambda: None, SMALL, 1)
+    while steps.step():
+        pass
+    assert journals.segments.current()
+    [after] = read_history([journals.root], "idu=1,table=usr")
+    changes = [[entry.changes for entry in found.entries] for found in (*before, after)]
+    assert changes[0] == changes[1]
+
+
+def test_journals_are_read_in_the_given_order(journals: Journals, tmp_path: Path) -> None:
+    finish_run(journals, [1], refused=False)
+    (tmp_path / "other").mkdir()
+    other = make_journals(tmp_path / "other")
+    finish_run(other, [2], refused=False)
+    finish_run(other, [5, 9], refused=False)
+    [history] = read_history([journals.root, other.root], "idu=1")
+    assert [entry.story.position for entry in history.entries] == ["1", "9"]
+    last = history.entries[-1].changes
+    assert last is not None
+    assert last[0].before == ("Jack\n1",)
+
+
+def test_an_unknown_object_is_refused_once(journals: Journals) -> None:
+    finish_run(journals, [1], refused=False)
+    with pytest.raises(UsageError, match=r"has no record 'idu=77'"):
+        read_history([journals.root, journals.root], "idu=77")
+    with pytest.raises(UsageError, match="neither a key nor an association"):
+        read_history([journals.root], "4711")
+
+
+def test_the_command_prints_changes_of_values(journals: Journals) -> None:
+    finish_run(journals, [1, 2, 9], refused=False)
+    finish_run(journals, [13], refused=False)
+    result = CliRunner().invoke(cli, ["history", "idu=1", str(journals.root)])
+    assert result.exit_code == 0
+    assert result.output.splitlines() == [
+        "idu=1 of usr: 3 record(s) in 2 run(s), 2 document(s)",
+        "2026-01-01 10:00:00+00:00  3 update field (remove all values): fname",
+        "  1 of log in job-000001: published, status S",
+        "  in the document log:1",
+        "2026-01-01 10:00:00+00:00  3 update field (remove all values): fname",
+        "  9 of log in job-000001: published, status S",
+        "  document log:1: modify",
+        r"    fname: (unknown) → Jack\n9",
+        "2026-01-01 10:00:00+00:00  3 update field (remove all values): fname",
+        "  13 of log in job-000002: published, status S",
+        "  document log:13: modify",
+        r"    fname: Jack\n9 → Jack\n13",
+    ]
+
+
+def test_the_command_needs_a_journal() -> None:
+    result = CliRunner().invoke(cli, ["history", "idu=1"])
+    assert result.exit_code == 2
+    assert "name directories of journals, or a job file with -c" in result.output
+
+
+def test_values_are_known_from_the_creation_on() -> None:
+    values = _Values()
+    values.apply("add", [AttributeDiff("phone", (), ("1", "2"))])
+    [phone] = values.apply("modify", [AttributeDiff("phone", ("1",), ("3",))])
+    assert (phone.before, phone.after) == (("1", "2"), ("2", "3"))
+    [mail] = values.apply("modify", [AttributeDiff("mail", (), ("a",))])
+    assert (mail.before, mail.after) == ((), ("a",))
+    deleted = values.apply("delete", [])
+    assert [(change.attribute, change.after) for change in deleted] == [("phone", ()), ("mail", ())]
+    [again] = values.apply("modify", [AttributeDiff("mail", (), ("b",))])
+    assert again.before == ()
+
+
+def test_values_are_unknown_until_all_are_removed() -> None:
+    values = _Values()
+    [first] = values.apply("modify", [AttributeDiff("phone", ("1",), ("2",))])
+    assert (first.before, first.after) == (None, None)
+    [second] = values.apply("modify", [AttributeDiff("phone", (), ("3",), removes_all=True)])
+    assert (second.before, second.after) == (None, ("3",))
