@@ -408,10 +408,22 @@ def test_changes_without_triggers_of_mariadb_are_noted(mariadb: Place) -> None:
         "CREATE TABLE badge (no INTEGER PRIMARY KEY, idu INTEGER, CONSTRAINT of_usr"
         " FOREIGN KEY (idu) REFERENCES usr (idu) ON DELETE SET NULL ON UPDATE CASCADE)"
     )
+    truncate, cascade = make(mariadb, Style.PER_ROW, TableRef(None, "badge")).notes
+    assert "TRUNCATE of badge" in truncate
+    assert "of_usr of badge (ON DELETE SET NULL, ON UPDATE CASCADE)" in cascade
+    assert cascade.endswith("not logged; log usr, too")
     notes = make(mariadb, Style.PER_ROW, USR, TableRef(None, "badge")).notes
-    assert len(notes) == 3
-    assert "TRUNCATE of usr" in notes[0]
-    assert "of_usr of badge (ON DELETE SET NULL, ON UPDATE CASCADE)" in notes[2]
+    assert ["TRUNCATE" in note for note in notes] == [True, True]
+    mariadb.execute(
+        "INSERT INTO usr (idu) VALUES (1)",
+        "INSERT INTO badge VALUES (7, 1)",
+        "UPDATE usr SET idu = 2",
+        "DELETE FROM usr",
+    )
+    assert changes(mariadb)[2:] == [
+        *[(6, "no=7"), (4, "idu=1"), (5, "idu=2")],
+        *[(6, "no=7"), (4, "idu=2")],
+    ]
     mariadb.execute("DROP TABLE badge")
 
 
