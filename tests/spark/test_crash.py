@@ -166,7 +166,7 @@ class Program:
         return any((self.target / "_journal/staging").glob("*/*.decisions.parquet"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not reached():
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < deadline
