@@ -222,7 +222,8 @@ def test_child_tables_that_are_switched_on_are_new_attributes(tmp_path: Path) ->
     rest = "[classes]\nminimal_metadata = true"
     more = 'key = { phone = ["idu", "no"], member = ["idu", "idg"] }\ntables = ["usr", "phone", "member"]'
     write_classes(tmp_path, {**ANN, "phone": [("1", "111")]})
-    publish_classes(tmp_path, more, rest)
+    rows = operations_of(publish_classes(tmp_path, more, rest), tmp_path)
+    assert {name for row in rows for name in attributes_of(row)} == {"fname"}
     write_classes(tmp_path, {**ANN, "usr": [*ANN["usr"], ("3", None)]})
     report = publish_classes(tmp_path)
     assert kinds_and_keys(report, tmp_path) == [("add", "3"), ("modify", "1")]
