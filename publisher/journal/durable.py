@@ -126,7 +126,7 @@ def decode_versioned(
         stored = content[field]
         if stored == version:
             return decode(content)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise FatalError(f"{path} is damaged: restore it, or {remedy}") from error
     program = content.get("program")
     writer = f"{program}, which wrote it," if program else "the version that wrote it"
