@@ -1,7 +1,8 @@
 """SQL of an event log and of the triggers that fill it from the user's own tables.
 
 Each database has a module with the same functions: ``log_statements``, ``table_statements`` and
-``script``.  ``model`` has their common parts; ``install`` finds the tables and runs the statements.
+``script``.  ``model`` and ``child_events`` have their common parts; ``find_classes`` finds the tables and
+``install`` runs the statements.
 """
 
 from publisher.triggers.install import Refs, TriggerPlan, install, plan

@@ -4,7 +4,7 @@
   replace the log by a view that calls their own function get the permissions of this role only.
 * SQL mode and character set are those of the script's session, which MariaDB stores with the trigger.
 * TIMESTAMP columns are logged in UTC, in any zone of the session.
-* MariaDB fires no triggers for changes that foreign keys cascade, nor for TRUNCATE.
+* MariaDB fires no triggers for TRUNCATE, nor for changes that foreign keys cascade (``mariadb_cascades``).
 * Each statement is committed by itself.
 """
 

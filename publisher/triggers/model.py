@@ -8,7 +8,8 @@ A style logs the change of a row with these event types::
     query-back  per-field query-back         7       8       4
 
 * Updates are logged only for columns whose text in the log changes.
-* An update of the key is logged as the delete of the old object, then the insert of the new one.
+* An update of the key is logged as the delete of the old object, then the insert of the new one, or as a
+  change of the key (``key_changes``).  Rows of child tables are logged as values (``child_events``).
 * No insert is lost.  Type 1 leaves out columns that are NULL.  For a row with NULL in all columns outside
   the key, one event of type 1 with NULL is logged for the first of them.  For a table that has no columns
   outside the key, this event is logged in every style for the first key column, because there is nothing
