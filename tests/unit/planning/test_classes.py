@@ -21,7 +21,7 @@ from tests.support.class_oracle import SCHEMA, plan_events
 from tests.support.event_log_files import write
 from tests.support.task_runs import plan_all, read_all, readers, work_of
 
-CASES = 60
+CASES = 120
 
 
 def declared_tables(case: ClassCase) -> list[Table]:
