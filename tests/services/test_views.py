@@ -50,9 +50,9 @@ def classes(database: Database, *declared: Table, **options: object) -> ClassCat
 
 def answers(place: Place, view: str, keys: Sequence[str]) -> list[Answer]:
     """The objects of these keys, looked up together."""
-    database = place.database()
     objects = [Object(None, view, key) for key in keys]
-    found = DatabaseLookup(database, text_of, classes(database)).answers(objects)
+    with place.database() as database:
+        found = DatabaseLookup(database, text_of, classes(database)).answers(objects)
     return [found[obj] for obj in objects]
 
 
