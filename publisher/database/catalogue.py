@@ -31,7 +31,7 @@ from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
 from publisher.model.names import equal_in_any_case
-from publisher.model.view_catalogue import KeyColumn
+from publisher.model.view_catalogue import TableKeyColumn
 
 _MYSQL = ("mysql", "mariadb")
 
@@ -66,7 +66,7 @@ class CatalogueEntries:
     )
     names: dict[str | None, dict[str, bool]] = field(default_factory=dict)
     """Names of all tables and views by schema; true marks views."""
-    key_columns: dict[str | None, Sequence[KeyColumn]] = field(default_factory=dict)
+    key_columns: dict[str | None, Sequence[TableKeyColumn]] = field(default_factory=dict)
     """The key columns of all tables and views by schema."""
     folds: bool | None = None
     """True if the database ignores the case of table names."""
@@ -173,12 +173,12 @@ class DatabaseCatalogue:
                 )
         return keys[place]
 
-    def key_columns_of(self, schema: str | None) -> Sequence[KeyColumn]:
+    def key_columns_of(self, schema: str | None) -> Sequence[TableKeyColumn]:
         """Returns the key columns of all tables and views of a schema.
 
         Raises ``UnreachableError`` and ``FatalError``."""
 
-        def read(connection: Connection) -> Sequence[KeyColumn]:
+        def read(connection: Connection) -> Sequence[TableKeyColumn]:
             folds = self._folds_names(connection)
             return read_key_columns(connection, _actual_schema(inspect(connection), schema, folds))
 

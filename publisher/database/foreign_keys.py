@@ -9,7 +9,7 @@ from sqlalchemy import Connection, TextClause, inspect, text
 from sqlalchemy.exc import OperationalError
 
 from publisher.model.classes import ForeignKey, TableKeys
-from publisher.model.view_catalogue import KeyColumn
+from publisher.model.view_catalogue import TableKeyColumn
 
 _POSTGRESQL = text("""
     SELECT r.relname, con.oid::pg_catalog.text, a.attname, fn.nspname, f.relname, fa.attname
@@ -85,23 +85,23 @@ _KEY_STATEMENTS: Mapping[str, TextClause] = {
 """Rows of key columns: table or view, column, whether it is a column of a view that begins with ``pk_``."""
 
 
-def read_key_columns(connection: Connection, schema: str | None) -> Sequence[KeyColumn]:
+def read_key_columns(connection: Connection, schema: str | None) -> Sequence[TableKeyColumn]:
     """Reads the key columns of a schema; none from databases that are not known here."""
     statement = _KEY_STATEMENTS.get(connection.dialect.name)
     if statement is None:
         return ()
     rows = connection.execute(statement, {"schema": schema, "prefix": _KEY_PREFIX}).all()
-    keys = [KeyColumn(table, column, bool(is_of_view)) for table, column, is_of_view in rows]
+    keys = [TableKeyColumn(table, column, bool(is_of_view)) for table, column, is_of_view in rows]
     return keys if connection.dialect.name != "sqlite" else [*keys, *_sqlite_views(connection)]
 
 
-def _sqlite_views(connection: Connection) -> Iterator[KeyColumn]:
+def _sqlite_views(connection: Connection) -> Iterator[TableKeyColumn]:
     """Reads the views one by one: SQLite fails to describe a view whose tables have changed."""
     for view in inspect(connection).get_view_names():
         with suppress(OperationalError):
             parameters = {"view": view, "prefix": _KEY_PREFIX}
             for (column,) in connection.execute(_SQLITE_VIEW_KEYS, parameters).all():
-                yield KeyColumn(view, column, is_of_view=True)
+                yield TableKeyColumn(view, column, is_of_view=True)
 
 
 def read_keys(connection: Connection, schema: str | None, name: str) -> TableKeys:

@@ -68,7 +68,7 @@ class ConnectedKeys:
         keys = pa.array([obj.key for obj in lanes], pa.string())
         for batch in records:
             for change in _changes(batch.filter(_are_key_changes(batch))):
-                _check_surveyed(change, lanes)
+                _check_survey(change, lanes)
             yield _in_lanes(batch, lanes, pc.is_in(batch["key"], keys)) if lanes else batch
 
     @property
@@ -107,7 +107,7 @@ def _are_key_changes(batch: pa.RecordBatch) -> pa.Array:
     )
 
 
-def _check_surveyed(change: Change, lanes: dict[Object, int]) -> None:
+def _check_survey(change: Change, lanes: dict[Object, int]) -> None:
     new = object_after(change)
     if lanes.get(change.object, -1) != lanes.get(new, -2):
         raise FatalError(

@@ -30,7 +30,7 @@ class _PandasHider(MetaPathFinder):
 
 
 class _DeferredModule(ModuleType):
-    """Stands for a module until one of its attributes is used."""
+    """Replaces a module until one of its attributes is used."""
 
     def __getattr__(self, name: str) -> Any:
         with _LOCK:

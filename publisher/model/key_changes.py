@@ -124,7 +124,7 @@ class KeyHistory:
         """Groups the keys that one object may have."""
         return KeyGroups.of((c.object, object_after(c).key) for c in self._joined_changes())
 
-    def is_taken(self, obj: Object, after: Change, before: Change) -> bool:
+    def changes_owner(self, obj: Object, after: Change, before: Change) -> bool:
         """Returns whether another object gets the key of ``obj`` between two changes."""
         places = self._taken.get(obj)
         if places is None:
@@ -145,7 +145,7 @@ class KeyHistory:
         changes = self._changed.get(obj, [])
         start = bisect_right(changes, after, key=self._place_of)
         end = start + sum(1 for _ in _joins(changes, start))
-        while end > start + 1 and self.is_taken(obj, changes[start], changes[end - 1]):
+        while end > start + 1 and self.changes_owner(obj, changes[start], changes[end - 1]):
             end -= 1
         return changes[start:end]
 

@@ -20,7 +20,7 @@ from publisher.model.view_names import (
 )
 
 
-class KeyColumn(NamedTuple):
+class TableKeyColumn(NamedTuple):
     """A column of the key of a table, or a column of a view whose name begins with ``pk_``."""
 
     table: str
@@ -28,11 +28,11 @@ class KeyColumn(NamedTuple):
     is_of_view: bool
 
 
-KeyColumnsOf = Callable[[str | None], Sequence[KeyColumn]]
+KeyColumnsOf = Callable[[str | None], Sequence[TableKeyColumn]]
 """Returns the key columns of all tables and views of a schema."""
 
 
-def no_key_columns(_schema: str | None) -> Sequence[KeyColumn]:
+def no_key_columns(_schema: str | None) -> Sequence[TableKeyColumn]:
     """The key columns without a database: none."""
     return ()
 
@@ -49,7 +49,7 @@ class KeyOwner(NamedTuple):
 class ClassKeys:
     """The keys of all classes of a schema, to which the columns of views refer."""
 
-    def __init__(self, columns: Iterable[KeyColumn]) -> None:
+    def __init__(self, columns: Iterable[TableKeyColumn]) -> None:
         columns = list(columns)
         of_tables = {column.column for column in columns if not column.is_of_view}
         names: dict[tuple[str, str], tuple[str, str]] = {}
@@ -133,20 +133,20 @@ class ViewCatalogue:
             self._keys[schema] = ClassKeys(self._key_columns(schema))
         return self._keys[schema]
 
-    def _key_columns(self, schema: str | None) -> Iterator[KeyColumn]:
+    def _key_columns(self, schema: str | None) -> Iterator[TableKeyColumn]:
         """Yields the key columns of the classes of a schema, in the database and in the job file."""
         for key in (*self._key_columns_of(schema), *self._declared_key_columns(schema)):
             if self._options.lists(schema, key.table):
                 yield key
 
-    def _declared_key_columns(self, schema: str | None) -> Iterator[KeyColumn]:
+    def _declared_key_columns(self, schema: str | None) -> Iterator[TableKeyColumn]:
         for table in self._declared:
             if table.schema is None or schema is None or equal_in_any_case(table.schema, schema):
                 for column in table.key:
-                    yield KeyColumn(table.name, column, table.view)
+                    yield TableKeyColumn(table.name, column, table.view)
                 for column in table.columns if table.view else ():
                     if parse_view_name(column, ()).role is ViewRole.PRIMARY_KEY:
-                        yield KeyColumn(table.name, column, is_of_view=True)
+                        yield TableKeyColumn(table.name, column, is_of_view=True)
 
 
 def _key_of(view: Table, names: Sequence[ViewName], columns: ViewColumns) -> tuple[str | None, ...]:

@@ -57,7 +57,7 @@ class Deletes:
             self._add(deleted)
         return remaining, decisions
 
-    def add_planned(self, batch: pa.RecordBatch, rows: Numbers) -> None:
+    def add_batch(self, batch: pa.RecordBatch, rows: Numbers) -> None:
         """Notes the deletes among changes that are planned already; ``rows`` are their row numbers."""
         deletes = batch.filter(pc.equal(batch["event_type"], int(EventType.DELETE_ROW)))
         if not deletes.num_rows or not self._concerns(deletes):

@@ -64,7 +64,7 @@ def join_key_changes(
 
 def _continues(run: Sequence[Change], change: Change, history: KeyHistory) -> bool:
     """Returns whether a change must belong to the same update as the last records of its key."""
-    if not run or history.is_taken(change.object, run[-1], change):
+    if not run or history.changes_owner(change.object, run[-1], change):
         return False
     return all(not set(part.columns) & set(change.columns) for part in run)
 

@@ -86,7 +86,7 @@ class LanePlanner:
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
         columnar = self._columnar.plan(batch, rows, after=after, single_keys=single_keys)
         planned = ~columnar.remaining
-        self._planner.deletes.add_planned(batch.filter(pa.array(planned)), rows[planned])
+        self._planner.deletes.add_batch(batch.filter(pa.array(planned)), rows[planned])
         self._planner.add_documents(columnar.documents, columnar.query_backs.singles)
         yield PlanResult(
             decisions=columnar.query_backs.decisions, lookups=columnar.query_backs.lookups

@@ -86,7 +86,7 @@ def ignore_after_delete(
         if change.event_type in BARRIERS:
             deleted = change
         elif change.event_type in INSERTS or (
-            deleted is not None and history.is_taken(change.object, deleted, change)
+            deleted is not None and history.changes_owner(change.object, deleted, change)
         ):
             deleted = None
         if deleted is not None and change is not deleted and is_of_child(change):

@@ -81,7 +81,7 @@ def read_history(directories: Sequence[Path], selector: str) -> list[IdentityHis
 
 
 def _entries(stories: Sequence[tuple[Path, RecordStory]]) -> tuple[HistoryEntry, ...]:
-    values = _Values()
+    values = KnownValues()
     entries = []
     for number, (directory, story) in enumerate(stories):
         changes = None
@@ -100,7 +100,7 @@ def _is_same(story: RecordStory, other: RecordStory) -> bool:
 
 
 @dataclass(slots=True)
-class _Values:
+class KnownValues:
     """The values of one object as far as its documents show them."""
 
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -64,11 +64,11 @@ class ChildEvents:
 
     def insert(self) -> list[str]:
         """Logs a new row."""
-        return self._each(lambda column: self._added(column, [self._has_value("NEW", column)]))
+        return self._each(lambda column: self._addition(column, [self._has_value("NEW", column)]))
 
     def delete(self) -> list[str]:
         """Logs a deleted row."""
-        return self._each(lambda column: self._removed(column, [self._has_value("OLD", column)]))
+        return self._each(lambda column: self._removal(column, [self._has_value("OLD", column)]))
 
     def update(self) -> list[str]:
         """Logs a changed row."""
@@ -101,15 +101,15 @@ class ChildEvents:
         if self._style is Style.PER_FIELD:
             changed = _any([counts, *values])
             return [
-                *self._removed(column, [self._has_value("OLD", column), changed]),
-                *self._added(column, [self._has_value("NEW", column), changed], may_move=True),
+                *self._removal(column, [self._has_value("OLD", column), changed]),
+                *self._addition(column, [self._has_value("NEW", column), changed], may_move=True),
             ]
         return [
-            *self._removed(column, [moved]),
-            *self._added(column, [_any([counts, *values])], may_move=True),
+            *self._removal(column, [moved]),
+            *self._addition(column, [_any([counts, *values])], may_move=True),
         ]
 
-    def _added(self, column: str, where: list[str], *, may_move: bool = False) -> list[str]:
+    def _addition(self, column: str, where: list[str], *, may_move: bool = False) -> list[str]:
         event_type = str(self._style.update)
         if may_move and column and self._cascaded is CascadedMove.INSERT:
             event_type = f"CASE WHEN {self._old} THEN {event_type} ELSE {self._style.insert} END"
@@ -117,7 +117,7 @@ class ChildEvents:
             return self._event(column, event_type, "NEW", where)
         return self._event(column, event_type, "NEW", where, ("NULL", self._text("NEW", column)))
 
-    def _removed(self, column: str, where: list[str]) -> list[str]:
+    def _removal(self, column: str, where: list[str]) -> list[str]:
         if self._style is not Style.PER_FIELD:
             return self._event(column, self._style.update, "OLD", where)
         differ = self._forms.differ(self._text("c", column), self._text("OLD", column))

@@ -32,7 +32,7 @@ class ClassFinder:
         self.notes: list[str] = []
 
     def find(self, refs: Sequence[TableRef]) -> list[LoggedTable]:
-        """Finds the classes of the named tables; a child table stands for its class.
+        """Finds the classes of the named tables; a child table names its class.
 
         Raises ``FatalError`` for tables that do not exist, ``UsageError`` for child tables of no class.
         """

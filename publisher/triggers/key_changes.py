@@ -25,7 +25,7 @@ def changes_one_column(table: LoggedTable, forms: SqlForms) -> str:
 def key_change(table: LoggedTable, forms: SqlForms, old_key: str) -> dict[str, str]:
     """The SQL of the event's values by columns of the log."""
 
-    def of_changed(texts: dict[str, str]) -> str:
+    def choose_text(texts: dict[str, str]) -> str:
         if len(texts) == 1:
             return texts[table.key[0]]
         cases = [f"WHEN {_differ(table, forms, name)} THEN {text}" for name, text in texts.items()]
@@ -34,8 +34,10 @@ def key_change(table: LoggedTable, forms: SqlForms, old_key: str) -> dict[str, s
     def text_of(row: str) -> dict[str, str]:
         return {name: forms.text(table.relation, row, name) for name in table.key}
 
-    values = table.event(old_key, 2, None, (of_changed(text_of("OLD")), of_changed(text_of("NEW"))))
-    return values | {"column_name": of_changed({name: literal(name) for name in table.key})}
+    values = table.event(
+        old_key, 2, None, (choose_text(text_of("OLD")), choose_text(text_of("NEW")))
+    )
+    return values | {"column_name": choose_text({name: literal(name) for name in table.key})}
 
 
 def _differ(table: LoggedTable, forms: SqlForms, name: str) -> str:

@@ -134,19 +134,19 @@ class MariadbCascades:
             if key.target != ref or event not in key.actions:
                 continue
             alias = f"r{len(path)}"
-            found = self._referring(key, event, rows, f"r{len(path) - 1}")
+            condition = self._referring(key, event, rows, f"r{len(path) - 1}")
             if key.child is None and event == "DELETE" and key.actions[event] == "CASCADE":
                 if key.table in path:
                     self._note(key, "delete the rows yourself, from the last one to the first")
                     continue
-                yield from self._effects(key.table, event, found, (*path, key.table))
-                yield from self._insert(key, alias, found(alias), DELETE, None)
+                yield from self._effects(key.table, event, condition, (*path, key.table))
+                yield from self._insert(key, alias, condition(alias), DELETE, None)
             elif key.actions[event] == "SET DEFAULT" or (
                 key.child is None and not set(key.owner.key).isdisjoint(dict(key.columns))
             ):
                 self._note(key, "change the rows yourself before")
             else:
-                yield from self._changed_values(key, event, alias, found(alias))
+                yield from self._changed_values(key, event, alias, condition(alias))
 
     def _changed_values(
         self, key: CascadingKey, event: Event, alias: str, found: str
@@ -201,7 +201,7 @@ class MariadbCascades:
     def _referring(self, key: CascadingKey, event: Event, rows: Rows | None, outer: str) -> Rows:
         """Finds the rows that refer to the changed row OLD, or to the ``rows`` of the key's target."""
 
-        def found(alias: str) -> str:
+        def condition(alias: str) -> str:
             row = "OLD" if rows is None else outer
             pairs = " AND ".join(
                 f"{alias}.{quote_name(own)} = {row}.{quote_name(target)}"
@@ -219,7 +219,7 @@ class MariadbCascades:
             ]
             return f"{pairs} AND ({' OR '.join(differ)})"
 
-        return found
+        return condition
 
 
 def find_cascades(

@@ -33,11 +33,11 @@ class TableFunction:
         self._log = log.sql()
         self._written = literal(table.written)
         self.children = [
-            ChildEvents(table, child, self._log, style, _FORMS, self._cascaded(child))
+            ChildEvents(table, child, self._log, style, _FORMS, self._cascaded_move(child))
             for child in table.children
         ]
 
-    def _cascaded(self, child: LoggedChild) -> CascadedMove:
+    def _cascaded_move(self, child: LoggedChild) -> CascadedMove:
         if not child.moves_along:
             return CascadedMove.UPDATE
         return CascadedMove.NONE if self._table.joins_keys else CascadedMove.INSERT

@@ -156,7 +156,7 @@ class _SqliteEvents:
         if len(self._table.key) == 1:
             return renamed
         one = changes_one_column(self._table, _FORMS)
-        return [*_guarded(renamed, f"({one})"), *_guarded(new_object, f"NOT ({one})")]
+        return [*_add_condition(renamed, f"({one})"), *_add_condition(new_object, f"NOT ({one})")]
 
     def _existing(self, event_type: int | None = None) -> list[str]:
         event_type = event_type or self._table.existing_type(self._style)
@@ -256,7 +256,7 @@ _FORMS = SqlForms(
 )
 
 
-def _guarded(lines: list[str], condition: str) -> list[str]:
+def _add_condition(lines: list[str], condition: str) -> list[str]:
     """Adds a condition to each statement."""
     guarded, has_where = [], False
     for line in lines:

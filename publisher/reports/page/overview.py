@@ -39,7 +39,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class TableCounts:
+class TableSums:
     """Records of a table by outcome, and documents by operation."""
 
     name: str | None
@@ -89,7 +89,7 @@ class Overview:
     outcomes: Mapping[str, int]
     flows: tuple[Flow, ...]
     rejects: tuple[Rejects, ...]
-    tables: tuple[TableCounts, ...]
+    tables: tuple[TableSums, ...]
     operations: Timespan
     lanes: tuple[LaneCounts, ...]
     seconds: Mapping[str, float]
@@ -206,22 +206,22 @@ class OverviewBuilder:
         decisions, documents = part.decisions(_COUNTED), part.documents(_OF_DOCUMENTS)
         rows = document_rows(decisions, documents)
         if refused:
-            decisions = _reject_refused(decisions, rows, _refused_rows(refused, documents))
+            decisions = _move_refusals(decisions, rows, _refused_rows(refused, documents))
         for entry in _count(decisions, ["schema", "table", "outcome"], ("records", "sum")):
             outcome = Outcome(entry["outcome"]).label
-            self._tables[_qualified(entry), outcome] += entry["records_sum"]
+            self._tables[_table_name(entry), outcome] += entry["records_sum"]
         for entry in _count(documents, ["schema", "table", "operation"], ([], "count_all")):
-            self._operations[_qualified(entry), entry["operation"]] += entry["count_all"]
+            self._operations[_table_name(entry), entry["operation"]] += entry["count_all"]
         times = _times_of_documents(part.runs, decisions, documents, rows)
         operations = documents["operation"].to_numpy()
         for operation in pc.unique(documents["operation"]).to_pylist():
             self._timeline.add(operation, times[operations == operation])
 
-    def _table_counts(self) -> list[TableCounts]:
+    def _table_counts(self) -> list[TableSums]:
         """The tables by number of records, the largest first."""
         names = {name for name, _ in [*self._tables, *self._operations]}
         counts = [
-            TableCounts(
+            TableSums(
                 name,
                 {outcome: n for (table, outcome), n in self._tables.items() if table == name},
                 {kind: n for (table, kind), n in self._operations.items() if table == name},
@@ -244,7 +244,7 @@ def _count(table: pa.Table, keys: list[str], sum_: tuple[object, str]) -> list[d
     return rows
 
 
-def _qualified(entry: Mapping[str, Any]) -> str | None:
+def _table_name(entry: Mapping[str, Any]) -> str | None:
     schema = f"{entry['schema']}." if entry["schema"] else ""
     return None if entry["table"] is None else schema + entry["table"]
 
@@ -259,7 +259,7 @@ def _refused_rows(refused: Sequence[tuple[int, Refusal]], documents: pa.Table) -
     return document_rows(pa.table(places), documents)
 
 
-def _reject_refused(decisions: pa.Table, rows: np.ndarray, refused: np.ndarray) -> pa.Table:
+def _move_refusals(decisions: pa.Table, rows: np.ndarray, refused: np.ndarray) -> pa.Table:
     """Counts the records of refused documents as rejected."""
     is_refused = (rows >= 0) & np.isin(rows, refused)
     outcomes = np.where(is_refused, int(Outcome.REJECTED), decisions["outcome"].to_numpy())

@@ -23,7 +23,7 @@ from publisher.model.change import Outcome
 from publisher.model.reason_texts import REASON_TEXTS
 from publisher.reports.page import charts
 from publisher.reports.page.histories import ObjectsText
-from publisher.reports.page.overview import LaneCounts, Overview, TableCounts
+from publisher.reports.page.overview import LaneCounts, Overview, TableSums
 from publisher.reports.page.timeline import Timespan
 
 _TABLES = 200
@@ -131,7 +131,7 @@ def _policy(style: str, script: str) -> str:
     )
 
 
-def _table_row(table: TableCounts, view: Overview) -> _TableRow:
+def _table_row(table: TableSums, view: Overview) -> _TableRow:
     """Adds a bar in percent of the largest table."""
     largest = max(sum(other.outcomes.values()) for other in view.tables) or 1
     pieces, x = [], 0.0

@@ -88,7 +88,9 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         )
         rows.reject(may_move, FORMER_PARENT_UNKNOWN)
         rows.reject(self._loses_link(draft, updates), LINK_REMOVED)
-        unknown = (self._removed(draft, changed) & ~self._known(draft)).any(axis=1)
+        unknown = (self._mark_removals(draft, changed) & ~self._mark_former_values(draft)).any(
+            axis=1
+        )
         unknown |= alone & changed.any(axis=1)
         if self.reads:
             rows.reject(unknown & moved, self._unknown_value)
@@ -108,7 +110,7 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         lost: Flags = updates & (absent & told).any(axis=1)
         return lost
 
-    def _removed(self, draft: ChangeDraft, changed: Matrix) -> Matrix:
+    def _mark_removals(self, draft: ChangeDraft, changed: Matrix) -> Matrix:
         """Marks the values that an operation removes."""
         operations = draft.pairs.after.operations
         whole = (operations == ChangeOperation.DELETE) | draft.is_key_update
@@ -116,7 +118,7 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         removed[operations == ChangeOperation.INSERT] = False
         return removed
 
-    def _known(self, draft: ChangeDraft) -> Matrix:
+    def _mark_former_values(self, draft: ChangeDraft) -> Matrix:
         """Marks the columns whose value before the change is known, which may be NULL."""
         rows, before = draft.pairs.after, draft.pairs.before
         data, null_is_value = self._layout.data, self._values_if_null(rows)
@@ -129,7 +131,7 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         return known
 
     def before_and_after(self, draft: ChangeDraft) -> tuple[list[pa.Array], list[pa.Array]]:
-        """As in the base class: NULL where a child row did not exist for its parent."""
+        """Returns the values before and after; NULL where a child row did not exist for its parent."""
         operations = draft.pairs.after.operations
         deletes = pa.array(operations == ChangeOperation.DELETE)
         after = self.data_of(draft.pairs.after.batch)
@@ -161,7 +163,7 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
 
 
 class ReadingChildRowChangeBuilder(ChildRowChangeBuilder):
-    """As its base class, for ``child_row_events = "read"``."""
+    """Builds the changes of child rows with ``child_row_events = "read"``."""
 
     reads = True
 

@@ -37,18 +37,18 @@ class DispatchQueueChildRowBuilder(DispatchQueueChangeBuilder):
         chosen: Codes,
         lanes: pa.Array,
     ) -> None:
-        """As in the base class; a row that moves to another parent changes no key."""
+        """Takes the arguments of the base class; a row that moves to another parent changes no key."""
         plain = replace(options, key_change="delete-and-add")
         super().__init__(records, operations, plain, group, chosen, lanes)
 
     def _changed_columns(self) -> Mask:
-        """As in the base class; a DELETE removes all values."""
+        """Marks changed columns like the base class; a DELETE removes all values."""
         marked = super()._changed_columns()
         marked[self._types == OperationCode.DELETE] = True
         return marked
 
     def _find_unchanged(self) -> Mask:
-        """As in the base class; neither do operations on BLOBs change anything that hold no values."""
+        """Finds operations without a change; those on BLOBs that hold no values are among them."""
         names, numbers = self._group.names, self._group.numbers[self._chosen]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
         values = [

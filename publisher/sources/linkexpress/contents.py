@@ -50,7 +50,7 @@ def child_row_content(
     names: ExtractedTableNames, codes: Offsets, texts: Sequence[pa.Array], live: Offsets
 ) -> Content:
     """Builds the contents of changes of an attribute; records with unknown values read it."""
-    is_read, updates = values_are_unknown(names, codes), codes == ExtractCode.UPDATE
+    is_read, updates = lack_values(names, codes), codes == ExtractCode.UPDATE
     marked = np.repeat((~updates | is_read)[:, None], len(names.published), axis=1)
     values = [texts[number].take(pa.array(live)) for number in names.published]
     removed = pa.array(codes == ExtractCode.DELETE)
@@ -81,10 +81,10 @@ def child_row_faults(
     if not reads:
         advice = ', or set child_row_events = "read"'
         fault = _fault(names, names.published, "a value that the row had", advice)
-        yield values_are_unknown(names, codes), fault
+        yield lack_values(names, codes), fault
 
 
-def values_are_unknown(names: ExtractedTableNames, codes: Offsets) -> Mask:
+def lack_values(names: ExtractedTableNames, codes: Offsets) -> Mask:
     """Marks records of a child table that do not show the values that they remove."""
     return _are_changes(codes) & bool(set(names.published) - names.certain)
 

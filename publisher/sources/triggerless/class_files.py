@@ -129,7 +129,7 @@ def _classes_of(
     parent = parent_of(table, catalogue, options)
     if parent is None:
         return [table]
-    names = [name for name in files if _is_named(name, parent.name)]
+    names = [name for name in files if _is_name_of(name, parent.name)]
     if not names:
         raise FatalError(
             f"{table} is a child table of {parent.name}, but there is no file of {parent.name}: export it"
@@ -148,9 +148,9 @@ def _class_files(
         raise FatalError(f"there is no file of table {name}: export it, or remove it from tables")
     children: dict[str, list[Path]] = {}
     for child in child_tables(name, catalogue, options, str(own[0])):
-        found = [path for table in files if _is_named(table, child) for path in files[table]]
+        found = [path for table in files if _is_name_of(table, child) for path in files[table]]
         # with a single name in the settings, all files are listed under this name
-        found += [path for path in own if _is_named(input_files.table_of(path), child)]
+        found += [path for path in own if _is_name_of(input_files.table_of(path), child)]
         if not found:
             raise FatalError(
                 f"there is no file of {child}, a child table of {name}: export it, because its values would"
@@ -161,6 +161,6 @@ def _class_files(
     return ClassFiles([path for path in own if path not in of_children], children)
 
 
-def _is_named(name: str, table: str) -> bool:
+def _is_name_of(name: str, table: str) -> bool:
     parts = split_name(name)
     return parts is not None and equal_in_any_case(parts[1], table)

@@ -150,8 +150,8 @@ def compare(
         alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
-    emptied = _count_emptied(columns, rows, known, matches, differs, rules)
-    known = _merge_known(rows, contents, known, np.flatnonzero(is_left))
+    emptied = _count_lost_values(columns, rows, known, matches, differs, rules)
+    known = _next_rows(rows, contents, known, np.flatnonzero(is_left))
     return ComparisonResult(differences.to_batch(), known, counts, emptied)
 
 
@@ -263,7 +263,7 @@ def _find_differences(
     if rules.unknown:
         unknown = np.array([name in rules.unknown or keeps == "row" for name in columns])
         differs[:, unknown] = False
-        contents = _keep_known(contents, known, matches, unknown[: len(contents)])
+        contents = _with_known_contents(contents, known, matches, unknown[: len(contents)])
     return contents, differs
 
 
@@ -302,7 +302,7 @@ def _compare_contents(
     return differs
 
 
-def _keep_known(
+def _with_known_contents(
     contents: Sequence[Hashes] | Sequence[pa.Array], known: KnownRows, matches: Places, which: Mask
 ) -> Sequence[Hashes] | Sequence[pa.Array]:
     """Returns the contents with those of the known rows in some columns."""
@@ -327,7 +327,7 @@ def _count_alike(
     return int((known & ~differs[:, old].any(axis=1)).sum())
 
 
-def _count_emptied(
+def _count_lost_values(
     columns: Sequence[str],
     rows: TableRows,
     known: KnownRows,
@@ -355,7 +355,7 @@ def _values(known: KnownRows, places: Places) -> list[pa.Array]:
     return [values.take(pa.array(places)) for values in known.contents]
 
 
-def _merge_known(
+def _next_rows(
     rows: TableRows,
     contents: Sequence[Hashes] | Sequence[pa.Array],
     known: KnownRows,

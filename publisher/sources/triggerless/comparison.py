@@ -159,7 +159,7 @@ class BucketResult:
     unreadable: int
     """Rows that the reading tasks rejected."""
     merged: int
-    """Rows that are only values of objects, see ``Objects``."""
+    """Rows that are only values of objects, see ``BucketObjects``."""
     orphans: int
     """Rejected rows of child tables without a parent."""
     counts: ComparisonCounts

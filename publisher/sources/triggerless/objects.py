@@ -18,7 +18,7 @@ from publisher.sources.triggerless.multi_values import group_values, only_values
 from publisher.sources.triggerless.table_shape import TableShape
 
 
-class Objects(NamedTuple):
+class BucketObjects(NamedTuple):
     """The objects of a bucket; each has the columns of its class."""
 
     rows: TableRows
@@ -28,7 +28,7 @@ class Objects(NamedTuple):
     """The rows of each child table whose parents have no row."""
 
 
-def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> Objects:
+def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> BucketObjects:
     """Joins the rows of a parent, which come first, and of its child tables in their order."""
     parents, *children = tables
     rows = _merge_rows(shape, parents) if shape.is_view else parents
@@ -45,7 +45,7 @@ def join_objects(shape: TableShape, tables: Sequence[TableRows]) -> Objects:
         orphans.append(child_rows.take(np.flatnonzero(numbers < 0)))
         merged += len(child_rows) - len(orphans[-1])
     added = [attributes[name] for name in shape.columns[len(shape.others) :]]
-    return Objects(
+    return BucketObjects(
         TableRows(rows.hashes, rows.keys, [*rows.values, *added]), merged, tuple(orphans)
     )
 
@@ -74,7 +74,7 @@ def _merge_rows(shape: TableShape, rows: TableRows) -> TableRows:
     return TableRows(hashes.to_numpy(), keys, values)
 
 
-def orphan_faults(shape: TableShape, objects: Objects) -> Iterator[tuple[RecordFault, str]]:
+def orphan_faults(shape: TableShape, objects: BucketObjects) -> Iterator[tuple[RecordFault, str]]:
     """Yields the fault of each row of a child table without parent, with the row as JSON text."""
     for child, rows in zip(shape.children, objects.orphans, strict=True):
         names = ["key", *child.others]

@@ -51,7 +51,7 @@ BUCKET_PIECE_SCHEMA = pa.schema(
 )
 
 
-class Piece(NamedTuple):
+class BucketPiece(NamedTuple):
     """One row of ``BUCKET_PIECE_SCHEMA``."""
 
     partition: int
@@ -117,7 +117,7 @@ class PiecePacker:
     def _piece(
         self, partition: int, kind: PieceKind, rows: int, data: bytes | None = None
     ) -> pa.RecordBatch:
-        return piece(Piece(partition, kind, self.split, self.member, rows, data))
+        return piece(BucketPiece(partition, kind, self.split, self.member, rows, data))
 
     def _own_bucket(self) -> int:
         return self.first + self.split % self.buckets
@@ -157,10 +157,10 @@ def reject_batch(faults: Sequence[tuple[RecordFault, str]]) -> pa.RecordBatch:
 def marks(comparison: Comparison) -> Iterator[pa.RecordBatch]:
     """Yields a piece for each bucket, so that buckets without rows are compared, too."""
     for partition in range(comparison.partitions):
-        yield piece(Piece(partition, PieceKind.MARK, 0, 0, 0))
+        yield piece(BucketPiece(partition, PieceKind.MARK, 0, 0, 0))
 
 
-def piece(values: Piece) -> pa.RecordBatch:
+def piece(values: BucketPiece) -> pa.RecordBatch:
     """A batch of one piece."""
     return pa.RecordBatch.from_pylist([values._asdict()], schema=BUCKET_PIECE_SCHEMA)
 
@@ -178,7 +178,7 @@ def rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
     )
 
 
-def each_piece(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
+def each_piece(batches: Iterable[pa.RecordBatch]) -> Iterator[BucketPiece]:
     """Yields the pieces of one bucket."""
     for batch in batches:
         numbers = (batch.column(name).to_pylist() for name in BUCKET_PIECE_SCHEMA.names[:-1])
@@ -186,4 +186,4 @@ def each_piece(batches: Iterable[pa.RecordBatch]) -> Iterator[Piece]:
             *numbers, batch.column("data"), strict=True
         ):
             content = data.as_buffer() if data.is_valid else None
-            yield Piece(partition, PieceKind(kind), split, member, rows, content)
+            yield BucketPiece(partition, PieceKind(kind), split, member, rows, content)

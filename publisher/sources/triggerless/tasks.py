@@ -35,7 +35,7 @@ from publisher.sources.triggerless.compare import (
 )
 from publisher.sources.triggerless.comparison import BucketResult, Comparison, SplitWork, TableWork
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
-from publisher.sources.triggerless.objects import Objects, join_objects, orphan_faults
+from publisher.sources.triggerless.objects import BucketObjects, join_objects, orphan_faults
 from publisher.sources.triggerless.shuffle_pieces import (
     BUCKET_PIECE_SCHEMA,
     PieceKind,
@@ -302,7 +302,7 @@ def _filter_rows(frame: Frame, table: TableWork) -> Frame:
     return Frame(frame.batch.filter(pa.array(matching)), frame.rows[matching], frame.broken)
 
 
-def _take_objects(shape: TableShape, batches: dict[int, list[pa.RecordBatch]]) -> Objects:
+def _take_objects(shape: TableShape, batches: dict[int, list[pa.RecordBatch]]) -> BucketObjects:
     """The objects of all pieces, whose memory is released."""
     members = (shape, *shape.children)
     tables = [rows_of(batches.pop(n, []), len(m.others)) for n, m in enumerate(members)]

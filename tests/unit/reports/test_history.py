@@ -12,7 +12,7 @@ from publisher.errors import UsageError
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.model.change import Object
-from publisher.reports.history import ValueChange, _Values, read_history
+from publisher.reports.history import KnownValues, ValueChange, read_history
 from publisher.reports.object_histories import AttributeDiff
 from tests.support.finished_runs import finish_run, make_journals
 
@@ -100,7 +100,7 @@ def test_the_command_needs_a_journal() -> None:
 
 
 def test_values_are_known_from_the_creation_on() -> None:
-    values = _Values()
+    values = KnownValues()
     values.apply("add", [AttributeDiff("phone", (), ("1", "2"))])
     [phone] = values.apply("modify", [AttributeDiff("phone", ("1",), ("3",))])
     assert (phone.before, phone.after) == (("1", "2"), ("2", "3"))
@@ -113,7 +113,7 @@ def test_values_are_known_from_the_creation_on() -> None:
 
 
 def test_values_are_unknown_until_all_are_removed() -> None:
-    values = _Values()
+    values = KnownValues()
     [first] = values.apply("modify", [AttributeDiff("phone", ("1",), ("2",))])
     assert (first.before, first.after) == (None, None)
     [second] = values.apply("modify", [AttributeDiff("phone", (), ("3",), removes_all=True)])

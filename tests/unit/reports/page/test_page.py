@@ -21,7 +21,7 @@ from publisher.reports.object_histories import (
     ObjectHistory,
 )
 from publisher.reports.page.histories import MAX_CHARACTERS, objects_text
-from publisher.reports.page.overview import Flow, LaneCounts, Overview, RunLine, TableCounts
+from publisher.reports.page.overview import Flow, LaneCounts, Overview, RunLine, TableSums
 from publisher.reports.page.reject_samples import Rejects, RejectSample
 from publisher.reports.page.render import ShownObjects, render
 from publisher.reports.page.timeline import Interval, Timespan
@@ -63,7 +63,7 @@ def overview(text: str = HOSTILE) -> Overview:
         outcomes=outcomes,
         flows=(Flow(text, "published", None, 7), Flow(text, "rejected", text, 2)),
         rejects=(Rejects(text, 2, (sample,)),),
-        tables=(TableCounts(text, outcomes, {text: 7}),),
+        tables=(TableSums(text, outcomes, {text: 7}),),
         operations=Timespan(3_600_000_000, (Interval(0, {text: 7}),), 1, 0),
         lanes=(LaneCounts(0, 7, 99_999),),
         seconds={text: 1.5},
