@@ -74,7 +74,7 @@ def _entry_text(entry: HistoryEntry) -> Iterator[str]:
     reason = f" ({story.reason})" if story.reason else ""
     because = f": {story.meaning}" if story.meaning else ""
     yield (
-        f"  {story.position} of {story.source} in {story.run or entry.journal}: "
+        f"  {story.position} of {story.source} in {story.run or Path(entry.journal).absolute().name}: "
         f"{story.outcome}{reason}, status {story.status}{because}"
     )
     if story.document is not None:

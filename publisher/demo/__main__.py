@@ -166,7 +166,12 @@ def print_next(
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
             f"-c {directory / JOB} --format event-log --now {NOW}"
         ),
-        "Show one user as each system recorded it:": f"{explain} idu=1,table=usr,schema=indirect",
+        "Where did every record go?": (
+            f"report {_relative(journal)} --to {directory / 'report.html'}"
+        ),
+        "Show one user as each system recorded it:": (
+            f"history idu=1,table=usr,schema=indirect {_relative(journal)}"
+        ),
         "What is in an extraction file?": (
             f"inspect {directory / RECORDINGS_FOLDER / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | grep -m 3 event_type"
