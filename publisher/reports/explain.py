@@ -6,9 +6,9 @@ import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 from pydantic import TypeAdapter
@@ -36,13 +36,12 @@ from publisher.model.change import (
     Reason,
     Status,
 )
-from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
+from publisher.reports.selectors import is_of_table, key_texts, split_association
 from publisher.sources.contract import Source
 from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
-from publisher.xds.association import association
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +131,7 @@ def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
         return [replace(story, run=manifest.run) for story in found]
 
     if "=" in selector:
-        _key_texts(_split_association(selector)[0])  # refuses a wrong key
+        key_texts(split_association(selector)[0])  # refuses a wrong key
     stories = [story for of_run in read_runs(journals, select, read) for story in of_run]
     return stories or _refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
 
@@ -140,7 +139,7 @@ def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
 def _condition(sources: Sequence[SegmentSource], selector: str) -> pc.Expression | None:
     """A condition on decisions that every wanted record fulfils; ``None`` if there can be none."""
     if "=" in selector:
-        return pc.field("key").isin(sorted(_key_texts(_split_association(selector)[0])))
+        return pc.field("key").isin(sorted(key_texts(split_association(selector)[0])))
     conditions = []
     for entry in sources:
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
@@ -223,15 +222,15 @@ class _StoryReader:
         """Finds records by association or by key text.
 
         An association without schema matches any schema, unless an object has none."""
-        key, name = _split_association(selector)
-        keys = _key_texts(key)
+        key, name = split_association(selector)
+        keys = key_texts(key)
         records = [record for lane in self._lanes_of(keys, name) for record in lane.by_key(keys)]
         if not name:
             return records
-        return [record for record in records if _is_of(record.object, name)] or [
+        return [record for record in records if is_of_table(record.object, name)] or [
             record
             for record in records
-            if record.object is not None and _is_of(record.object._replace(schema=None), name)
+            if record.object is not None and is_of_table(record.object._replace(schema=None), name)
         ]
 
     def _lanes_of(self, keys: frozenset[str], name: str) -> list[LaneReader]:
@@ -333,40 +332,22 @@ def _position(source: Source, text: str) -> Position | None:
         return None
 
 
-def _is_of(obj: Object | None, name: str) -> bool:
-    """Returns whether the object's association ends with this table, and its schema if it has one."""
-    return obj is not None and association(obj).endswith(f",table={name}")
-
-
-def _split_association(what: str) -> tuple[str, str]:
-    """The key of an association and its table; the table of a key is empty."""
-    key, separator, name = what.rpartition(",table=")
-    return (key, name) if separator else (what, "")
-
-
-def _key_texts(key: str) -> frozenset[str]:
-    """Returns the key as written, and its canonical forms with values as text and as numbers."""
-    try:
-        parts = parse(key)
-        numbers = format_key(
-            sorted((part.column, integer_text(part.value) or part.value) for part in parts)
-        )
-        return frozenset({key, canonical(parts), numbers})
-    except KeyProblem as problem:
-        raise UsageError(str(problem)) from problem
-
-
 def _place(entry: SourceEntry, source: Source, record: DecidedRecord) -> tuple[str, str | None]:
     """Returns the place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
     stored = entry.splits[record.split - entry.first_split]
-    split = TypeAdapter(FORMATS[entry.format].split).validate_python(stored)
+    split = _split_reader(entry.format).validate_python(stored)
     try:
         raw = source.raw(split, record.record)
     except (OSError, FatalError):  # the input was moved or changed: only its position is shown
         raw = None
     return f"{split.path}, record {record.record}", raw
+
+
+@cache
+def _split_reader(format_: str) -> TypeAdapter[Any]:
+    return TypeAdapter(FORMATS[format_].split)
 
 
 def _event(event_type: int | None) -> str | None:

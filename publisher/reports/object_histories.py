@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,8 +55,8 @@ class HistoryDocument:
     operation: str
     association: str
     event_id: str
-    diffs: tuple[AttributeDiff, ...] | None
-    """``None`` if the document was moved or deleted at the sink, or is too large to be read."""
+    text: str | None
+    """``None`` if the document was moved or deleted at the sink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,22 @@ class HistoryEvent:
     """Events that were published together have the same document."""
 
 
+MAX_EVENTS = 50
+"""Maximum number of events of an object in memory."""
+
+
 @dataclass(slots=True)
 class ObjectHistory:
-    """All events of one object, oldest first."""
+    """The newest events of one object, oldest first, and the number of all."""
 
     object: Object
-    events: list[HistoryEvent] = field(default_factory=list)
+    events: deque[HistoryEvent] = field(default_factory=lambda: deque(maxlen=MAX_EVENTS))
+    count: int = 0
+
+    def add(self, event: HistoryEvent) -> None:
+        """Adds the next event."""
+        self.events.append(event)
+        self.count += 1
 
     @property
     def name(self) -> str:
@@ -122,12 +133,7 @@ def _read_documents(
     """Reads documents by their row in the index."""
     entries = documents.take(pa.array(rows, pa.int64())).to_pylist()
     return {
-        row: HistoryDocument(
-            entry["operation"],
-            entry["association"],
-            entry["event_id"],
-            None if text is None else read_diffs(text),
-        )
+        row: HistoryDocument(entry["operation"], entry["association"], entry["event_id"], text)
         for row, entry, text in zip(rows, entries, part.texts(rows), strict=True)
     }
 

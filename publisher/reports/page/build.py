@@ -67,7 +67,7 @@ def _build(directories: Sequence[Path], now: datetime) -> Report:
     for directory in directories:
         for part in scan_runs(directory):
             for obj, event in read_histories(part, histories):
-                histories[obj].events.append(event)
+                histories[obj].add(event)
     text = objects_text(list(histories.values()))
     is_complete = choice.is_complete and text.shown == len(histories)
     return Report(overview, render(overview, ShownObjects(text, choice.count, is_complete), now))

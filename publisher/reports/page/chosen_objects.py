@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from publisher.journal.scan_runs import JournalPart
 from publisher.model.change import Object, Outcome
 
-SAMPLED = 2_000
-REJECTED = 400
+SAMPLED = 1_000
+REJECTED = 300
 BUSIEST = 100
 _HASHES = 1 << 32
 _OBJECT = ["schema", "table", "key"]

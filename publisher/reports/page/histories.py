@@ -13,13 +13,12 @@ from publisher.reports.object_histories import (
     HistoryDocument,
     HistoryEvent,
     ObjectHistory,
+    read_diffs,
 )
 from publisher.reports.page.reject_samples import shorten
 
 MAX_CHARACTERS = 3_000_000
 """Maximum number of characters of the JSON text."""
-_EVENTS = 100
-"""Maximum number of events of an object: the newest."""
 _VALUES = 50
 """Maximum number of values of an attribute in one document."""
 _LONGEST = 200
@@ -59,7 +58,7 @@ class _Writer:
         documents: dict[int, int] = {}
         texts: list[str] = []
         events = []
-        for event in history.events[-_EVENTS:]:
+        for event in history.events:
             number = None
             if event.document is not None:
                 key = id(event.document)
@@ -68,7 +67,7 @@ class _Writer:
                     texts.append(_compact(_document(event.document)))
                 number = documents[key]
             events.append(self._event(event, number))
-        omitted = max(0, len(history.events) - _EVENTS)
+        omitted = history.count - len(history.events)
         names = [_short(history.name), _short(_table(history.object))]
         text = _compact([*names, events, omitted])
         size = len(text) + sum(map(len, texts)) + len(texts) + 1
@@ -116,8 +115,9 @@ def objects_text(histories: Sequence[ObjectHistory]) -> ObjectsText:
 
 
 def _document(document: HistoryDocument) -> list[Any]:
-    diffs = None if document.diffs is None else [_diff(diff) for diff in document.diffs[:_VALUES]]
-    return [document.operation, _short(document.event_id), diffs]
+    diffs = None if document.text is None else read_diffs(document.text)
+    shown = None if diffs is None else list(map(_diff, diffs[:_VALUES]))
+    return [document.operation, _short(document.event_id), shown]
 
 
 def _diff(diff: AttributeDiff) -> list[Any]:

@@ -15,7 +15,6 @@ import pytest
 
 from publisher.model.change import Object
 from publisher.reports.object_histories import (
-    AttributeDiff,
     HistoryDocument,
     HistoryEvent,
     ObjectHistory,
@@ -25,27 +24,34 @@ from publisher.reports.page.overview import Flow, LaneCounts, Overview, RunLine,
 from publisher.reports.page.reject_samples import Rejects, RejectSample
 from publisher.reports.page.render import ShownObjects, render
 from publisher.reports.page.timeline import Interval, Timespan
+from publisher.xds.escape import escape_permitted
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=http://example.invalid/x onerror=alert(1)>"
     "&amp;\"'\x1b[31m\u202e\u2028{{ 7 * 7 }}"
 )
+DOCUMENT = (
+    '<nds dtdversion="2.0" ndsversion="8.x"><source><product version="0.1.0">XDS Publisher</product>'
+    '<contact/></source><input><modify class-name="usr"><association>idu=1,table=usr</association>'
+    '<modify-attr attr-name="fname"><remove-value><value type="string">{value}</value></remove-value>'
+    '<add-value><value type="string">{value}!</value></add-value></modify-attr></modify></input></nds>'
+)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def history(number: int, text: str = HOSTILE) -> ObjectHistory:
+    value = escape_permitted("".join(c for c in text if c.isprintable()))
     document = HistoryDocument(
-        "modify",
-        f"idu={number},table={text}",
-        f"hr:{number}",
-        (AttributeDiff(text, (text,), (text,)),),
+        "modify", f"idu={number},table={text}", f"hr:{number}", DOCUMENT.format(value=value)
     )
     event = HistoryEvent(
         *("run", text, str(number), 1_777_777_777_000_000, text, "update field", (text,)),
         *("published", None, text, document),
     )
-    return ObjectHistory(Object(None, text, f"idu={number}"), [event])
+    found = ObjectHistory(Object(None, text, f"idu={number}"))
+    found.add(event)
+    return found
 
 
 def overview(text: str = HOSTILE) -> Overview:
