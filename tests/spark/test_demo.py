@@ -79,7 +79,7 @@ def test_every_command_that_it_prints_works(
     directory, shown = tour
     monkeypatch.chdir(directory)
     commands = [line.strip() for line in shown.splitlines() if line.startswith("    /")]
-    assert len(commands) == 8
+    assert len(commands) == 9
     programs, answers = set(), 0
     for command in commands:
         program, *words = shlex.split(command)
@@ -91,7 +91,7 @@ def test_every_command_that_it_prints_works(
         programs.add(program)
         done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert done.returncode == 0, command + done.stderr
-    assert (len(programs), answers) == (1, 5)
+    assert (len(programs), answers) == (1, 6)
 
 
 def test_leaves_a_directory_alone_that_is_not_its_own(tmp_path: Path) -> None:
