@@ -101,15 +101,18 @@ class JournalPart(Protocol):
 
 
 def document_rows(decisions: pa.Table, documents: pa.Table) -> np.ndarray:
-    """The row of each decision's document in ``documents``; -1 for decisions without one.
+    """The row of each decision's document in ``documents``; -1 for decisions without one, and for those of
+    lanes that the part does not have.
 
     ``documents`` is the whole index of the part: ``document`` counts within a run and lane."""
     lanes, firsts = np.unique(_lane_numbers(documents), return_index=True)
     numbers: np.ndarray = decisions["document"].to_numpy()
     if not len(lanes):
         return np.full(len(numbers), -1)
-    at = np.minimum(np.searchsorted(lanes, _lane_numbers(decisions)), len(lanes) - 1)
-    rows: np.ndarray = np.where(numbers < 0, -1, numbers + firsts[at])
+    wanted = _lane_numbers(decisions)
+    at = np.minimum(np.searchsorted(lanes, wanted), len(lanes) - 1)
+    has_document = (numbers >= 0) & (lanes[at] == wanted)
+    rows: np.ndarray = np.where(has_document, numbers + firsts[at], -1)
     return rows
 
 

@@ -18,6 +18,7 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import LaneReader
 from publisher.reports.page import chosen_objects, histories
 from publisher.reports.page.build import Report, build_report
+from tests.support import finished_runs
 from tests.support.finished_runs import LANES, finish_run, finish_runs, make_journals
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -159,3 +160,15 @@ def test_the_sample_of_many_objects_is_random_but_repeatable(
     assert first == second
     assert len(data_of(first)["objects"]) in (2, 3)
     assert "a random sample" in first.page
+
+
+def test_a_refused_document_counts_in_its_lane_only(
+    journals: Journals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finished_runs, "LANES", 5)
+    run = finish_run(journals, [1, 2, 3, 4])
+    manifest = journals.journal(run).manifest()
+    assert manifest is not None
+    assert sum(result.documents > 0 for result in manifest.results) > 1
+    [table] = build_report([journals.root], NOW).overview.tables
+    assert table.outcomes == {"published": 3, "rejected": 1}
