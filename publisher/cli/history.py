@@ -56,10 +56,9 @@ def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
     for number, found in enumerate(histories):
         if number:
             yield ""
-        schema = f"{found.object.schema}." if found.object.schema else ""
         runs = len({(entry.journal, entry.story.run) for entry in found.entries})
         yield (
-            f"{found.object.key} of {schema}{found.object.table}: {len(found.entries):,} record(s) in "
+            f"{found.object.key} of {found.object.qualified_table}: {len(found.entries):,} record(s) in "
             f"{runs:,} run(s), {found.documents:,} document(s)"
         )
         for entry in found.entries:

@@ -135,8 +135,7 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     yield "position", f"{story.position} of {story.source} ({story.place})"
     yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
     if story.object is not None:
-        schema = f"{story.object.schema}." if story.object.schema else ""
-        yield "object", f"{story.object.key} of {schema}{story.object.table}"
+        yield "object", f"{story.object.key} of {story.object.qualified_table}"
     if story.event is not None:
         columns = f": {', '.join(story.columns)}" if story.columns else ""
         yield "change", story.event + columns

@@ -22,7 +22,13 @@ from publisher.journal.find_journal import find_job, open_journal
 from publisher.journal.job_journals import RUN, Journals
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import SENT, Journal, Manifest, RunEnd
-from publisher.journal.segment_files import DECISIONS, DOCUMENTS, RUNS, report_damage
+from publisher.journal.segment_files import (
+    DECISIONS,
+    DOCUMENTS,
+    RUNS,
+    SegmentTable,
+    read_columns,
+)
 from publisher.journal.segments import Segment
 from publisher.model.plain import restore
 
@@ -42,8 +48,6 @@ class ScannedRun:
     """The small reports in the run's folder by their file names."""
     end: RunEnd
     """The end of the run, with seconds and engine as far as they are known."""
-    is_sent: bool
-    """True if the run is sent and acknowledged completely; a replay is acknowledged to nobody."""
 
 
 def _describe(
@@ -54,7 +58,7 @@ def _describe(
     if not end.seconds:
         end = _with_seconds(end, texts.get(RUN) or _read_if_exists(documents / RUN))
     others = {name: text for name, text in texts.items() if name not in {SENT, RUN}}
-    return ScannedRun(manifest, place, documents, others, end, is_sent=sent is not None)
+    return ScannedRun(manifest, place, documents, others, end)
 
 
 def _with_seconds(end: RunEnd, report: str | None) -> RunEnd:
@@ -182,7 +186,7 @@ class _LanePart:
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         places = self.documents(("offset", "length")).take(pa.array(rows, pa.int64()))
-        return _read_texts(self.run.documents / LaneNames(self.lane).part, places)
+        return _read_texts(self.run.documents / LaneNames(self.lane).part, places.to_pylist())
 
     def _read(self, name: str, columns: Sequence[str], condition: pc.Expression | None) -> pa.Table:
         path = self.root / name
@@ -211,8 +215,7 @@ class _SegmentPart:
 
     @cached_property
     def _rows_of_runs(self) -> pa.Table:
-        with report_damage(self.segment.folder, RUNS) as path:
-            return pq.read_table(path, page_checksum_verification=True)
+        return read_columns(self.segment.folder, RUNS)
 
     def _run(self, row: Mapping[str, Any]) -> ScannedRun:
         manifest = restore(Manifest, json.loads(row["manifest"]))
@@ -220,21 +223,10 @@ class _SegmentPart:
         return _describe(manifest, place, dict(row["files"]), Journal(place).documents(manifest))
 
     def decisions(self, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
-        with report_damage(self.segment.folder, DECISIONS) as path:
-            return self._renumber(
-                pq.read_table(
-                    path,
-                    columns=[*columns, *_OF_RUN],
-                    filters=condition,
-                    page_checksum_verification=True,
-                )
-            )
+        return self._read(DECISIONS, columns, condition)
 
     def documents(self, columns: Sequence[str]) -> pa.Table:
-        with report_damage(self.segment.folder, DOCUMENTS) as path:
-            return self._renumber(
-                pq.read_table(path, columns=[*columns, *_OF_RUN], page_checksum_verification=True)
-            )
+        return self._read(DOCUMENTS, columns, None)
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         found = self.documents(("offset", "length", "text")).take(pa.array(rows, pa.int64()))
@@ -246,30 +238,28 @@ class _SegmentPart:
     def _text_of_sink(self, entry: Mapping[str, Any]) -> str | None:
         """Reads a document that the run published to a directory."""
         part = self.runs[entry["run"]].documents / LaneNames(entry["lane"]).part
-        return _read_text(part, entry["offset"], entry["length"])
+        return _read_texts(part, [entry])[0]
 
-    def _renumber(self, table: pa.Table) -> pa.Table:
-        """Replaces numbers of runs by their places in ``runs``."""
+    def _read(
+        self, table: SegmentTable, columns: Sequence[str], condition: pc.Expression | None
+    ) -> pa.Table:
+        """Reads columns; replaces the numbers of runs by their places in ``runs``."""
+        rows = read_columns(self.segment.folder, table, [*columns, *_OF_RUN], condition)
         numbers = self._rows_of_runs["run"].to_numpy()
-        places = np.searchsorted(numbers, table["run"].to_numpy())
-        return table.set_column(table.column_names.index("run"), "run", pa.array(places))
+        places = np.searchsorted(numbers, rows["run"].to_numpy())
+        return rows.set_column(rows.column_names.index("run"), "run", pa.array(places))
 
 
-def _read_texts(path: Path, places: pa.Table) -> list[str | None]:
-    return [
-        _read_text(path, offset, length)
-        for offset, length in zip(
-            places["offset"].to_pylist(), places["length"].to_pylist(), strict=True
-        )
-    ]
-
-
-def _read_text(path: Path, offset: int, length: int) -> str | None:
+def _read_texts(path: Path, places: Sequence[Mapping[str, int]]) -> list[str | None]:
+    """Reads documents of a part file by ``offset`` and ``length``; ``None`` if there is no such file."""
+    texts: list[str | None] = []
     try:
         with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(length).decode()
+            for place in places:
+                file.seek(place["offset"])
+                texts.append(file.read(place["length"]).decode())
     except FileNotFoundError:
-        return None
+        return [None] * len(places)
     except (OSError, UnicodeDecodeError) as error:
         raise FatalError(f"{path} cannot be read ({error}): publish again") from error
+    return texts

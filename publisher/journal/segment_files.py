@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher import __version__
@@ -273,6 +274,26 @@ def read_rows(folder: Path, table: SegmentTable) -> Iterator[pa.Table]:
     ):
         for number in range(file.num_row_groups):
             yield file.read_row_group(number, use_threads=False)
+
+
+def read_columns(
+    folder: Path,
+    table: SegmentTable,
+    columns: Sequence[str] | None = None,
+    condition: pc.Expression | None = None,
+) -> pa.Table:
+    """Reads columns of a table of a segment, or all, of the rows that fit a condition.
+
+    Raises:
+        FatalError: The file is missing or damaged.
+    """
+    with report_damage(folder, table) as path:
+        return pq.read_table(
+            path,
+            columns=None if columns is None else list(columns),
+            filters=condition,
+            page_checksum_verification=True,
+        )
 
 
 @contextmanager

@@ -16,9 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder
@@ -28,9 +26,8 @@ from publisher.journal.segment_files import (
     HEADER,
     RUNS,
     SegmentHeader,
-    SegmentTable,
     SegmentWriter,
-    report_damage,
+    read_columns,
 )
 from publisher.journal.segment_reader import SegmentReader, read_lanes, unpack_texts, write_lanes
 from publisher.model.change import Outcome
@@ -108,7 +105,7 @@ class Segments:
 
     def runs(self, segment: Segment) -> set[int]:
         """The numbers of the runs in a segment."""
-        return set(_read(segment.folder, RUNS, ["run"], None)["run"].to_pylist())
+        return set(read_columns(segment.folder, RUNS, ["run"])["run"].to_pylist())
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if the run is in no segment.  See ``Manifest``."""
@@ -160,14 +157,15 @@ class Segments:
 
     def find_runs(self, segment: Segment, condition: pc.Expression) -> list[int]:
         """The numbers of the runs of a segment with a decision that fits the condition."""
-        runs = _read(segment.folder, DECISIONS, ["run"], condition)["run"]
+        runs = read_columns(segment.folder, DECISIONS, ["run"], condition)["run"]
         return sorted(pc.unique(runs).to_pylist())
 
     def runs_with_failures(self, segment: Segment) -> list[int]:
         """The numbers of the runs of a segment with rejected records or refused documents."""
         segment.header()
         rejected = self.find_runs(segment, pc.field("outcome") == int(Outcome.REJECTED))
-        refused = _read(segment.folder, RUNS, ["run"], pc.field("refusals") > 0)["run"]
+        has_refusals = pc.field("refusals") > 0
+        refused = read_columns(segment.folder, RUNS, ["run"], has_refusals)["run"]
         return sorted({*rejected, *refused.to_pylist()})
 
     def _with(self, number: int) -> list[Segment]:
@@ -207,14 +205,5 @@ def _plans(folder: Path, _written: int) -> dict[int, str]:
     """The digests of the plans of all runs of a segment, by the numbers of the runs.
 
     ``_written`` is the time at which the segment was written: segments never change."""
-    table = _read(folder, RUNS, ["run", "plan"], None)
+    table = read_columns(folder, RUNS, ["run", "plan"])
     return dict(zip(table["run"].to_pylist(), table["plan"].to_pylist(), strict=True))
-
-
-def _read(
-    folder: Path, table: SegmentTable, columns: list[str], condition: pc.Expression | None
-) -> pa.Table:
-    with report_damage(folder, table) as path:
-        return pq.read_table(
-            path, columns=columns, filters=condition, page_checksum_verification=True
-        )

@@ -183,6 +183,11 @@ class Object(NamedTuple):
     table: str
     key: str
 
+    @property
+    def qualified_table(self) -> str:
+        """The table with its schema, if that is known."""
+        return f"{self.schema}.{self.table}" if self.schema else self.table
+
 
 class Change(NamedTuple):
     """One normalised change.

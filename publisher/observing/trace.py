@@ -197,8 +197,7 @@ def _record(entry: DecidedRecord, manifest: Manifest) -> str:
     if entry.columns:
         parts.append(f"({', '.join(entry.columns)})")
     if entry.object is not None:
-        schema = f"{entry.object.schema}." if entry.object.schema else ""
-        parts.append(f"of {schema}{entry.object.table} {entry.object.key}:")
+        parts.append(f"of {entry.object.qualified_table} {entry.object.key}:")
     parts.append(entry.outcome.label)
     if entry.reason is not None:
         parts.append(f"({entry.reason})")

@@ -177,7 +177,7 @@ class LoggedTable:
         return style.insert
 
 
-TextOf = Callable[[str, str], str]
+TextOf = Callable[[Relation, str, str], str]
 """Returns the SQL of a column's text in the log for the alias of a row (OLD, NEW) and the column."""
 
 
@@ -196,7 +196,7 @@ def key_pieces(
     pieces = []
     for place, column in enumerate(table.key):
         pieces.append(literal(f"{'+' if place else ''}{quote(column)}="))
-        value = text(row, column)
+        value = text(table.relation, row, column)
         kind = table.relation.table.columns[column]
         pieces.append(value if kind in plain else quote_value(value))
     return pieces

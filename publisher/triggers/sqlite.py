@@ -242,10 +242,7 @@ def _text(relation: Relation, row: str, column: str) -> str:
 
 
 def _key(table: LoggedTable, row: str) -> str:
-    def text(row: str, column: str) -> str:
-        return _text(table.relation, row, column)
-
-    return f"({' || '.join(key_pieces(table, row, text, _quote_value, _PLAIN))})"
+    return f"({' || '.join(key_pieces(table, row, _text, _quote_value, _PLAIN))})"
 
 
 _FORMS = SqlForms(

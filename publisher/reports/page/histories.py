@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from publisher.model.change import Object, Outcome
+from publisher.model.change import Outcome
 from publisher.reports.object_histories import (
     AttributeDiff,
     HistoryDocument,
@@ -68,7 +68,7 @@ class _Writer:
                 number = documents[key]
             events.append(self._event(event, number))
         omitted = history.count - len(history.events)
-        names = [_short(history.name), _short(_table(history.object))]
+        names = [_short(history.name), _short(history.object.qualified_table)]
         text = _compact([*names, events, omitted])
         size = len(text) + sum(map(len, texts)) + len(texts) + 1
         if self._size + size > MAX_CHARACTERS:
@@ -136,10 +136,6 @@ def _values(values: Sequence[str]) -> list[str]:
 
 def _short(text: str) -> str:
     return shorten(text, _LONGEST)
-
-
-def _table(obj: Object) -> str:
-    return f"{obj.schema}.{obj.table}" if obj.schema else obj.table
 
 
 def _compact(value: Any) -> str:

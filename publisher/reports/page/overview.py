@@ -17,7 +17,7 @@ from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in
 from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Manifest
 from publisher.journal.scan_runs import JournalPart, ScannedRun, document_rows
-from publisher.model.change import Outcome
+from publisher.model.change import Object, Outcome
 from publisher.model.clock import microseconds
 from publisher.reports.page.reject_samples import Rejects, RejectSamples
 from publisher.reports.page.timeline import Timeline, Timespan
@@ -111,9 +111,9 @@ class OverviewBuilder:
         self._newest = deque[RunLine](maxlen=_RUNS)
         self.runs = 0
         """Number of runs so far."""
-        self._last: Path | None = None
+        self._last_run: Path | None = None
         self._jobs: dict[str, None] = {}
-        self._clocks: list[str] = []
+        self._first = self._last_clock = ""
         self._flows = Counter[tuple[str, str, str | None]]()
         self._tables = Counter[tuple[str | None, str]]()
         self._operations = Counter[tuple[str | None, str]]()
@@ -128,8 +128,8 @@ class OverviewBuilder:
         for number, run in enumerate(part.runs):
             refusals = list(refusals_in(run.texts))
             refused += [(number, refusal) for refusal in refusals]
-            if run.place != self._last:
-                self._last = run.place
+            if run.place != self._last_run:
+                self._last_run = run.place
                 self._add_run(run, refusals)
         self._add_changes(part, refused)
         self._samples.add_part(part)
@@ -144,8 +144,8 @@ class OverviewBuilder:
         return Overview(
             jobs=tuple(self._jobs),
             runs=self.runs,
-            first=min(self._clocks),
-            last=max(self._clocks),
+            first=self._first,
+            last=self._last_clock,
             newest=tuple(self._newest),
             read=outcomes.total(),
             documents=sum(lane.documents for lane in lanes),
@@ -163,8 +163,8 @@ class OverviewBuilder:
         manifest = run.manifest
         self.runs += 1
         self._jobs[manifest.job or run.place.parent.name] = None
-        # the ends suffice
-        self._clocks = [min([*self._clocks, manifest.clock]), max([*self._clocks, manifest.clock])]
+        self._first = min(self._first or manifest.clock, manifest.clock)
+        self._last_clock = max(self._last_clock, manifest.clock)
         report = apply_refusals(
             report_of(manifest, state="", journal="", target="", seconds={}), refusals
         )
@@ -245,8 +245,9 @@ def _count(table: pa.Table, keys: list[str], sum_: tuple[object, str]) -> list[d
 
 
 def _table_name(entry: Mapping[str, Any]) -> str | None:
-    schema = f"{entry['schema']}." if entry["schema"] else ""
-    return None if entry["table"] is None else schema + entry["table"]
+    if entry["table"] is None:
+        return None
+    return Object(entry["schema"], entry["table"], "").qualified_table
 
 
 def _refused_rows(refused: Sequence[tuple[int, Refusal]], documents: pa.Table) -> np.ndarray:
