@@ -22,6 +22,7 @@ from publisher.cli.activity import activity
 from publisher.cli.check import check
 from publisher.cli.classes import classes
 from publisher.cli.ddl import ddl
+from publisher.cli.demo import demo
 from publisher.cli.dispatch import dispatch
 from publisher.cli.explain import explain
 from publisher.cli.history import history
@@ -114,7 +115,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, classes, ddl, dispatch, explain, history),
+    *(acknowledge, activity, check, classes, ddl, demo, dispatch, explain, history),
     *(inspect, migrate, publish, recover, replay, report, retry, status, validate),
 ):
     cli.add_command(command)

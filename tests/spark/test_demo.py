@@ -18,7 +18,7 @@ from tests.support.finished_runs import finish_runs, make_journals
 
 pytestmark = pytest.mark.xdist_group("spark")
 
-DEMO = [sys.executable, "-m", "publisher.demo"]
+DEMO = [sys.executable, "-m", "publisher.cli", "demo"]
 
 
 @pytest.fixture(scope="module")

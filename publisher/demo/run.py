@@ -1,5 +1,4 @@
-"""``./run demo [DIRECTORY]``: creates the company, publishes its event log and the recordings of other
-systems, and prints the results."""
+"""Creates the company, publishes its event log and the recordings of other systems; prints the results."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-import click
 from rich.console import Console
 
 from publisher.config.job_file import load
@@ -29,7 +27,7 @@ from publisher.demo.story import NOW, PROCESSED, Story, write_story
 from publisher.engine.contract import Engine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
-from publisher.errors import InternalError, PublisherError, UsageError
+from publisher.errors import InternalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
 from publisher.runs.publisher_instance import PublisherInstance
@@ -40,22 +38,7 @@ JOB = "demo.toml"
 DEMO_FILES = (DATABASE, SNAPSHOT, JOB)
 
 
-@click.command(
-    help="Create a small company in DIRECTORY, with its event log and the recordings of other systems, and"
-    " publish all of them."
-)
-@click.argument("directory", type=click.Path(path_type=Path), default=Path("demo-output"))
-def main(directory: Path) -> None:
-    """Runs the demo; exit code 0 only if all counts match the demo's own bookkeeping."""
-    console = Console(highlight=False)
-    try:
-        demo(console, directory)
-    except PublisherError as error:
-        Console(stderr=True).print(f"demo: {error}", highlight=False, markup=False)
-        sys.exit(error.exit_code)
-
-
-def demo(console: Console, directory: Path) -> None:
+def run_demo(console: Console, directory: Path) -> None:
     """Runs the whole demo: the first run on Spark, the comparison on the engine that suits its size.
 
     Raises ``InternalError`` if counts differ from the expected ones.
@@ -191,7 +174,3 @@ def _relative(path: Path) -> Path:
         return path.absolute().relative_to(Path.cwd())
     except ValueError:
         return path
-
-
-if __name__ == "__main__":
-    main()
