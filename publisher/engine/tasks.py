@@ -22,7 +22,7 @@ from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
-from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
 from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import (
     PlaceOf,
@@ -162,18 +162,18 @@ class Resources:
         """Returns the catalogue for sources of a format: of classes, or of single tables.
 
         ``tables`` are those that the settings of the source describe."""
-        catalogue = self.catalogue
-        if tables:
-            catalogue = LayeredCatalogue(catalogue, JobCatalogue(tables))
         if not self._rules.have_classes(format_):
-            return catalogue
-        rules = self._rules
-        if self._database is None:
-            return ClassCatalogue(catalogue, rules.tables, rules.classes)
-        keys = catalogue_of(self._database)
-        return ClassCatalogue(
-            catalogue, rules.tables, rules.classes, keys.keys_of, keys.key_columns_of
-        )
+            return self._layered(tables)
+        tables = without_keys_of_children(tables, self._classes(self.catalogue))
+        return self._classes(self._layered(tables))
+
+    def _layered(self, tables: Sequence[Table]) -> Catalogue:
+        return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
+
+    def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
+        rules, database = self._rules, self._database and catalogue_of(self._database)
+        keys = (database.keys_of, database.key_columns_of) if database else ()
+        return ClassCatalogue(catalogue, rules.tables, rules.classes, *keys)
 
     def lookup_of(self, source: SourceWork) -> Lookup:
         """Returns the look-up for a source: of objects of classes, or of rows."""

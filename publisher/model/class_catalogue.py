@@ -243,3 +243,18 @@ def _outside_the_list(table: Table) -> str:
         f"table {table.name} is neither in sync_tables nor a child of a table there: list it, "
         "or exclude it"
     )
+
+
+def without_keys_of_children(tables: Iterable[Table], classes: ClassCatalogue) -> list[Table]:
+    """Removes the keys of child tables from descriptions of a source, which would make them classes.
+
+    Linkexpress and DISPATCH_ATTRS name keys that the tables of the database do not have."""
+    return [replace(table, key=()) if _is_child(table, classes) else table for table in tables]
+
+
+def _is_child(table: Table, classes: ClassCatalogue) -> bool:
+    try:
+        described = classes.table(table.schema, table.name)
+    except TableRefusedError:
+        return False
+    return described is not None and described.parent is not None

@@ -6,9 +6,11 @@ The oracle keeps the tables and joins them; it knows nothing of records, lanes a
 from __future__ import annotations
 
 import random
+import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,11 +60,12 @@ def run(
     paths: Sequence[Path],
     more: str = "",
     source_settings: str | None = None,
+    classes: str = CLASSES,
 ) -> Run:
     """Reads and plans files in several splits and lanes; checks the conservation of records."""
     job = folder / "job.toml"
     settings_ = source_settings or RECORDERS[format_].settings
-    job.write_text(f"{settings_}{CLASSES}{more}", "utf-8")
+    job.write_text(f"{settings_}{classes}{more}", "utf-8")
     loaded = load(job)
     reader = loaded.for_replay().sources[0].reader
     with (
@@ -302,6 +305,32 @@ def test_without_children_each_table_is_published_by_itself(
     assert "usr_phone.phoneno" not in documents
     assert "association-ref" not in documents
     assert 'class-name="usr_phone"' in documents
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_a_key_in_the_settings_of_the_source_makes_no_class_of_a_child_table(
+    tmp_path: Path, format_: FormatName
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "hr.db")) as connection:
+        connection.executescript(
+            "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, manager INTEGER REFERENCES usr);"
+            "CREATE TABLE usr_phone (phone_id INTEGER, idu INTEGER REFERENCES usr, phoneno TEXT);"
+        )
+    classes = (
+        f'[database]\nurl = "sqlite:///{tmp_path}/hr.db"\nschema = "indirect"\n'
+        '[classes]\nsync_filter = "schema"\nchild_columns = "each"\n'
+    )
+    history = [[RowChange(USR, None, (1, "Ann", 2)), RowChange(PHONE, None, (9, 1, "111"))]]
+    paths = RECORDERS[format_].write(tmp_path, history)
+    found = run(tmp_path, format_, paths, classes=classes)
+    assert objects_of(found.objects) == {
+        association(1): {
+            "fname": {"Ann"},
+            "manager": {association(2)},
+            "usr_phone.phone_id": {"9"},
+            "usr_phone.phoneno": {"111"},
+        }
+    }
 
 
 def test_change_tables_in_parquet_give_the_same_documents(tmp_path: Path) -> None:
