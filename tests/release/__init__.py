@@ -1,0 +1,1 @@
+"""Checks of a release that take too long for the test suite: ``./run release``."""
