@@ -1,4 +1,5 @@
-"""The dispatch record: documents of a run that a sink refuses permanently, written before sending.
+"""The dispatch record: documents of a run that a sink refuses permanently, written before sending, and the
+offsets of the others, written after sending.
 
 A record with refusals is durable before anything is sent, so a run without a record has none.
 
@@ -17,12 +18,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import decode_versioned, read_versioned, write_durably, write_report
 from publisher.model.change import Outcome
 from publisher.model.plain import restore
 
-RECORD_FORMAT = 1
+RECORD_FORMAT = 2
 _PREFIX = "dispatch-"
 _REMEDY = "remove it and send with --again"
 
@@ -67,6 +69,8 @@ class DispatchRecord:
     document_bytes: int
     """Maximum bytes of a document that at least one topic accepts."""
     refusals: tuple[Refusal, ...]
+    transactions: tuple[SentTransaction, ...] = ()
+    """The transactions whose offsets are known; documents that an interrupted start sent have none."""
 
     def of_lane(self, lane: int) -> frozenset[int]:
         """The numbers of the refused documents of a lane."""
@@ -81,10 +85,19 @@ class DispatchRecord:
         """Writes the record into a journal's folder, durably if it has or replaces refusals.
 
         ``sink`` identifies the sink."""
-        content = {"format": RECORD_FORMAT, **asdict(self)}
         path = record_path(root, sink)
         write = write_durably if self.refusals or path.exists() else write_report
-        write(path, json.dumps(content, indent=1) + "\n")
+        write(path, self.to_json())
+
+    def write_sent(self, root: Path, sink: str, sent: Sequence[SentTransaction]) -> None:
+        """Adds committed transactions; they become durable together with the mark of the run."""
+        if sent:
+            record = replace(self, transactions=(*self.transactions, *sent))
+            write_report(record_path(root, sink), record.to_json())
+
+    def to_json(self) -> str:
+        """Formats the record with its version."""
+        return json.dumps({"format": RECORD_FORMAT, **asdict(self)}) + "\n"
 
 
 def record_path(root: Path, sink: str) -> Path:

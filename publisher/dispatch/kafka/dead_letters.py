@@ -39,7 +39,9 @@ class DeadLetters:
     """True if the topic may have the rejects already."""
 
     def count(self) -> int:
-        """Counts the rejects."""
+        """Counts the rejects; a run without rejects has no file."""
+        if not self.rejects.exists():
+            return 0
         with self.rejects.open("rb") as file:
             return sum(1 for _ in file)
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from publisher.dispatch.files import REJECTS, run_json, write_journal_rejects
-from publisher.dispatch.kafka.client import KafkaClients, initialise_transactions
+from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
 from publisher.dispatch.kafka.dead_letters import LANE, DeadLetters
+from publisher.dispatch.kafka.lane_producers import fence_producers
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask, conflict_message
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
@@ -24,16 +25,14 @@ from publisher.dispatch.kafka.progress_tokens import (
     read_tokens,
     write_tokens,
 )
-from publisher.dispatch.kafka.records import RECOVERED_BYTES, LaneDocuments
+from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.recovery import Recovery, refuse_incomplete
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import (
-    BATCH_BYTES,
     limits_of,
     producer_limits,
-    survey_lanes,
+    survey_run,
     topics_of,
-    unusable_topics,
 )
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
@@ -133,7 +132,8 @@ class KafkaDispatcher:
         if self.options.exactly_once:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
                 letters = [LANE] if self.options.dead_letter_topic else []
-                list(pool.map(self._fence, [*range(lanes), *letters]))
+                fence = partial(fence_producers, self._clients, self._place)
+                list(pool.map(fence, [*range(lanes), *letters]))
         if self.lineage is not None and self.recovery is None:
             refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
 
@@ -228,34 +228,50 @@ class KafkaDispatcher:
         place, identity, plan = self._place, manifest.identity, manifest.plan
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
         lanes = self._lanes(journal, manifest)
-        record = read_record(journal.root, self._sink)
-        has_begun = any(token.is_of(identity, manifest.run, plan) for token in tokens.values())
-        if record is None or record.plan != plan or not has_begun:
-            record = self._survey(topics, lanes, manifest)
-            # a record of the documents before would exist if the sink refused any
-            begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
-            sent = {n: t.sent for n, t in begun.items() if t.is_of(identity, manifest.run, plan)}
-            record = record.after(sent)
-            record.write(journal.root, self._sink)
-        else:
-            topics.require(record.topics)
+        record = self._record(journal, manifest, topics, tokens, lanes)
         totals = {result.lane: result.documents for result in manifest.results}
-        tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
+        tasks = [
+            self._send_task(lane, totals[lane.lane], record, identity, topics) for lane in lanes
+        ]
         pending = [t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))]
         write_journal_rejects(journal, manifest, record.refusals)
         whole = Token(identity, manifest.run, plan, sum(totals.values()))
         completes = self._completes_run(pending, journal)
         if completes:
             pending = [replace(pending[0], whole=whole)]
-        self.run_lanes(pending)
+        reports = [*self.run_lanes(pending)]
         for task in pending:
             self.session.note(task)
+        if not completes:
+            reports += self._send_rejects(topics, journal, record, identity)
+        record.write_sent(journal.root, self._sink, [each for r in reports for each in r.sent])
         if completes:
             return
-        self._send_rejects(topics, journal, record, identity)
         if self.check_lease is not None:
             self.check_lease()
         self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
+
+    def _record(
+        self,
+        journal: Journal,
+        manifest: Manifest,
+        topics: KafkaTopics,
+        tokens: Mapping[bytes, Token],
+        lanes: Sequence[LaneDocuments],
+    ) -> DispatchRecord:
+        """The dispatch record of the run; surveys the run unless it has begun with a record."""
+        place, whose = self._place, (manifest.identity, manifest.run, manifest.plan)
+        record = read_record(journal.root, self._sink)
+        has_begun = any(token.is_of(*whose) for token in tokens.values())
+        if record is not None and record.plan == manifest.plan and has_begun:
+            topics.require(record.topics)
+            return record
+        record = survey_run(self.options, place.topic, topics, lanes, manifest)
+        # a record of the documents before would exist if the sink refused any
+        begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
+        record = record.after({n: t.sent for n, t in begun.items() if t.is_of(*whose)})
+        record.write(journal.root, self._sink)
+        return record
 
     def _completes_run(self, pending: Sequence[LaneSendTask], journal: Journal) -> bool:
         """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
@@ -265,46 +281,22 @@ class KafkaDispatcher:
 
     def _send_rejects(
         self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
-    ) -> None:
+    ) -> list[LaneSendReport]:
         """Sends rejected records to the dead-letter topic, if there is one."""
         name = self.options.dead_letter_topic
         if name is None:
-            return
+            return []
         topics.require([name])
         limit = min(limits_of(topics, {name})[name], record.document_bytes)
         recovered = (journal.root / RECOVERY).exists()
-        if not (journal.root / REJECTS).exists():
-            return
         letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
         count = letters.count()
-        if count:
-            task = self._send_task(letters, count, record, identity)
-            task.send()
-            self.session.note(task)
-
-    def _survey(
-        self, topics: KafkaTopics, lanes: Sequence[LaneDocuments], manifest: Manifest
-    ) -> DispatchRecord:
-        all_names = topics_of(lanes)
-        unusable = {}
-        if TopicTemplate(self.options.topic).fields:
-            letters = self.options.dead_letter_topic
-            reserved = [self._place.topic, *([letters] if letters else [])]
-            unusable = unusable_topics(all_names, topics.partitions, reserved)
-        names = all_names - unusable.keys()
-        topics.require(names)
-        limits = limits_of(topics, names)
-        if any(lane.recovered for lane in lanes):
-            limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
-        return DispatchRecord(
-            run=manifest.run,
-            plan=manifest.plan,
-            target=self.target,
-            topics=tuple(sorted(names)),
-            batch_bytes=min(limits.values(), default=BATCH_BYTES),
-            document_bytes=max(limits.values(), default=BATCH_BYTES),
-            refusals=survey_lanes(lanes, limits, unusable),
-        )
+        if not count:
+            return []
+        task = self._send_task(letters, count, record, identity, topics)
+        report = task.send()
+        self.session.note(task)
+        return [report]
 
     def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
         """The lanes with documents."""
@@ -323,7 +315,12 @@ class KafkaDispatcher:
         ]
 
     def _send_task(
-        self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord, identity: str
+        self,
+        lane: LaneDocuments | DeadLetters,
+        total: int,
+        record: DispatchRecord,
+        identity: str,
+        topics: KafkaTopics,
     ) -> LaneSendTask:
         return LaneSendTask(
             documents=lane,
@@ -337,6 +334,7 @@ class KafkaDispatcher:
             limits=producer_limits(self.options, record),
             check_lease=self.check_lease,
             producers=self.session.producers,
+            partitions={name: n for name in record.topics if (n := topics.partitions.get(name))},
         )
 
     def _open_topics(self) -> KafkaTopics:
@@ -374,13 +372,6 @@ class KafkaDispatcher:
         existing = [number for number in partitions if number < count]
         read = partial(read_tokens, self._clients, self._place)
         return self.session.tokens(self._place, existing, read)
-
-    def _fence(self, lane: int | str) -> None:
-        clients = self._clients
-        producer = clients.producer({"transactional.id": self._place.transactional_id(lane)})
-        with clients.errors(f"taking over lane {lane} of {self.owner}"):
-            initialise_transactions(producer, self._place.topic, self.options.timeout)
-        producer.close()
 
     @property
     def _clients(self) -> KafkaClients:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Producer
 
-from publisher.dispatch.kafka.client import KafkaClients
-from publisher.dispatch.kafka.progress_tokens import Token
+from publisher.dispatch.kafka.client import KafkaClients, initialise_transactions
+from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace
 
 Limits = tuple[tuple[str, int], ...]
 """Settings of a producer that depend on the topics."""
@@ -77,3 +77,16 @@ class LaneProducers:
         """Drops all producers."""
         for name in list(self._idle):
             self.drop(name)
+
+
+def fence_producers(clients: KafkaClients, place: TokenPlace, lane: int | str) -> None:
+    """Fences all producers of a lane.
+
+    Raises:
+        UnreachableError: The brokers do not answer.
+        FatalError: The brokers refuse the login.
+    """
+    producer = clients.producer({"transactional.id": place.transactional_id(lane)})
+    with clients.errors(f"taking over lane {lane} of {place.sink}"):
+        initialise_transactions(producer, place.topic, clients.options.timeout)
+    producer.close()

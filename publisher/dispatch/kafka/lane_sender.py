@@ -11,7 +11,7 @@ a start after a crash repeats at most the documents of one transaction, with the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,9 +22,11 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
+from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery, collect_failure
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, read_tokens
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
+from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.errors import FatalError, PublisherError, ReplacedError
 
 BATCH = 1_000
@@ -42,6 +44,8 @@ class LaneSendReport:
     documents: int
     transactions: int
     retries: int
+    sent: tuple[SentTransaction, ...] = ()
+    """The transactions of this call with their offsets; empty if documents are sent at least once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class LaneSendTask:
     producers: LaneProducers = field(default_factory=LaneProducers)
     whole: Token | None = None
     """The token of the complete run, if the last transaction of the lane completes the run."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """The number of partitions of each topic, as far as it is known."""
 
     @property
     def transactional_id(self) -> str:
@@ -121,15 +127,6 @@ def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
     return f"topic {place.sink}: {problem}: restore the latest journal, or {remedy}"
 
 
-def _collect_failure(failed: list[KafkaError], error: KafkaError | None, _: Any) -> None:
-    """Collects a failed delivery; an exception here would not stop the loop."""
-    if error is not None and error.code() not in (
-        KafkaError._PURGE_QUEUE,
-        KafkaError._PURGE_INFLIGHT,
-    ):
-        failed.append(error)
-
-
 @contextmanager
 def _release_on_error(lane: LaneProducer) -> Iterator[None]:
     try:
@@ -157,6 +154,8 @@ class _Sender:
         self._sent = 0
         self._transactions = 0
         self._retries = 0
+        self._offsets: OffsetRecorder | None = None
+        self._sent_transactions: list[SentTransaction] = []
         size = work.options.transaction_size
         # so that a transaction holds complete batches
         self._batch_size = -(-size // -(-size // BATCH))
@@ -167,7 +166,11 @@ class _Sender:
             try:
                 self._send_remaining()
                 return LaneSendReport(
-                    self._work.lane, self._sent, self._transactions, self._retries
+                    self._work.lane,
+                    self._sent,
+                    self._transactions,
+                    self._retries,
+                    tuple(self._sent_transactions),
                 )
             except _RetryError as retry:
                 attempts = attempts + 1 if self._transactions == transactions else 1
@@ -181,16 +184,11 @@ class _Sender:
         raise NotImplementedError
 
     @contextmanager
-    def _open_producer(self, overrides: dict[str, str]) -> Iterator[LaneProducer]:
+    def _open_producer(self, overrides: Mapping[str, Any]) -> Iterator[LaneProducer]:
         """Creates a producer, which is released if the block fails."""
         work = self._work
-        failed: list[KafkaError] = []
-        self._failed = failed
-        settings = {
-            **dict(work.limits),
-            "on_delivery": partial(_collect_failure, failed),
-            **overrides,
-        }
+        failed = self._failed = []
+        settings = {**dict(work.limits), **overrides}
         lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
         with _release_on_error(lane):
             yield lane
@@ -211,15 +209,23 @@ class _Sender:
         """Passes documents to the producer; waits while its queue is full."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
-        for topic, (key, value, headers) in zip(topics, batch.records, strict=True):
+        callbacks = self._callbacks(batch)
+        for topic, (key, value, headers), report in zip(
+            topics, batch.records, callbacks, strict=True
+        ):
             try:
-                produce(topic, value, key, headers=headers)
+                produce(topic, value, key, on_delivery=report, headers=headers)
             except BufferError:
-                self._produce_when_possible(
-                    producer, partial(produce, topic, value, key, headers=headers)
-                )
+                again = partial(produce, topic, value, key, on_delivery=report, headers=headers)
+                self._produce_when_possible(producer, again)
         producer.poll(0)
         self._sent += batch.documents
+
+    def _callbacks(self, batch: Batch) -> Sequence[OnDelivery | None]:
+        """The callbacks of the records of a batch: the last ones that report offsets, or none."""
+        if self._offsets is None:
+            return [None] * len(batch.records)
+        return self._offsets.choose(batch.topics, [key for key, _, _ in batch.records])
 
     def _produce_when_possible(self, producer: Producer, produce: Callable[[], None]) -> None:
         """Calls ``produce`` once the queue has room."""
@@ -277,7 +283,11 @@ class ExactlyOnceSender(_Sender):
             with _release_on_error(lane):
                 yield lane
             return
-        with self._open_producer({"transactional.id": work.transactional_id}) as lane:
+        settings = {
+            "transactional.id": work.transactional_id,
+            "delivery.report.only.error": False,  # only chosen records have a callback
+        }
+        with self._open_producer(settings) as lane:
             with self._abort_on_error(lane.producer):
                 self._initialise(lane.producer)
             lane.token = self._read_token()
@@ -294,6 +304,8 @@ class ExactlyOnceSender(_Sender):
     def _send_in_transactions(self, producer: Producer, start: int) -> None:
         options = self._work.options
         committed, deadline, is_open = start, 0.0, False
+        work = self._work
+        self._offsets = OffsetRecorder(options.partitioner, work.partitions, self._failed)
         for batch in self._batches(start):
             if not is_open:
                 self._check_lease()
@@ -305,6 +317,7 @@ class ExactlyOnceSender(_Sender):
                 self._produce_tokens(producer, batch.end)
                 commit(producer, options.timeout)
                 self._transactions += 1
+                self._sent_transactions.append(self._offsets.take(work.lane, committed, batch.end))
                 committed, is_open = batch.end, False
 
     @contextmanager
@@ -346,7 +359,9 @@ def _abort(producer: Producer, timeout: float) -> None:
 
 class _AtLeastOnce(_Sender):
     def _send_remaining(self) -> None:
-        with self._open_producer({}) as lane, self._clients.errors(self._activity()):
+        # all records have the callback, which gets errors only
+        settings = {"on_delivery": lambda error, _: collect_failure(self._failed, error)}
+        with self._open_producer(settings) as lane, self._clients.errors(self._activity()):
             producer = lane.producer
             self._check_lease()
             committed = start = self._work.start(self._read_token())

@@ -10,10 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.kafka.records import SIZE_COLUMNS, DocumentTable, LaneDocuments, sizes
+from publisher.dispatch.kafka.records import (
+    RECOVERED_BYTES,
+    SIZE_COLUMNS,
+    DocumentTable,
+    LaneDocuments,
+    sizes,
+)
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, RefusalReason
+from publisher.journal.manifest import Manifest
 
 BATCH_BYTES = 1_000_000
 """librdkafka's default of ``batch.size``."""
@@ -168,4 +175,38 @@ def producer_limits(options: KafkaOptions, record: DispatchRecord) -> tuple[tupl
         ("batch.size", min(batch_size, record.batch_bytes)),
         ("message.max.bytes", greatest),
         ("queue.buffering.max.kbytes", max(65_536, 2 * record.document_bytes // 1_024)),
+    )
+
+
+def survey_run(
+    options: KafkaOptions,
+    tokens: str,
+    topics: KafkaTopics,
+    lanes: Sequence[LaneDocuments],
+    manifest: Manifest,
+) -> DispatchRecord:
+    """Finds the topics of a run, and the documents that they refuse; ``tokens`` is the topic of tokens.
+
+    Raises:
+        FatalError: A topic is missing.
+    """
+    all_names = topics_of(lanes)
+    unusable = {}
+    if TopicTemplate(options.topic).fields:
+        letters = options.dead_letter_topic
+        reserved = [tokens, *([letters] if letters else [])]
+        unusable = unusable_topics(all_names, topics.partitions, reserved)
+    names = all_names - unusable.keys()
+    topics.require(names)
+    limits = limits_of(topics, names)
+    if any(lane.recovered for lane in lanes):
+        limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
+    return DispatchRecord(
+        run=manifest.run,
+        plan=manifest.plan,
+        target=options.target,
+        topics=tuple(sorted(names)),
+        batch_bytes=min(limits.values(), default=BATCH_BYTES),
+        document_bytes=max(limits.values(), default=BATCH_BYTES),
+        refusals=survey_lanes(lanes, limits, unusable),
     )

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.tasks import collect_rarely
+from publisher.model.plain import restore
 
 
 def send_lanes(spark: SparkSession, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
@@ -34,4 +35,4 @@ def send_lanes(spark: SparkSession, lanes: Sequence[LaneSendTask]) -> list[LaneS
     count = len(tasks)
     with decode_errors():
         rows = spark.range(0, count, 1, count).mapInArrow(send, "sent string").collect()
-    return [LaneSendReport(**json.loads(row[0])) for row in rows]
+    return [restore(LaneSendReport, json.loads(row[0])) for row in rows]

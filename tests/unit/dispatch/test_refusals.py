@@ -140,8 +140,9 @@ def test_only_a_record_without_refusals_may_get_lost(
     [
         ("{", "is damaged: restore it, or remove it and send with --again"),
         ("[]", "is damaged"),
-        ('{"format": 1}', "is damaged"),
-        ('{"format": 9}', "has format 9, this program reads format 1"),
+        ('{"format": 2}', "is damaged"),
+        ('{"format": 1}', "has format 1, this program reads format 2"),
+        ('{"format": 9}', "has format 9, this program reads format 2"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused(
