@@ -22,11 +22,17 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("what", metavar="OBJECT")
 @click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
+@click.option("--source", metavar="NAME", help="Show only the records of this source.")
 @parameters.config
 @parameters.journal_of_job
 @parameters.report_as_json
 def history(
-    what: str, journals: tuple[Path, ...], config: Path | None, journal: Path | None, json_: bool
+    what: str,
+    journals: tuple[Path, ...],
+    source: str | None,
+    config: Path | None,
+    journal: Path | None,
+    json_: bool,
 ) -> None:
     """Show the history of one object over runs.
 
@@ -45,7 +51,7 @@ def history(
         directories.append(settings.journals)
     if not directories:
         raise UsageError("no journal is given: name directories of journals, or a job file with -c")
-    histories = read_history(directories, what)
+    histories = read_history(directories, what, source=source)
     if json_:
         echo_json([output.as_json(histories)])
     else:

@@ -9,20 +9,28 @@ from datetime import datetime
 from publisher.demo.log import Event, Subject, Trigger
 from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Row, Value
 
-USR_COLUMNS = ("fname", "lname", "photo")
+USR_COLUMNS = ("fname", "lname", "photo", "manager")
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "usr": USR_COLUMNS,
+    "usr_phone": ("phoneno",),
     "employee": EMPLOYEE_COLUMNS,
     "membership": MEMBERSHIP_COLUMNS,
 }
-"""Columns outside the key, by recorded table."""
+"""Columns outside the key or the link to the parent, by recorded table."""
 KEYS: dict[str, tuple[str, ...]] = {
     "usr": ("idu",),
+    "usr_phone": ("idu",),
     "employee": ("empno",),
     "membership": ("grp", "empno"),
 }
-"""Primary key columns, by recorded table."""
+"""Columns of the primary key, or of the link to the parent, by recorded table."""
+
+PARENTS = {"usr_phone": "usr"}
+"""Parent tables, by child table: a row of a child table is a value of the parent's object."""
+
+ATTRIBUTES = COLUMNS | {"usr": (*USR_COLUMNS, "usr_phone.phoneno")}
+"""Attributes of each class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +41,11 @@ class RowChange:
     key: tuple[Value, ...]
     before: Row | None
     after: Row | None
+
+    @property
+    def class_name(self) -> str:
+        """The class of the object that the row belongs to."""
+        return PARENTS.get(self.table, self.table)
 
     @property
     def changed_columns(self) -> tuple[str, ...]:
@@ -49,15 +62,15 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A transaction: the changes of one row, and the events that the log has of them."""
+    """A transaction: the changes of one object's rows, and the events that the log has of them."""
 
     changes: tuple[RowChange, ...]
     events: Sequence[Event] = field(repr=False)
 
     @property
     def row(self) -> tuple[str, tuple[Value, ...]]:
-        """Table and key of the row."""
-        return self.changes[0].table, self.changes[0].key
+        """Table and key of the object's row, not of a row of its child tables."""
+        return self.changes[0].class_name, self.changes[0].key
 
     @property
     def event_types(self) -> frozenset[int]:

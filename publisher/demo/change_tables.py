@@ -29,6 +29,7 @@ FILES = {
     "employee": "employee__ct/20260507.csv",
     "membership": "membership__ct/20260507.jsonl",
     "usr": "usr__ct/20260507.csv",
+    "usr_phone": "usr_phone__ct/20260507.csv",
 }
 TABLES_WITH_DFM = frozenset({"employee"})
 """Tables whose column names are in a ``.dfm`` file instead of the data file."""

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
+from publisher.demo.opening import USERS
 from publisher.demo.people import Company
 from publisher.engine.contract import Engine
 from publisher.errors import InternalError
@@ -30,10 +31,14 @@ from publisher.sources.table_queue.layout import dirr_out
 
 JOB = "comparison.toml"
 SAMPLES = Path("recorded") / "dirr"
-TABLES = ("usr", "employee", "membership")
+CLASSES = ("usr", "employee", "membership")
+TABLES = (*CLASSES, "usr_phone")
 PROMOTED = 12
 """Employees who get a new title."""
+KINDS = ("add", "modify", "delete")
 TITLE = "Principal"
+OLD_PHONE, NEW_PHONE = "222-2222", "555-5555"
+"""A phone of user 1, before and after."""
 SYSTEM_TABLES = ("$$$SYSRL", "$$$ATTRI", "$$$USR")
 """System tables, which come first in every sweep."""
 _OWNER = 5
@@ -57,12 +62,13 @@ class UnrecordedChanges:
         operations = {("employee", f"empno={number}"): "modify" for number in self.promoted}
         operations["membership", _member(self.ended_membership)] = "delete"
         operations["membership", _member(self.new_membership)] = "add"
+        operations["usr", "idu=1"] = operations["usr", "idu=3"] = "modify"
         return operations
 
     @property
     def touched(self) -> tuple[str, ...]:
         """The tables that the sample shows as touched."""
-        return "employee", "membership"
+        return "usr", "usr_phone", "employee", "membership"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +104,23 @@ def print_comparison(console: Console, reports: ComparisonReports) -> None:
     row_count, second = reports.first.outcomes["ignored"], reports.second
     operations = reports.changes.operations
     console.print(
-        f"\n[bold]Tables whose changes no system records[/]: a first run reads {row_count:,} rows. Then"
-        f" {PROMOTED} employees get a new title, one membership ends and another begins. A sweep of LINTER's"
-        " table queue shows EMPLOYEE and MEMBERSHIP as touched, so a second run compares these two:",
+        f"\n[bold]Tables whose changes no system records[/]: a first run reads {row_count:,} objects. Then"
+        f" {PROMOTED} employees get a new title, one membership ends and another begins, user 1 gets another"
+        f" phone ({NEW_PHONE}), and user 3 another manager. A sweep of LINTER's table queue shows the touched"
+        " tables, and a second run compares their classes:",
         soft_wrap=True,
     )
     table = Table()
-    for name in ("table", "touched", "add", "modify", "delete"):
-        table.add_column(name, justify="left" if name == "table" else "right")
-    for name in TABLES:
+    for name in ("class", "touched", "add", "modify", "delete"):
+        table.add_column(name, justify="right" if name in KINDS else "left")
+    for name in CLASSES:
         kinds = [kind for (table_, _), kind in operations.items() if table_ == name]
-        touched = "yes" if name in reports.changes.touched else "no"
-        counts = (f"{kinds.count(kind)}" for kind in ("add", "modify", "delete"))
-        table.add_row(name, touched, *counts)
+        touched = [table_ for table_ in reports.changes.touched if table_.startswith(name)]
+        table.add_row(name, ", ".join(touched), *(f"{kinds.count(kind)}" for kind in KINDS))
     console.print(table)
     console.print(
-        f"{second.read:,} records (present and deleted rows), {second.outcomes['ignored']:,} of them"
-        f" unchanged; {second.documents} documents, one for each row that changed.",
+        f"{second.read:,} objects (present and deleted), {second.outcomes['ignored']:,} of them unchanged;"
+        f" {second.documents} documents, one for each object that changed.",
         soft_wrap=True,
     )
 
@@ -143,6 +149,10 @@ def _change_rows(database: Path, changes: UnrecordedChanges) -> None:
         connection.execute(
             "INSERT INTO membership VALUES (?, ?, 'guest', '2026-05-11')", changes.new_membership
         )
+        connection.execute(
+            "UPDATE usr_phone SET phoneno = ? WHERE phoneno = ?", (NEW_PHONE, OLD_PHONE)
+        )
+        connection.execute("UPDATE usr SET manager = 1 WHERE idu = 3")
         connection.commit()
     finally:
         connection.close()
@@ -177,19 +187,17 @@ def _require_report(report: RunReport | None) -> RunReport:
 def _check(
     company: Company, first: RunReport, second: RunReport, changes: UnrecordedChanges
 ) -> None:
-    row_count = len(company.employees) + len(company.memberships)
+    row_count = len(company.employees) + len(company.memberships) + len(USERS)
     problems = []
-    if first.documents or first.read <= row_count:
-        problems.append(
-            f"the first comparison read {first.read} rows, expected more than {row_count}"
-        )
+    if first.documents or first.read != row_count:
+        problems.append(f"the first comparison read {first.read} objects, expected {row_count}")
     operations = _operations(Path(second.target))
     if operations != changes.operations:
         different = operations.items() ^ changes.operations.items()
         problems.append(f"the second comparison differs from the changes: {sorted(different)[:3]}")
     if second.read != row_count + 1:
         problems.append(
-            f"the second comparison read {second.read} rows of two tables, expected {row_count + 1}"
+            f"the second comparison read {second.read} objects, expected {row_count + 1}"
         )
     if problems:
         raise InternalError("; ".join(problems))

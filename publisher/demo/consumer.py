@@ -1,4 +1,4 @@
-"""A consumer that applies documents to rows: documents of all systems must lead to the same rows."""
+"""A consumer that applies documents to objects: those of all systems must lead to the same objects."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from publisher.consumer import KnownObject, Modify, Objects, Operation, RemoveValue, Value
-from publisher.demo.acts import COLUMNS, Act
+from publisher.demo.acts import ATTRIBUTES, Act
 from publisher.demo.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
 from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.errors import InternalError
 
 
 @dataclass(frozen=True, slots=True)
-class KnownRow:
-    """The state of a row according to documents."""
+class KnownState:
+    """The state of an object according to documents."""
 
     exists: bool
     values: Mapping[str, frozenset[Value]]
-    """Values of the columns that documents mention."""
+    """Values of the attributes that documents mention."""
 
 
-def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) -> KnownRow:
-    """Applies the operations to a row with unknown values.
+def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) -> KnownState:
+    """Applies the operations to an object with unknown values.
 
-    Raises ``InternalError`` if an operation removes a value that the row does not have.
+    Raises ``InternalError`` if an operation removes a value that the object does not have.
     """
     objects = Objects()
     mentioned: set[str] = set()
@@ -37,11 +37,11 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
             mentioned = set(columns)
         objects.apply(operation)
     row = next(iter(objects.values()), KnownObject("", {}))
-    return KnownRow(bool(objects), {name: frozenset(row.values(name)) for name in mentioned})
+    return KnownState(bool(objects), {name: frozenset(row.values(name)) for name in mentioned})
 
 
 def _check_removed(operation: Modify, row: KnownObject | None, mentioned: set[str]) -> None:
-    """Raises ``InternalError`` if the first removed value of a mentioned column is not its value."""
+    """Raises ``InternalError`` if the first removed value of a mentioned attribute is not its value."""
     for name in attributes_of(operation) & mentioned:
         change = changes_of(operation, name)[0]
         values = row.values(name) if row is not None else ()
@@ -52,10 +52,10 @@ def _check_removed(operation: Modify, row: KnownObject | None, mentioned: set[st
             )
 
 
-def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:
-    """Counts the rows whose final values are equal in all recordings that mention them.
+def agreed_objects(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -> int:
+    """Counts the objects whose final values are equal in all recordings that mention them.
 
-    Rows that the log names by a view, or ignores as loopback, do not count.  Raises ``InternalError``
+    Objects that the log names by a view, or ignores as loopback, do not count.  Raises ``InternalError``
     if two recordings disagree.
     """
     numbers_of: dict[tuple[str, tuple[object, ...]], list[int]] = defaultdict(list)
@@ -65,7 +65,7 @@ def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -
     for row, numbers in numbers_of.items():
         if row in uncounted:
             continue
-        columns = COLUMNS[row[0]]
+        columns = ATTRIBUTES[row[0]]
         states = [
             apply_operations((operation for n in numbers for operation in system[n]), columns)
             for system in recorded
@@ -76,6 +76,6 @@ def agreed_rows(acts: Sequence[Act], recorded: Sequence[Sequence[Operations]]) -
     return len(numbers_of.keys() - uncounted)
 
 
-def _disagree(rows: Sequence[KnownRow], column: str) -> bool:
+def _disagree(rows: Sequence[KnownState], column: str) -> bool:
     values = {row.values[column] for row in rows if column in row.values}
     return len(values) > 1

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from publisher.demo.log import Event
-from publisher.demo.opening import USERS
+from publisher.demo.opening import PHONES, USERS
 from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Company, Value
 from publisher.model.change import LOG_COLUMNS
 
@@ -18,7 +18,14 @@ CREATE TABLE usr (
     idu INTEGER NOT NULL PRIMARY KEY,
     fname VARCHAR(64),
     lname VARCHAR(64),
-    photo BLOB
+    photo BLOB,
+    manager INTEGER REFERENCES usr (idu)
+);
+-- No primary key: each row is a value of its user's attribute usr_phone.phoneno.
+CREATE TABLE usr_phone (
+    idu INTEGER NOT NULL REFERENCES usr (idu),
+    phoneno VARCHAR(32) NOT NULL,
+    UNIQUE (idu, phoneno)
 );
 CREATE TABLE employee (
     empno INTEGER NOT NULL PRIMARY KEY,
@@ -70,6 +77,8 @@ def write_database(path: Path, company: Company, events: Iterable[Event]) -> Non
         connection.executescript(TABLES)
         users = [(number, *values) for number, values in USERS.items()]
         _fill(connection, "usr", users)
+        phones = [(number, phone) for number, phones in PHONES.items() for phone in phones]
+        _fill(connection, "usr_phone", phones)
         employees = (
             (number, *(_sqlite_value(row[name]) for name in EMPLOYEE_COLUMNS))
             for number, row in company.employees.items()

@@ -27,13 +27,14 @@ from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
 
-NUMBERS = {"usr": 1, "employee": 2, "membership": 3}
+NUMBERS = {"usr": 1, "employee": 2, "membership": 3, "usr_phone": 4}
 """Numbers of the tables at the source."""
 ATTRIBUTES = """TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 1,idu,1,2,1,4
 1,fname,2,12,0,128
 1,lname,3,12,0,128
 1,photo,4,9,0,64
+1,manager,5,2,0,4
 2,empno,1,2,1,4
 2,given_name,2,12,0,128
 2,family_name,3,12,0,128
@@ -49,6 +50,8 @@ ATTRIBUTES = """TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 3,empno,2,2,1,4
 3,role,3,8,0,16
 3,since,4,4,0,16
+4,idu,1,2,1,4
+4,phoneno,2,8,1,32
 """
 """An export of DISPATCH_ATTRS: type codes 1 CHAR, 2 INTEGER, 4 DATE, 5 DECIMAL, 8 VARCHAR, 9 VARBYTE, 10
 BOOLEAN, 12 NVARCHAR."""
@@ -171,7 +174,7 @@ class _Table:
 
     def _value(self, column: ImageColumn, value: Value) -> Any:
         if column.type == "INTEGER":
-            return value
+            return 0 if value is None else value
         data = self._bytes(column, value)
         if column.type in VARIABLE:
             return {"length": len(data) // (2 if column.type in NATIONAL else 1), "data": data}

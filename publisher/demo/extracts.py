@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
@@ -40,6 +41,23 @@ def write_extract(
         (Outcome.IGNORED, Reason.COMMIT): commits,
         (Outcome.HELD, Reason.OPEN_TRANSACTION): 1,
     }
+
+
+def recorded_acts(options: LinkexpressOptions, acts: Iterable[Act]) -> list[Act]:
+    """Returns the acts as Linkexpress records them: a changed key is a delete and an insert."""
+    keys = {table.name: frozenset(table.key) for table in options.tables}
+    return [
+        replace(act, changes=tuple(s for c in act.changes for s in _statements(c, keys[c.table])))
+        for act in acts
+    ]
+
+
+def _statements(change: RowChange, key: frozenset[str]) -> Iterator[RowChange]:
+    if key.isdisjoint(change.changed_columns):
+        yield change
+    else:
+        yield replace(change, after=None)
+        yield replace(change, before=None)
 
 
 def record(options: LinkexpressOptions, table: ExtractedTable, change: RowChange) -> bytes:

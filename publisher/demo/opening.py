@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from publisher.demo.acts import USR_COLUMNS, Act, RowChange
 from publisher.demo.log import Event
 from publisher.demo.people import Row
 from publisher.model.change import Outcome, Reason
 
-USERS: dict[int, tuple[str, str, bytes | None]] = {
-    1: ("John", "Doe", b"\xbb\xbb"),
-    3: ("Anna", "Hoar", None),
-    4: ("Ivan", "Морозов", b"\x00\x01\x02"),
+USERS: dict[int, tuple[str, str, bytes | None, int | None]] = {
+    1: ("John", "Doe", b"\xbb\xbb", 4),
+    3: ("Anna", "Hoar", None, 4),
+    4: ("Ivan", "Морозов", b"\x00\x01\x02", None),
 }
-"""Rows of ``usr`` at the beginning: idu to fname, lname, photo."""
+"""Rows of ``usr``: idu to fname, lname, photo, manager."""
+PHONES: dict[int, tuple[str, ...]] = {
+    1: ("222-2222", "333-3333"),
+    4: ("444-4444",),
+}
+"""Rows of ``usr_phone``: idu to the values of phoneno."""
 
 
 def user_stories() -> list[Event]:
-    """Returns the events of four users; user 1, Jack Frost, becomes John Doe."""
+    """Returns the events of four users; user 1, Jack Frost, becomes John Doe and changes a phone."""
     return [
         _user(1, "idu=1", "fname", None, "Jack"),
         _user(1, "idu=1", "lname", None, "Frost"),
         _user(1, "idu=1", "photo", None, "qqo="),
+        _user(1, "idu=1", "manager", None, "3"),
+        _phone(1, "idu=1", None, "111-1111"),
+        _phone(1, "idu=1", None, "222-2222"),
         _user(3, "idu=1", "fname", "Jack", "John"),
         _user(3, "idu=1", "lname", "Frost", "Doe"),
         _user(3, "idu=1", "photo", "qqo=", "u7s="),
+        _user(2, "idu=1", "manager", "3", "4"),
+        _phone(2, "idu=1", "111-1111", "333-3333"),
         _user(1, "idu=2", "fname", None, "Nora"),
         _user(1, "idu=2", "lname", None, "Rime"),
         _user(4, "idu=2", None, None, None),
@@ -43,32 +54,52 @@ def user_stories() -> list[Event]:
 
 def user_acts(events: Sequence[Event]) -> list[Act]:
     """Returns the changes of the rows of ``user_stories``; the log does not contain all of them."""
-    jack, john = _row("Jack", "Frost", b"\xaa\xaa"), _row(*USERS[1])
-    nora, ann, ivan = _row("Nora", "Rime", None), _row("Ann", "Hoar", None), _row(*USERS[4])
-    episodes: list[tuple[int, int, int, Row | None, Row | None]] = [
-        (0, 3, 1, None, jack),
-        (3, 6, 1, jack, john),
-        (6, 8, 2, None, nora),
-        (8, 9, 2, nora, None),
-        (9, 11, 3, ann, _row(*USERS[3])),
-        (11, 13, 4, {**ivan, "lname": "Frost"}, ivan),
+    jack, john = _row("Jack", "Frost", b"\xaa\xaa", 3), _row(*USERS[1])
+    nora, ann = _row("Nora", "Rime", None, None), _row("Ann", "Hoar", None, 4)
+    ivan = _row(*USERS[4])
+    episodes = [
+        (
+            6,
+            (
+                _user_change(1, None, jack),
+                _phone_change(1, None, "111-1111"),
+                _phone_change(1, None, "222-2222"),
+            ),
+        ),
+        (5, (_user_change(1, jack, john), _phone_change(1, "111-1111", "333-3333"))),
+        (2, (_user_change(2, None, nora),)),
+        (1, (_user_change(2, nora, None),)),
+        (2, (_user_change(3, ann, _row(*USERS[3])),)),
+        (2, (_user_change(4, {**ivan, "lname": "Frost"}, ivan),)),
     ]
-    return [
-        Act((RowChange("usr", (number,), before, after),), events[first:end])
-        for first, end, number, before, after in episodes
-    ]
+    log = iter(events)
+    return [Act(changes, tuple(islice(log, count))) for count, changes in episodes]
 
 
-def _row(*values: str | bytes | None) -> Row:
+def _row(*values: str | bytes | int | None) -> Row:
     return dict(zip(USR_COLUMNS, values, strict=True))
 
 
-SUPERSEDED_USER = 9
-"""Index of the type 2 event that a type 8 event of the same column supersedes."""
+def _user_change(number: int, before: Row | None, after: Row | None) -> RowChange:
+    return RowChange("usr", (number,), before, after)
+
+
+def _phone_change(number: int, before: str | None, after: str | None) -> RowChange:
+    """A change of a row of ``usr_phone``."""
+    return RowChange("usr_phone", (number,), _phone_row(before), _phone_row(after))
+
+
+def _phone_row(phone: str | None) -> Row | None:
+    return None if phone is None else {"phoneno": phone}
 
 
 def _user(event_type: int, key: str, column: str | None, old: str | None, new: str | None) -> Event:
     return Event(0, key, "N", event_type, None, None, "usr", column, old, new)
+
+
+def _phone(event_type: int, key: str, old: str | None, new: str | None) -> Event:
+    """An event of the child table: its key is the user's."""
+    return Event(0, key, "N", event_type, None, None, "usr_phone", "phoneno", old, new)
 
 
 def _employee(number: int) -> Event:

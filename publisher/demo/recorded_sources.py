@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
+from publisher.demo.acts import Act
 from publisher.demo.change_tables import write_change_tables
 from publisher.demo.dispatch_rows import ATTRIBUTES, write_queue
-from publisher.demo.extracts import write_extract
+from publisher.demo.extracts import recorded_acts, write_extract
 from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -30,6 +32,8 @@ class RecordedSource:
     """Name for people."""
     counts: Counts
     """Expected numbers of records by outcome and reason."""
+    acts: Sequence[Act]
+    """The story's transactions as this system records them."""
 
 
 def write_recordings(job: Path, story: Story) -> list[RecordedSource]:
@@ -42,7 +46,7 @@ def write_recordings(job: Path, story: Story) -> list[RecordedSource]:
     (folder / "dispatch_attrs.csv").write_text(ATTRIBUTES)  # the job file refers to it
     settings = load(job)
     return [
-        RecordedSource("company", "event log", story.counts(live=True)),
+        RecordedSource("company", "event log", story.counts(live=True), story.acts),
         _change_tables(settings, story),
         _queue(settings, story),
         _extract(settings, story),
@@ -54,7 +58,8 @@ def _change_tables(settings: Settings, story: Story) -> RecordedSource:
     options = _options(settings, name)
     assert isinstance(options, ChangeTableOptions)
     folder = settings.directory / RECORDINGS_FOLDER
-    return RecordedSource(name, "change tables", write_change_tables(folder, options, story.acts))
+    counts = write_change_tables(folder, options, story.acts)
+    return RecordedSource(name, "change tables", counts, story.acts)
 
 
 def _queue(settings: Settings, story: Story) -> RecordedSource:
@@ -62,7 +67,7 @@ def _queue(settings: Settings, story: Story) -> RecordedSource:
     options = _options(settings, name)
     assert isinstance(options, DispatchQueueOptions)
     path = settings.directory / RECORDINGS_FOLDER / "queue.dat"
-    return RecordedSource(name, "dispatch queue", write_queue(path, options, story))
+    return RecordedSource(name, "dispatch queue", write_queue(path, options, story), story.acts)
 
 
 def _extract(settings: Settings, story: Story) -> RecordedSource:
@@ -70,9 +75,9 @@ def _extract(settings: Settings, story: Story) -> RecordedSource:
     options = _options(settings, name)
     assert isinstance(options, LinkexpressOptions)
     path = settings.directory / RECORDINGS_FOLDER / "people.dat"
-    return RecordedSource(
-        name, "Linkexpress", write_extract(path, options, story.acts, story.unfinished)
-    )
+    acts = recorded_acts(options, story.acts)
+    counts = write_extract(path, options, acts, story.unfinished)
+    return RecordedSource(name, "Linkexpress", counts, acts)
 
 
 def _options(settings: Settings, name: str) -> object:

@@ -36,16 +36,17 @@ class _Published(NamedTuple):
 
 
 def recordings(
-    journal: Path, documents: Path, lanes: int, acts: Sequence[Act]
+    journal: Path, documents: Path, lanes: int, acts_of_sources: Sequence[Sequence[Act]]
 ) -> list[list[Operations]]:
     """Returns the operations of each act, by source; the first source is the event log, whose
-    documents name the events.
+    documents name the events.  Each source has the acts as it recorded them.
 
     Raises ``InternalError`` if another source lacks the document of a change, or has additional ones.
     """
     published = _documents_by_source(journal, documents, lanes)
-    others = [_of_changes(published[source], acts) for source in sorted(published) if source]
-    return [_of_events(published[0], acts), *others]
+    log, *others = acts_of_sources
+    changes = (_of_changes(published[number], acts) for number, acts in enumerate(others, 1))
+    return [_of_events(published[0], log), *changes]
 
 
 def _documents_by_source(journal: Path, documents: Path, lanes: int) -> dict[int, list[_Published]]:
@@ -92,15 +93,15 @@ def _of_changes(published: Sequence[_Published], acts: Sequence[Act]) -> list[Op
 
 
 def association(change: RowChange) -> str:
-    """Returns the association of the row, which is the same in all formats."""
+    """Returns the association of the object, which is the same in all formats."""
     match change.key:
         case (str() as group, int() as number):
             key = membership_key(group, number)
         case (int() as number,):
-            key = f"idu={number}" if change.table == "usr" else employee_key(number)
+            key = f"idu={number}" if change.class_name == "usr" else employee_key(number)
         case other:
             raise InternalError(f"no key of {change.table}: {other}")
-    return f"{key},table={change.table},schema=indirect"
+    return f"{key},table={change.class_name},schema=indirect"
 
 
 def operations(document: str) -> Iterator[Operation]:

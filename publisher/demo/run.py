@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -17,24 +17,28 @@ from publisher.demo.acts import Act
 from publisher.demo.compare import lines
 from publisher.demo.comparison import JOB as COMPARISON
 from publisher.demo.comparison import SAMPLES, compare, print_comparison
-from publisher.demo.consumer import agreed_rows
+from publisher.demo.consumer import agreed_objects
 from publisher.demo.database import write_database, write_snapshot
+from publisher.demo.identity import USER, RecordedRun, print_change, print_history
 from publisher.demo.recorded_sources import RECORDINGS_FOLDER, RecordedSource, write_recordings
 from publisher.demo.recordings import Operations, recordings
 from publisher.demo.show import differences, print_counts, print_documents, sample_documents
-from publisher.demo.side_by_side import print_change, print_lines, print_sources
+from publisher.demo.side_by_side import print_lines, print_sources
 from publisher.demo.story import NOW, PROCESSED, Story, write_story
 from publisher.engine.contract import Engine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
 from publisher.errors import InternalError, UsageError
 from publisher.journal.conservation import RunReport
+from publisher.journal.durable import write_report
+from publisher.reports.page.build import build_report
 from publisher.resources import resource
 from publisher.runs.publisher_instance import PublisherInstance
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
 JOB = "demo.toml"
+REPORT = "report.html"
 DEMO_FILES = (DATABASE, SNAPSHOT, JOB)
 
 
@@ -50,28 +54,62 @@ def run_demo(console: Console, directory: Path) -> None:
         engine.warm_up()
         story = write_story()
         sources = prepare(directory, story)
-        settings = load(directory / JOB)
-        print_input(console, directory, story)
-        report = publish(settings, engine)
-        problems = differences({source.name: source.counts for source in sources}, report)
-        if problems:
-            raise InternalError("counts differ from the expected ones: " + "; ".join(problems))
-        target, journal = Path(report.target), Path(report.journal)
-        print_documents(console, sample_documents(target))
-        print_counts(console, story.counts(live=True))
-        operations = recordings(journal, target, settings.run.lanes, story.acts)
-        print_recordings(console, story.acts, sources, operations)
-        console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
+        report = publish_recordings(console, directory, story, sources, engine)
     with start_engine("auto", options) as engine:
-        print_comparison(console, compare(directory, story.company, engine))
-        console.print(
-            f"\nThe comparison ran on the {engine.use.name} engine ({engine.use.reason}),"
-            " the run before it on Spark.",
-            soft_wrap=True,
-        )
+        comparison = compare_tables(console, directory, story, engine)
     seconds = time.perf_counter() - start
     console.print(f"\nAll counts match the demo's own bookkeeping ({seconds:.0f} s).")
+    target, journal = Path(report.target), Path(report.journal)
+    runs = [RecordedRun(source.title, journal, source.name) for source in sources]
+    later = RecordedRun("comparison of tables, later", Path(comparison.journal), "tables")
+    print_history(console, [*runs, later])
+    print_report(console, directory, journal)
     print_next(console, directory, target, journal, story)
+
+
+def publish_recordings(
+    console: Console,
+    directory: Path,
+    story: Story,
+    sources: Sequence[RecordedSource],
+    engine: Engine,
+) -> RunReport:
+    """Publishes the recordings of all systems, and prints their documents and outcomes."""
+    settings = load(directory / JOB)
+    print_input(console, directory, story)
+    report = publish(settings, engine)
+    problems = differences({source.name: source.counts for source in sources}, report)
+    if problems:
+        raise InternalError("counts differ from the expected ones: " + "; ".join(problems))
+    target = Path(report.target)
+    print_documents(console, sample_documents(target))
+    print_counts(console, story.counts(live=True))
+    acts = [source.acts for source in sources]
+    operations = recordings(Path(report.journal), target, settings.run.lanes, acts)
+    print_recordings(console, story.acts, sources, operations)
+    console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
+    return report
+
+
+def compare_tables(console: Console, directory: Path, story: Story, engine: Engine) -> RunReport:
+    """Compares the tables with their last known state, and prints the differences."""
+    reports = compare(directory, story.company, engine)
+    print_comparison(console, reports)
+    console.print(
+        f"\nThe comparison ran on the {engine.use.name} engine ({engine.use.reason}),"
+        " the run before it on Spark.",
+        soft_wrap=True,
+    )
+    return reports.second
+
+
+def print_report(console: Console, directory: Path, journal: Path) -> None:
+    """Writes the page of the run, and prints its path."""
+    page = directory / REPORT
+    write_report(page, build_report([journal], datetime.now(UTC)).page)
+    console.print(
+        f"\n[bold]Where every record went[/]: open {_relative(page)} in a browser.", soft_wrap=True
+    )
 
 
 def print_input(console: Console, directory: Path, story: Story) -> None:
@@ -94,15 +132,14 @@ def print_recordings(
     """Prints the sources side by side.  Raises ``InternalError`` if their documents contradict."""
     print_sources(console, sources)
     users = [number for number, act in enumerate(acts) if act.row[0] == "usr"]
-    jack = [system[users[1]] for system in recorded]
-    print_change(console, "User 1, Jack Frost, becomes John Doe", sources, jack)
+    print_change(console, sources, [system[users[1]] for system in recorded])
     numbers = [number for number in range(len(acts)) if number not in users]
     other_acts = [acts[number] for number in numbers]
     operations = [[system[number] for number in numbers] for system in recorded]
     print_lines(console, sources, lines(other_acts, operations))
     console.print(
         "Applied in order, the documents of all systems lead to the same values in "
-        f"{agreed_rows(other_acts, operations):,} rows, wherever more than one system gives a value.",
+        f"{agreed_objects(acts, recorded):,} objects, wherever more than one system gives a value.",
         soft_wrap=True,
     )
 
@@ -149,11 +186,11 @@ def print_next(
             f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
             f"-c {directory / JOB} --format event-log --now {NOW}"
         ),
-        "Where did every record go?": (
-            f"report {_relative(journal)} --to {directory / 'report.html'}"
+        "Which records and documents did the log have of this user?": (
+            f"history {USER} {_relative(journal)} --source company"
         ),
-        "Show one user as each system recorded it:": (
-            f"history idu=1,table=usr,schema=indirect {_relative(journal)}"
+        "Where did every record go? Write the report again:": (
+            f"report {_relative(journal)} --to {_relative(directory / REPORT)}"
         ),
         "What is in an extraction file?": (
             f"inspect {directory / RECORDINGS_FOLDER / 'people.dat'} --format linkexpress "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,15 +22,26 @@ SAMPLES = {
     "delete": "idu=2,table=usr",
 }
 """Objects whose documents are shown, by kind of operation."""
+TITLES = {
+    "add": "user 1, Jack Frost, with a manager and two phones",
+    "modify": "user 1 gets another name, manager and phone",
+    "delete": "user 2",
+}
+"""Describes the documents that are shown."""
+_WIDTH = 80
+_LONE_VALUE = re.compile(
+    r"(<(?:add-attr|add-value|remove-value)[^<>]*>)\n\s+(<value type=\"(?!dn)[^<>]*>[^<>]*</value>)\n\s+(</)"
+)
+_REFERENCE = re.compile(r"<value type=(\S+) association-ref=(\"[^\"]*\")>")
 
 
 def sample_documents(folder: Path) -> dict[str, str]:
-    """Reads one document for each kind of operation, and indents it."""
+    """Reads one document for each kind of operation."""
     samples: dict[str, str] = {}
     for line in _documents(folder):
         for kind, name in SAMPLES.items():
             if f"<{kind} " in line and f"<association>{name}," in line:
-                samples.setdefault(kind, _indent(line))
+                samples.setdefault(kind, line)
         if len(samples) == len(SAMPLES):
             break
     return samples
@@ -41,17 +53,27 @@ def _documents(folder: Path) -> Iterator[str]:
             yield from file
 
 
-def _indent(document: str) -> str:
-    root = etree.fromstring(document.encode())
-    etree.indent(root)
-    return etree.tostring(root, encoding="unicode")
-
-
 def print_documents(console: Console, documents: Mapping[str, str]) -> None:
-    """Prints one sample for each kind of operation."""
-    for kind in SAMPLES:
-        console.rule(f"[bold]<{kind}>", align="left", style="dim")
-        console.print(Syntax(documents[kind], "xml", background_color="default", word_wrap=True))
+    """Prints one sample for each kind of operation, the first with its envelope."""
+    for number, (kind, title) in enumerate(TITLES.items()):
+        root = etree.fromstring(documents[kind].encode())
+        shown = root if number == 0 else root[-1][0]
+        console.rule(f"[bold]<{kind}>[/] {title}", align="left", style="dim")
+        console.print(Syntax(layout(shown), "xml", background_color="default", word_wrap=True))
+
+
+def layout(element: etree._Element) -> str:
+    """Formats a document for terminals: short values beside their parent, long tags over several lines."""
+    etree.indent(element)
+    text = _LONE_VALUE.sub(r"\1\2\3", etree.tostring(element, encoding="unicode").rstrip())
+    return "\n".join(map(_break, text.splitlines()))
+
+
+def _break(line: str) -> str:
+    if len(line) <= _WIDTH:
+        return line
+    margin = " " * (len(line) - len(line.lstrip()) + 2)
+    return _REFERENCE.sub(rf"<value type=\1\n{margin}association-ref=\2\n{margin}>", line)
 
 
 def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:

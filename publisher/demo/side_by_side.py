@@ -1,4 +1,4 @@
-"""Prints several recordings side by side: their counts, one change, all kinds of changes."""
+"""Prints several recordings side by side: their counts, and all kinds of changes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from publisher.consumer import AddValue, AttributeChange, RemoveAllValues, RemoveValue
 from publisher.demo.compare import Cell, Line
 from publisher.demo.recorded_sources import RecordedSource
-from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.demo.show import flat_counts
 from publisher.model.change import Outcome
 
@@ -63,20 +61,6 @@ def print_sources(console: Console, sources: Sequence[RecordedSource]) -> None:
     console.print(table)
 
 
-def print_change(
-    console: Console, title: str, sources: Sequence[RecordedSource], recorded: Sequence[Operations]
-) -> None:
-    """Prints one change of a row as each source recorded it."""
-    names = sorted({name for operations in recorded for name in attributes_of(operations[0])})
-    table = Table(title=f"\n{title}", title_justify="left")
-    table.add_column("recorded by")
-    for name in names:
-        table.add_column(name)
-    for source, operations in zip(sources, recorded, strict=True):
-        table.add_row(source.title, *(_change(changes_of(operations[0], name)) for name in names))
-    console.print(table)
-
-
 def print_lines(console: Console, sources: Sequence[RecordedSource], lines: Sequence[Line]) -> None:
     """Prints the forms of each source's documents by kind of change, then why they differ."""
     console.print("\n[italic]The same day, as each system recorded it")
@@ -98,17 +82,3 @@ def _group_sources(line: Line, sources: Sequence[RecordedSource]) -> dict[Cell, 
     for cell, source in zip(line.cells, sources, strict=True):
         titles.setdefault(cell, []).append(source.title)
     return titles
-
-
-def _change(changes: Sequence[AttributeChange]) -> str:
-    """Formats the changes of one attribute."""
-    if not changes:
-        return ""
-    removed = [change.value.text for change in changes if isinstance(change, RemoveValue)]
-    added = [change.value.text for change in changes if isinstance(change, AddValue)]
-    old = "unknown" if isinstance(changes[0], RemoveAllValues) else _texts(removed)
-    return f"[dim]{old} →[/] {_texts(added)}"
-
-
-def _texts(values: Sequence[str]) -> str:
-    return ", ".join(values) or "nothing"

@@ -12,7 +12,7 @@ from random import Random
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.author import Author
 from publisher.demo.log import Event
-from publisher.demo.opening import SUPERSEDED_USER, user_acts, user_stories
+from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import Company, company
 from publisher.model.change import Outcome, Reason
 
@@ -62,7 +62,8 @@ class Story:
     @property
     def superseded_id(self) -> int:
         """Record id of a superseded row."""
-        return self.events[PROCESSED + SUPERSEDED_USER].record_id
+        superseded = (e for e in self.events if e.outcome is Outcome.SUPERSEDED)
+        return next(e.record_id for e in superseded if e.table_name == "usr")
 
     @property
     def rejected_id(self) -> int:

@@ -50,34 +50,48 @@ class IdentityHistory:
         return sum(entry.changes is not None for entry in self.entries)
 
 
-def read_history(directories: Sequence[Path], selector: str) -> list[IdentityHistory]:
+def read_history(
+    directories: Sequence[Path], selector: str, *, source: str | None = None
+) -> list[IdentityHistory]:
     """Reads the history of the objects that a key or an association selects.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
-    Starts no Spark.
+    ``source`` selects the records of one source.  Starts no Spark.
 
     Raises:
-        UsageError: There is no journal, or none has the object.
+        UsageError: There is no journal, or none has the object, or no record of it is from the source.
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
     if "=" not in selector:
         raise UsageError(
             f"{selector!r} is neither a key nor an association: write it as idu=1 or idu=1,table=usr"
         )
-    stories: dict[Object, list[tuple[Path, RecordStory]]] = {}
-    refusals = []
+    stories = _find_stories(directories, selector)
+    if source is not None:
+        names = sorted({story.source for _, story in stories if story.source})
+        stories = [(directory, story) for directory, story in stories if story.source == source]
+        if not stories:
+            raise UsageError(
+                f"{selector} has no record of a source {source!r}: choose one of {', '.join(names)}"
+            )
+    of_objects: dict[Object, list[tuple[Path, RecordStory]]] = {}
+    for directory, story in stories:
+        if story.object is not None:
+            of_objects.setdefault(story.object, []).append((directory, story))
+    return [IdentityHistory(obj, _entries(of_object)) for obj, of_object in of_objects.items()]
+
+
+def _find_stories(directories: Sequence[Path], selector: str) -> list[tuple[Path, RecordStory]]:
+    """Finds the records of the objects in each directory; one of the directories must have some."""
+    stories, refusals = [], []
     for directory in directories:
         try:
-            found = explain(directory, selector)
+            stories += [(directory, story) for story in explain(directory, selector)]
         except UsageError as refusal:  # another journal may have the object
             refusals.append(refusal)
-            continue
-        for story in found:
-            if story.object is not None:
-                stories.setdefault(story.object, []).append((directory, story))
     if len(refusals) == len(directories):
         raise refusals[0]
-    return [IdentityHistory(obj, _entries(of_object)) for obj, of_object in stories.items()]
+    return stories
 
 
 def _entries(stories: Sequence[tuple[Path, RecordStory]]) -> tuple[HistoryEntry, ...]:

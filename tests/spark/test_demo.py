@@ -34,6 +34,8 @@ def test_shows_documents_and_counts(tour: tuple[Path, str]) -> None:
     _, shown = tour
     for kind in ("add", "modify", "delete"):
         assert f'<{kind} class-name="usr">' in shown
+    assert '"usr_phone.phoneno">' in shown
+    assert '<value type="dn"' in shown
     for outcome in ("published", "superseded", "ignored", "held", "rejected", "read"):
         assert f"│ {outcome} " in shown
 
@@ -42,8 +44,16 @@ def test_shows_the_recordings_side_by_side(tour: tuple[Path, str]) -> None:
     _, shown = tour
     for source in ("company", "change-tables", "queue", "extract"):
         assert f" {source} │" in shown
-    for change in ("unknown → John", "Jack → John"):
-        assert change in shown
+    for attribute, change, group in (
+        ("fname", "unknown → John", "event log, Linkexpress"),
+        ("manager", "idu=3 → idu=4", "all but Linkexpress"),
+        ("usr_phone.phoneno", "111-1111 → 333-3333", "all"),
+        ("(documents)", "3", "Linkexpress"),
+    ):
+        cells = [attribute, change, group]
+        assert cells in [
+            [cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines()
+        ]
     sides = shown.partition("The same day")[2].splitlines()
     assert any(line.split()[:2] == ["A", "add"] and line.endswith("all") for line in sides)
     assert any(line.split()[:2] == ["A", "delete"] and line.endswith("all") for line in sides)
@@ -62,14 +72,30 @@ def test_tables_fit_a_terminal_of_80_columns(tour: tuple[Path, str]) -> None:
 
 def test_shows_what_a_comparison_finds(tour: tuple[Path, str]) -> None:
     _, shown = tour
-    assert "one for each row that changed" in shown
+    assert "one for each object that changed" in shown
     for table, counts in (
-        ("usr", "no 0 0 0"),
-        ("employee", "yes 0 12 0"),
-        ("membership", "yes 1 0 1"),
+        ("usr", "usr, usr_phone 0 2 0"),
+        ("employee", "employee 0 12 0"),
+        ("membership", "membership 1 0 1"),
     ):
         (line,) = [line for line in shown.splitlines() if line.startswith(f"│ {table} ")]
         assert line.replace("│", " ").split() == [table, *counts.split()]
+
+
+def test_ends_with_the_history_of_a_user_and_a_page(tour: tuple[Path, str]) -> None:
+    directory, shown = tour
+    history = shown.partition("History of user 1")[2]
+    systems = [line for line in history.splitlines()[1:] if line[:1] not in ("", " ")]
+    assert systems[:4] == [
+        "event log",
+        "change tables, dispatch queue",
+        "Linkexpress",
+        "comparison of tables, later",
+    ]
+    assert "  modify usr_phone.phoneno: unknown → 333-3333, 555-5555" in history
+    assert "Where every record went: open demo-output/report.html in a browser." in history
+    page = (directory / "demo-output" / "report.html").read_text("utf-8")
+    assert "34,350" in page
 
 
 @pytest.mark.usefixtures("local_engine")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import TALLY
 from publisher.sources.change_table.masks import Order, mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -16,7 +17,7 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.local_tasks import prepare_here
-from tests.support.event_log_files import OPEN, Row, Tables, csv_text
+from tests.support.event_log_files import OPEN, Row, csv_text
 
 HEADERS = (
     "header__change_seq",
@@ -89,7 +90,7 @@ def read(
     used: ChangeTableOptions | None = None,
     snapshot: SnapshotOptions | None = None,
     wanted: int = 1,
-    tables: Tables = OPEN,
+    tables: Catalogue = OPEN,
 ) -> list[Row]:
     """The records of files without the tallies, which are right; in order of change_seq."""
     source = ChangeTable(used or options(), snapshot or SnapshotOptions())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.model.catalogue import JobCatalogue
+from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context, Source
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
@@ -159,6 +159,7 @@ def read(
     folder: Path,
     wanted: int = 1,
     lanes: int = 4,
+    catalogue: Catalogue | None = None,
 ) -> tuple[list[Record], int]:
     """All records in the order of the file, and the sum of the tallies."""
     path = data if isinstance(data, Path) else folder / "queue.dat"
@@ -167,14 +168,18 @@ def read(
     elif isinstance(data, str):
         path = folder / "queue.csv"
         path.write_text(data)
-    return read_files(DispatchQueue(used), [path], wanted, lanes)
+    return read_files(DispatchQueue(used), [path], wanted, lanes, catalogue)
 
 
 def read_files(
-    source: Source, paths: Sequence[Path], wanted: int = 1, lanes: int = 4
+    source: Source,
+    paths: Sequence[Path],
+    wanted: int = 1,
+    lanes: int = 4,
+    catalogue: Catalogue | None = None,
 ) -> tuple[list[Record], int]:
     """All records of files, and the sum of the tallies."""
-    context = Context(7, lanes, JobCatalogue(()))
+    context = Context(7, lanes, catalogue or JobCatalogue(()))
     records: list[Record] = []
     framed = 0
     with prepare_here(source, paths, wanted, context.catalogue) as prepared:

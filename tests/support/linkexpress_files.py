@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from publisher.model.catalogue import JobCatalogue
+from publisher.model.catalogue import Catalogue, JobCatalogue
 from publisher.model.change import TALLY
 from publisher.sources.contract import Context
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
@@ -133,7 +133,12 @@ def no_rows(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:
 
 
 def read(
-    options: LinkexpressOptions, data: bytes | Path, folder: Path, wanted: int = 1, lanes: int = 4
+    options: LinkexpressOptions,
+    data: bytes | Path,
+    folder: Path,
+    wanted: int = 1,
+    lanes: int = 4,
+    catalogue: Catalogue | None = None,
 ) -> tuple[list[Record], int]:
     """All records in the order of the file, and the sum of the tallies."""
     path = data if isinstance(data, Path) else folder / "usr.dat"
@@ -143,7 +148,7 @@ def read(
     records: list[Record] = []
     framed = 0
     for number, split in enumerate(source.splits([path], wanted)):
-        for batch in source.read(split, number, Context(7, lanes, JobCatalogue(()))):
+        for batch in source.read(split, number, Context(7, lanes, catalogue or JobCatalogue(()))):
             batch.validate(full=True)
             for row in batch.to_pylist():
                 if row["outcome"] == TALLY:

@@ -13,16 +13,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Operation
 from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange, act_of
 from publisher.demo.compare import KINDS, form_of, kind_of, lines
-from publisher.demo.consumer import agreed_rows
+from publisher.demo.consumer import agreed_objects
 from publisher.demo.dispatch_rows import decimal
 from publisher.demo.episodes import delete_and_read_back, effective_later, nothing_new
-from publisher.demo.extracts import pack_decimal
+from publisher.demo.extracts import pack_decimal, recorded_acts
 from publisher.demo.log import Subject, Trigger
 from publisher.demo.opening import user_acts, user_stories
 from publisher.demo.people import employee, log_text
@@ -33,10 +34,13 @@ from publisher.demo.recordings import (
     operations,
     recordings,
 )
+from publisher.demo.show import layout
 from publisher.demo.story import Story, write_story
 from publisher.errors import InternalError
 from publisher.journal.lane_writer import LaneNames
-from publisher.model.catalogue import ColumnKind, Table
+from publisher.model.catalogue import ChildTable, ColumnKind, Table
+from publisher.model.class_catalogue import ClassCatalogue
+from publisher.model.classes import ClassOptions
 from publisher.resources import resource
 from publisher.runs.sample import RECORDS, sample_of
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -47,9 +51,14 @@ from tests.support import change_table_files, dispatch_queue_files, linkexpress_
 from tests.support.event_log_files import Row, Tables
 
 Change = tuple[Any, ...]
-PHOTOS = Tables(
-    {name: Table(None, name, (), {"photo": ColumnKind.OCTET}) for name in ("usr", "employee")},
-    closed=False,
+PHOTO = {"photo": ColumnKind.OCTET}
+USR = Table(
+    *(None, "usr", ("idu",), PHOTO),
+    children={"usr_phone": ChildTable({"phoneno": ColumnKind.STRING}, ("idu",), ("idu",))},
+)
+EMPLOYEE = Table(None, "employee", (), PHOTO)
+CLASSES = ClassCatalogue(
+    Tables({"usr": USR, "employee": EMPLOYEE}, closed=False), [USR], ClassOptions()
 )
 
 
@@ -71,9 +80,10 @@ class Recordings:
         (source,) = (source for source in self.sources if source.name == name)
         return sum(source.counts.values())
 
-    @property
-    def changes(self) -> list[RowChange]:
-        return [change for act in self.story.acts for change in act.changes]
+    def changes(self, name: str) -> list[RowChange]:
+        """The changes of rows as a source recorded them."""
+        (source,) = (source for source in self.sources if source.name == name)
+        return [change for act in source.acts for change in act.changes]
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +99,12 @@ def read(record: Row) -> Change:
 
 
 def must_be(change: RowChange, event_type: int, names: tuple[str, ...]) -> Change:
-    """Returns a change of the story in the form of a record."""
+    """Returns a change of the story in the form of a record; rows of child tables are values."""
     key = association(change).partition(",table=")[0]
     before, after = change.before or {}, change.after or {}
+    if change.table == "usr_phone":
+        phones = before.get("phoneno"), after.get("phoneno")
+        return 2, "usr", key, frozenset({("usr_phone.phoneno", *phones)})
     row = {**dict(zip(KEYS[change.table], change.key, strict=True)), **after}
     old = {name: log_text(before[name]) if event_type == 2 else name for name in names}
     columns = frozenset((name, old[name], log_text(row[name])) for name in names)
@@ -130,10 +143,10 @@ def test_change_tables_read_as_what_was_done(written: Recordings) -> None:
     assert isinstance(options, ChangeTableOptions)
     paths = sorted(p for p in (written.folder / "recorded").glob("*__ct/*") if p.suffix != ".dfm")
     assert {path.suffix for path in paths} == {".csv", ".jsonl"}
-    records = change_table_files.read(paths, options, tables=PHOTOS)
+    records = change_table_files.read(paths, options, tables=CLASSES)
     found = [read(row) for row in records]
     expected = []
-    for change in written.changes:
+    for change in written.changes("change-tables"):
         if change.after is None:
             expected.append(must_be(change, 4, ()))
         elif change.before is None:
@@ -152,10 +165,10 @@ def test_an_extract_reads_as_what_was_done(written: Recordings) -> None:
     options = written.options("extract")
     assert isinstance(options, LinkexpressOptions)
     path = written.folder / "recorded" / "people.dat"
-    records, framed = linkexpress_files.read(options, path, written.folder)
+    records, framed = linkexpress_files.read(options, path, written.folder, catalogue=CLASSES)
     found = [flag_values(read(row)) for row in records if row["outcome"] is None]
     expected = []
-    for change in written.changes:
+    for change in written.changes("extract"):
         if change.after is None:
             expected.append(must_be(change, 4, ()))
         else:
@@ -171,10 +184,10 @@ def test_a_queue_reads_as_what_was_done(written: Recordings) -> None:
     options = written.options("queue")
     assert isinstance(options, DispatchQueueOptions)
     path = written.folder / "recorded" / "queue.dat"
-    records, framed = dispatch_queue_files.read(options, path, written.folder)
+    records, framed = dispatch_queue_files.read(options, path, written.folder, catalogue=CLASSES)
     found = [read(row) for row in records if row["outcome"] is None]
     expected = []
-    for change in written.changes:
+    for change in written.changes("queue"):
         kind = 4 if change.after is None else 1 if change.before is None else 2
         names = change.changed_columns if kind == 2 else COLUMNS[change.table] if kind == 1 else ()
         expected.append(must_be(change, kind, names))
@@ -284,8 +297,8 @@ def test_forms_are_named() -> None:
 
 
 def acts() -> list[Act]:
-    """The first two of user 1: inserted, then all columns changed."""
-    return user_acts(user_stories())[:2]
+    """The first two of user 1, without those of phones: inserted, then all columns changed."""
+    return [replace(act, changes=act.changes[:1]) for act in user_acts(user_stories())[:2]]
 
 
 ADD = operations_text(
@@ -305,13 +318,41 @@ def test_a_line_says_which_documents_are_the_same() -> None:
 def test_consumers_of_all_recordings_end_up_with_the_same_rows() -> None:
     log = [ADD, operations_text("modify", put("fname", "John"))]
     images = [ADD, operations_text("modify", put("fname", "John", "Jack"))]
-    assert agreed_rows(acts(), [log, images]) == 1
+    assert agreed_objects(acts(), [log, images]) == 1
     with pytest.raises(InternalError, match="disagree"):
-        agreed_rows(acts(), [log, [ADD, operations_text("modify", put("fname", "Jon"))]])
+        agreed_objects(acts(), [log, [ADD, operations_text("modify", put("fname", "Jon"))]])
     with pytest.raises(InternalError, match="should be Jim"):
-        agreed_rows(acts(), [log, [ADD, operations_text("modify", put("fname", "John", "Jim"))]])
+        agreed_objects(acts(), [log, [ADD, operations_text("modify", put("fname", "John", "Jim"))]])
     with pytest.raises(InternalError, match="disagree"):
-        agreed_rows(acts(), [log, [ADD, operations_text("delete")]])
+        agreed_objects(acts(), [log, [ADD, operations_text("delete")]])
+
+
+def test_linkexpress_records_another_phone_as_a_delete_and_an_insert(written: Recordings) -> None:
+    options = written.options("extract")
+    changes = recorded_acts(options, user_acts(user_stories()))[1].changes
+    assert [(change.table, change.before, change.after) for change in changes[1:]] == [
+        ("usr_phone", {"phoneno": "111-1111"}, None),
+        ("usr_phone", None, {"phoneno": "333-3333"}),
+    ]
+    assert changes[0].before is not None
+    assert changes[0].after is not None
+
+
+def test_documents_fit_a_terminal() -> None:
+    user = "idu=3,table=usr,schema=indirect"
+    reference = f'<value type="dn" association-ref="{user}">{user}</value>'
+    document = (
+        f'<add class-name="usr"><add-attr attr-name="fname"><value type="string">Jo</value></add-attr>'
+        f'<add-attr attr-name="manager">{reference}</add-attr></add>'
+    )
+    text = layout(etree.fromstring(document))
+    assert text.splitlines()[1] == (
+        '  <add-attr attr-name="fname"><value type="string">Jo</value></add-attr>'
+    )
+    assert max(map(len, text.splitlines())) <= 80
+    again = etree.fromstring(text)
+    [value] = again.iterfind("add-attr/value[@type='dn']")
+    assert (value.text, value.get("association-ref")) == (user, user)
 
 
 def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
@@ -331,12 +372,12 @@ def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
     return folder
 
 
-def number_acts() -> list[Act]:
-    """``acts`` with record ids."""
-    told_ = acts()
-    for number, event in enumerate((e for act in told_ for e in act.events), 1):
+def numbered_acts() -> list[Act]:
+    """``acts`` with record ids from 1 to 11."""
+    acts_ = acts()
+    for number, event in enumerate((e for act in acts_ for e in act.events), 1):
         event.record_id = number
-    return told_
+    return acts_
 
 
 ADDED = DOCUMENT.format("add", "<add-attr attr-name='fname'><value>Jack</value></add-attr>")
@@ -346,12 +387,12 @@ GONE = DOCUMENT.format("delete", "")
 def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
     listed = [
         (0, "1,2,3", ADDED),
-        (0, "4,5,6", GONE),
+        (0, "7,8,9", GONE),
         (1, "a", ADDED),
         (1, "b", GONE),
-        (0, "9", GONE),
+        (0, "12", GONE),
     ]
-    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, number_acts())
+    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
     assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
 
 
@@ -364,7 +405,7 @@ def test_a_source_that_tells_more_or_less_is_found(
 ) -> None:
     listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
     with pytest.raises(InternalError, match=problem):
-        recordings(journal(tmp_path, listed), tmp_path, 1, number_acts())
+        recordings(journal(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
 
 
 def test_check_shows_what_comes_out_of_each_recording(written: Recordings) -> None:

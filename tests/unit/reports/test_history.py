@@ -72,6 +72,17 @@ def test_an_unknown_object_is_refused_once(journals: Journals) -> None:
         read_history([journals.root], "4711")
 
 
+def test_shows_the_records_of_one_source(journals: Journals) -> None:
+    finish_run(journals, [1, 2, 9], refused=False)
+    assert read_history([journals.root], "idu=1", source="log") == read_history(
+        [journals.root], "idu=1"
+    )
+    with pytest.raises(
+        UsageError, match="idu=1 has no record of a source 'queue': choose one of log"
+    ):
+        read_history([journals.root], "idu=1", source="queue")
+
+
 def test_the_command_prints_changes_of_values(journals: Journals) -> None:
     finish_run(journals, [1, 2, 9], refused=False)
     finish_run(journals, [13], refused=False)
