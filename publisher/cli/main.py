@@ -37,6 +37,7 @@ from publisher.cli.retry import retry
 from publisher.cli.status import status
 from publisher.cli.tracebacks import library_log, redact_uncaught, show_traceback
 from publisher.cli.validate import validate
+from publisher.cli.verify import verify
 from publisher.console import printable
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
@@ -106,9 +107,9 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
 def cli(debug: bool) -> None:
     """Publish changes recorded by replication systems as XDS documents.
 
-    Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check or validate,
-    4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a newer
-    instance.
+    Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check, validate or
+    verify, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
+    newer instance.
     """
     # log records of libraries (of an interrupted call, for instance) are not for operators
     logging.getLogger().addHandler(library_log() if debug else logging.NullHandler())
@@ -116,7 +117,7 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(acknowledge, activity, check, classes, ddl, demo, dispatch, explain, history),
-    *(inspect, migrate, publish, recover, replay, report, retry, status, validate),
+    *(inspect, migrate, publish, recover, replay, report, retry, status, validate, verify),
 ):
     cli.add_command(command)
 

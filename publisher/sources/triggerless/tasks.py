@@ -122,6 +122,14 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
         yield packers[work.members[0]].tally(record_count)
 
 
+def read_split_rows(comparison: Comparison, number: int) -> Iterator[tuple[int, ComparableRows]]:
+    """Reads the rows of split ``number``, with the number of their table in its class."""
+    work = comparison.splits()[number]
+    table = comparison.tables[work.table]
+    for member, frame in _frames(comparison, table, work):
+        yield member, _read_rows(comparison, work, table, member, frame)
+
+
 def _may_concern_objects(fault: RecordFault, member: int) -> bool:
     """Tests whether an unreadable row may be one of a known object; a value without a key is of none."""
     return member == 0 or fault.reason is not Reason.TABLE_KEY

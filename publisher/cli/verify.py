@@ -1,0 +1,108 @@
+"""``xds-publisher verify``: compares what consumers can read with the tables."""
+
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo, echo_json
+from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.errors import FindingsError
+
+if TYPE_CHECKING:
+    from publisher.runs.verify import VerifyReport
+    from publisher.verify.results import Example, TableResult
+
+_LABELS = {
+    "missing": "missing",
+    "surplus": "surplus",
+    "different": "different",
+    "never-published": "never published",
+    "expired": "perhaps expired",
+    "unsettled": "unsettled",
+}
+
+
+@click.command()
+@parameters.config_required
+@click.option(
+    "--examples",
+    type=click.IntRange(0, 1_000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of examples of each kind and table.",
+)
+@parameters.database
+@parameters.schema
+@parameters.engine
+@parameters.journal_of_job
+@parameters.report_as_json
+def verify(config: Path, examples: int, json_: bool, **overrides: Any) -> None:
+    """Compare the published documents of a job with its tables.
+
+    It folds all documents that consumers can read into objects, and compares these objects with the tables,
+    by key and attribute.  It writes nothing.
+    """
+    start_arrow_without_pandas()
+    defer_parts_of_arrow()
+    from publisher.cli import output
+    from publisher.runs.verify import VerifyRequest
+    from publisher.runs.verify import verify as run_verification
+
+    settings = parameters.load_settings_to_publish(config, **overrides)
+    report = run_verification(VerifyRequest(settings, examples))
+    if json_:
+        echo_json([output.as_json(report)])
+    else:
+        echo(_text(report))
+    if report.outcome.has_findings:
+        raise FindingsError(
+            "the documents differ from the tables: compare the examples with the tables"
+        )
+
+
+def _text(report: VerifyReport) -> Iterator[str]:
+    outcome = report.outcome
+    yield f"job {report.job}: {outcome.documents:,} documents in {report.sink}"
+    if outcome.repeated:
+        yield f"  repeated   {outcome.repeated:,} documents, which consumers ignore"
+    if outcome.unreadable:
+        yield f"  unreadable {outcome.unreadable:,} documents"
+        for document in outcome.unreadable_examples:
+            yield f"    {document.place}: {document.problem}"
+    for table in outcome.tables:
+        yield from _table_text(table)
+    for name, count in outcome.uncompared.items():
+        yield f"{name or 'other associations'}: {count:,} published objects, no table to compare with"
+
+
+def _table_text(table: TableResult) -> Iterator[str]:
+    counts = [
+        f"{table.counts[kind]:,} {label}" for kind, label in _LABELS.items() if kind in table.counts
+    ]
+    yield f"{table.table}: {', '.join([f'{table.equal:,} equal', *counts])}"
+    if table.attributes:
+        names = sorted(table.attributes, key=lambda name: (-table.attributes[name], name))
+        yield f"  attributes {', '.join(f'{name} {table.attributes[name]:,}' for name in names)}"
+    if table.unwritable:
+        yield f"  unwritable {table.unwritable:,} values that no document can have"
+    for example in table.examples:
+        yield from _example_text(example)
+
+
+def _example_text(example: Example) -> Iterator[str]:
+    place = f", last document {example.place}" if example.place else ""
+    yield f"  {_LABELS[example.kind]}: {example.association}{place}"
+    for values in example.attributes:
+        yield f"    {values.attribute}: {_values(values.documents)} instead of {_values(values.table)}"
+
+
+def _values(values: tuple[str, ...]) -> str:
+    return ", ".join(values) or "(none)"

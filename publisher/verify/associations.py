@@ -1,0 +1,52 @@
+"""Takes associations apart: the key of the object, and its table."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from publisher.model.keys import KeyProblem, parse
+
+_NAME = r'(?:[^",]|"(?:[^"\\]|\\.)*")*'
+_PARTS = re.compile(rf"({_NAME})(,table=({_NAME})(?:,schema=({_NAME}))?)", re.DOTALL).fullmatch
+
+
+class AssociationParts(NamedTuple):
+    """The parts of an association."""
+
+    key: str
+    suffix: str
+    """The part that all objects of a table share."""
+
+
+class TableName(NamedTuple):
+    """Schema and name of a table in associations."""
+
+    schema: str | None
+    table: str
+
+    @property
+    def text(self) -> str:
+        """The name for people."""
+        return self.table if self.schema is None else f"{self.schema}.{self.table}"
+
+
+def split_association(association: str) -> AssociationParts | None:
+    """Splits an association; ``None`` if it is of another program."""
+    match = _PARTS(association)
+    return None if match is None else AssociationParts(match[1], match[2])
+
+
+def table_of_suffix(suffix: str) -> TableName:
+    """Reads the table's name from the part that all associations of a table share."""
+    match = _PARTS(suffix)
+    assert match is not None  # split_association has found it
+    schema = None if match[4] is None else _unquote(match[4])
+    return TableName(schema, _unquote(match[3]))
+
+
+def _unquote(name: str) -> str:
+    try:
+        return parse(f"name={name}")[0].value
+    except KeyProblem:  # a name that needs quotes and has none
+        return name

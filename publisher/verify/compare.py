@@ -1,0 +1,162 @@
+"""Compares the published objects of a table with its rows, by key and attribute, as pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.sources.columns.row_images import Mask, Places, differ
+from publisher.verify.fold import FoldedObjects
+
+Marks = npt.NDArray[np.bool_]
+"""One mark for each column of an object."""
+
+
+class ResultKind(StrEnum):
+    """Result of comparing one object."""
+
+    MISSING = "missing"
+    """In the table, but not in the documents, which should show it."""
+    SURPLUS = "surplus"
+    """In the documents, but not in the table."""
+    DIFFERENT = "different"
+    """Attributes differ."""
+    NEVER_PUBLISHED = "never-published"
+    """In the table, and no document shows it, or not all of its attributes: it is older than the log."""
+    EXPIRED = "expired"
+    """As ``NEVER_PUBLISHED``, but documents of the topic have expired, perhaps those of the object."""
+    UNSETTLED = "unsettled"
+    """Differs, but a change of the object is being published."""
+
+
+FINDINGS = frozenset({ResultKind.MISSING, ResultKind.SURPLUS, ResultKind.DIFFERENT})
+"""The results that show that consumers cannot have what the tables have."""
+
+
+class ObjectStates(NamedTuple):
+    """Objects with the values of their attributes, as texts that are equal for equal sets of values."""
+
+    associations: pa.Array
+    values: Sequence[pa.Array]
+
+
+class StateDifferences(NamedTuple):
+    """The differences of two sides; numbers are places in ``ObjectStates``."""
+
+    missing: Places
+    """Objects of the table that are not published."""
+    surplus: Places
+    """Published objects that are not in the table."""
+    changed: Places
+    """Places in the table of objects with differing attributes."""
+    published: Places
+    """Places of these objects among the published ones."""
+    differs: Mask
+    """The differing attributes of each of them."""
+
+
+def compare_states(table: ObjectStates, published: ObjectStates, ignored: Mask) -> StateDifferences:
+    """Compares the objects of a table with the published ones; both have the same columns.
+
+    ``ignored`` marks the values of the table that no document can have."""
+    at = pc.fill_null(pc.index_in(table.associations, published.associations), -1)
+    places: Places = at.to_numpy(zero_copy_only=False).astype(np.int64)
+    is_known = places >= 0
+    both = np.flatnonzero(is_known)
+    theirs = places[both]
+    differs = np.zeros((len(both), len(table.values)), bool)
+    for number, (ours, values) in enumerate(zip(table.values, published.values, strict=True)):
+        differs[:, number] = differ(ours.take(pa.array(both)), values.take(pa.array(theirs)))
+    differs &= ~ignored[both]
+    rows = np.flatnonzero(differs.any(axis=1))
+    surplus = np.ones(len(published.associations), bool)
+    surplus[theirs] = False
+    return StateDifferences(
+        np.flatnonzero(~is_known),
+        np.flatnonzero(surplus),
+        both[rows],
+        theirs[rows],
+        differs[rows],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvidence:
+    """Facts that decide what a difference means."""
+
+    folded: FoldedObjects
+    waiting: Collection[str] = ()
+    """Objects whose next change is read but not published yet."""
+    journal: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Ids of the published documents of each object, as the journal has them."""
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """The end of each part of the documents before the tables were read."""
+    has_expired: bool = False
+    """True if the first documents of the topic, or of the runs, are gone."""
+    publishes_all: bool = False
+    """True if a source publishes every row of its tables, so that every object must have documents."""
+
+    def is_unsettled(self, association: str) -> bool:
+        """Tests whether a change of an object is being published."""
+        if association in self.waiting:
+            return True
+        origins = self.folded.last.get(association, ())
+        return any(origin.number >= self.marks.get(origin.part, 1 << 62) for origin in origins)
+
+    def has_lost(self, association: str) -> bool:
+        """Tests whether documents of an object are in the journal, but not at the sink."""
+        ids = self.journal.get(association, ())
+        found = self.folded.event_ids.get(association)
+        if found is None:
+            return len(ids) > self.folded.documents[association]
+        return not found.issuperset(ids)
+
+    def of_absent(self, association: str, kind: ResultKind) -> ResultKind:
+        """Decides about an object, or attributes, that documents do not mention."""
+        if self.is_unsettled(association):
+            return ResultKind.UNSETTLED
+        if self.publishes_all or (not self.has_expired and self.has_lost(association)):
+            return kind
+        return ResultKind.EXPIRED if self.has_expired else ResultKind.NEVER_PUBLISHED
+
+    def of_present(self, association: str, kind: ResultKind) -> ResultKind:
+        """Decides about an object, or attributes, that documents mention."""
+        return ResultKind.UNSETTLED if self.is_unsettled(association) else kind
+
+
+class ChangedObject(NamedTuple):
+    """The result of an object with differing attributes, and a mask of those that the result is about."""
+
+    kind: ResultKind
+    columns: Marks
+
+
+def judge_changed(
+    association: str,
+    differs: Marks,
+    columns: Sequence[str],
+    multiple: Collection[str],
+    evidence: ObjectEvidence,
+) -> ChangedObject:
+    """Decides about an object with differing attributes.
+
+    Attributes that documents do not determine count only if nothing else differs, or if documents of the
+    object are lost.
+    """
+    folded = evidence.folded
+    known = differs & np.array(
+        [folded.knows(association, name, is_multiple=name in multiple) for name in columns]
+    )
+    if (known == differs).all():
+        return ChangedObject(evidence.of_present(association, ResultKind.DIFFERENT), differs)
+    kind = evidence.of_absent(association, ResultKind.DIFFERENT)
+    if kind in (ResultKind.UNSETTLED, ResultKind.DIFFERENT) or not known.any():
+        return ChangedObject(kind, differs)
+    return ChangedObject(ResultKind.DIFFERENT, known)

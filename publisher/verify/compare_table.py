@@ -1,0 +1,244 @@
+"""Compares the objects of one table in one bucket, and writes their differences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.change import Object
+from publisher.model.keys import format_key, parse
+from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.sources.columns.row_images import Mask, Places
+from publisher.sources.triggerless.differences import Differences, TableRows
+from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.table_shape import TableShape
+from publisher.verify.associations import TableName, split_association
+from publisher.verify.compare import (
+    FINDINGS,
+    ObjectEvidence,
+    ObjectStates,
+    ResultKind,
+    StateDifferences,
+    compare_states,
+    judge_changed,
+)
+from publisher.verify.elements import (
+    attributes_of,
+    published_elements,
+    readable,
+    table_elements,
+)
+from publisher.verify.results import (
+    RESULT_SCHEMA,
+    AttributeValues,
+    Example,
+    TableResult,
+    first_of_kinds,
+)
+from publisher.xds.association import key_text, suffix
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTable:
+    """A table to compare with documents."""
+
+    shape: TableShape
+    key_order: tuple[str, ...] = ()
+    """Columns of a compound key in the order of associations."""
+    source: int = 0
+    """Number of the source that publishes it."""
+
+    @property
+    def name(self) -> TableName:
+        """Its name in associations."""
+        return TableName(self.shape.schema, self.shape.table)
+
+    @property
+    def suffix(self) -> str:
+        """The part that the associations of its objects share."""
+        return suffix(self.shape.table, self.shape.schema)
+
+    def associations(self, keys: pa.Array) -> pa.Array:
+        """Writes the associations of canonical keys."""
+        if len(self.shape.key) > 1:
+            ordered = [key_text(key, self.key_order) for key in keys.to_pylist()]
+            keys = pa.array(ordered, pa.string())
+        return pc.binary_join_element_wise(keys, self.suffix, "")
+
+    def keys(self, associations: Sequence[str]) -> pa.Array:
+        """Reads the canonical keys of associations."""
+        keys = [split_association(name) for name in associations]
+        texts = ["" if parts is None else parts.key for parts in keys]
+        if len(self.shape.key) > 1:
+            pairs = (sorted((part.column, part.value) for part in parse(text)) for text in texts)
+            texts = [format_key(columns) for columns in pairs]
+        return pa.array(texts, pa.string())
+
+
+class CompareInput(NamedTuple):
+    """The two sides of a table in a bucket."""
+
+    rows: TableRows
+    """The objects of the table."""
+    published: Sequence[str]
+    """Associations of the published objects."""
+    evidence: ObjectEvidence
+
+
+@dataclass(slots=True)
+class TableComparison:
+    """Compares the objects of a table in a bucket."""
+
+    table: ComparedTable
+    renderer: ColumnRenderer
+    given: CompareInput
+    examples: int
+    kinds: dict[str, ResultKind] = field(default_factory=dict)
+    """The results of objects that are not equal, by key."""
+    found: list[Example] = field(default_factory=list)
+    taken: Counter[str] = field(default_factory=Counter)
+    different: Counter[str] = field(default_factory=Counter)
+    """Number of different objects by attribute."""
+
+    def run(self) -> tuple[TableResult, pa.RecordBatch]:
+        """Compares both sides; returns counts and examples, and the differences of ``RESULT_SCHEMA``."""
+        rows, names = self.given.rows, self._columns()
+        associations = self.table.associations(rows.keys)
+        ours, bad = self._table_values(names)
+        values = published_elements(self.given.evidence.folded, self.given.published, names)
+        sides = (
+            ObjectStates(associations, ours),
+            ObjectStates(pa.array(self.given.published, pa.string()), values),
+        )
+        differences = compare_states(*sides, bad)
+        collected = Differences(self.table.shape.columns, self.table.shape.multiple)
+        self._judge_missing(rows, sides[0], differences.missing, collected)
+        self._judge_surplus(sides[1], differences.surplus, collected)
+        masks = self._judge_changed(names, sides, differences)[:, : len(self.table.shape.columns)]
+        repairable = np.flatnonzero(masks.any(axis=1))
+        collected.add_changed(rows.take(differences.changed[repairable]), masks[repairable], None)
+        counts = Counter(str(kind) for kind in self.kinds.values())
+        result = TableResult(
+            self.table.name.text,
+            len(rows) - len(differences.missing) - len(differences.changed),
+            dict(counts),
+            dict(self.different),
+            int(bad.sum()),
+            examples=first_of_kinds(self.found, self.examples),
+        )
+        return result, self._with_results(collected.to_batch())
+
+    def _columns(self) -> list[str]:
+        """The columns of the table, and attributes that only documents have."""
+        shape, evidence = self.table.shape, self.given.evidence
+        known = dict.fromkeys(shape.columns)
+        return [*{**known, **attributes_of(evidence.folded, self.given.published)}]
+
+    def _table_values(self, names: Sequence[str]) -> tuple[list[pa.Array], Mask]:
+        shape, rows = self.table.shape, self.given.rows
+        obj = Object(shape.schema, shape.table, "")
+        texts = {**dict(zip(shape.columns, rows.values, strict=True)), **self._key_values(names)}
+        bad = np.zeros((len(rows), len(names)), bool)
+        columns = []
+        for number, name in enumerate(names):
+            column = self.renderer.column(obj, name) if name in texts else None
+            if column is None or not column.is_published:
+                columns.append(pa.nulls(len(rows), pa.string()))
+                # a column that is not published may have any value
+                bad[:, number] = column is not None
+                continue
+            multiple = name in shape.multiple
+            columns.append(
+                table_elements(texts[name], column.convert, bad[:, number], is_multiple=multiple)
+            )
+        return columns, bad
+
+    def _key_values(self, names: Sequence[str]) -> Mapping[str, pa.Array]:
+        """The values of key columns that documents have as attributes."""
+        parts = {part.name for part in self.table.shape.key} & set(names)
+        if not parts:
+            return {}
+        parsed = [
+            {part.column: part.value for part in parse(key)}
+            for key in self.given.rows.keys.to_pylist()
+        ]
+        return {
+            name: pa.array([values.get(name) for values in parsed], pa.string()) for name in parts
+        }
+
+    def _judge_missing(
+        self, rows: TableRows, ours: ObjectStates, missing: Places, collected: Differences
+    ) -> None:
+        for place in missing.tolist():
+            name = ours.associations[place].as_py()
+            kind = self.given.evidence.of_absent(name, ResultKind.MISSING)
+            self._note(rows.keys[place].as_py(), name, kind)
+        collected.add_new(rows.take(missing), replace=False)
+
+    def _judge_surplus(self, theirs: ObjectStates, surplus: Places, collected: Differences) -> None:
+        names = [theirs.associations[place].as_py() for place in surplus.tolist()]
+        keys = self.table.keys(names)
+        for key, name in zip(keys.to_pylist(), names, strict=True):
+            self._note(key, name, self.given.evidence.of_present(name, ResultKind.SURPLUS))
+        collected.add_deleted(text_hashes(keys), keys)
+
+    def _judge_changed(
+        self,
+        names: Sequence[str],
+        sides: tuple[ObjectStates, ObjectStates],
+        differences: StateDifferences,
+    ) -> Mask:
+        """Returns masks of the columns that are wrong."""
+        masks = differences.differs.copy()
+        keys, multiple = self.given.rows.keys, self.table.shape.multiple
+        for row, (place, other) in enumerate(
+            zip(differences.changed.tolist(), differences.published.tolist(), strict=True)
+        ):
+            name = sides[0].associations[place].as_py()
+            differs = differences.differs[row]
+            judged = judge_changed(name, differs, names, multiple, self.given.evidence)
+            masks[row] = judged.columns
+            if judged.kind in FINDINGS:
+                self.different.update(names[n] for n in np.flatnonzero(judged.columns).tolist())
+            shown: tuple[AttributeValues, ...] = ()
+            if self.taken[judged.kind] < self.examples:
+                wrong = np.flatnonzero(judged.columns).tolist()
+                shown = tuple(_shown(names[n], n, sides, place, other) for n in wrong)
+            self._note(keys[place].as_py(), name, judged.kind, shown)
+        return masks
+
+    def _note(
+        self,
+        key: str,
+        association: str,
+        kind: ResultKind,
+        attributes: tuple[AttributeValues, ...] = (),
+    ) -> None:
+        self.kinds[key] = kind
+        self.taken[kind] += 1
+        if self.taken[kind] <= self.examples:
+            origins = self.given.evidence.folded.last.get(association, ())
+            place = str(origins[-1]) if origins else ""
+            self.found.append(Example(str(kind), association, attributes, place))
+
+    def _with_results(self, differences: pa.RecordBatch) -> pa.RecordBatch:
+        keys = differences.column("key")
+        results = pa.array([str(self.kinds[key]) for key in keys.to_pylist()], pa.string())
+        columns = [results, self.table.associations(keys), *differences.columns]
+        return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
+
+
+def _shown(
+    name: str, column: int, sides: tuple[ObjectStates, ObjectStates], place: int, other: int
+) -> AttributeValues:
+    table, published = (
+        tuple(readable(side.values[column][at].as_py()))
+        for side, at in zip(sides, (place, other), strict=True)
+    )
+    return AttributeValues(name, published, table)

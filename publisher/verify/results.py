@@ -1,0 +1,144 @@
+"""Results of a verification: counts by table and kind, examples, and files of differences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+import pyarrow as pa
+
+from publisher.model.plain import restore
+from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
+from publisher.verify.compare import FINDINGS, ResultKind
+
+RESULT_SCHEMA = pa.schema(
+    [("result", pa.string()), ("association", pa.string()), *DIFFERENCE_SCHEMA]
+)
+"""One row for each object that is not equal: its result, and the change that makes documents equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeValues:
+    """The values of an attribute on both sides."""
+
+    attribute: str
+    documents: tuple[str, ...]
+    table: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An object that is not equal."""
+
+    kind: str
+    association: str
+    attributes: tuple[AttributeValues, ...] = ()
+    place: str = ""
+    """The place of its last document."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableDocument:
+    """A document that consumers cannot read."""
+
+    place: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableResult:
+    """The result of a table, or of a part of it."""
+
+    table: str
+    equal: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of objects by the kind of their result."""
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    """Number of different objects by attribute."""
+    unwritable: int = 0
+    """Number of values that no document can have, for example because XML forbids a character."""
+    unreadable_rows: int = 0
+    examples: tuple[Example, ...] = ()
+    files: tuple[str, ...] = ()
+    """Files with the differences, see ``RESULT_SCHEMA``."""
+
+    def joined(self, other: TableResult, examples: int) -> TableResult:
+        """Adds the result of another part; keeps at most so many examples of each kind."""
+        return TableResult(
+            self.table,
+            self.equal + other.equal,
+            _add(self.counts, other.counts),
+            _add(self.attributes, other.attributes),
+            self.unwritable + other.unwritable,
+            self.unreadable_rows + other.unreadable_rows,
+            first_of_kinds((*self.examples, *other.examples), examples),
+            (*self.files, *other.files),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BucketOutcome:
+    """The result of one bucket, or of several."""
+
+    tables: tuple[TableResult, ...] = ()
+    documents: int = 0
+    repeated: int = 0
+    """Documents that consumers ignore, because they have arrived before."""
+    unreadable: int = 0
+    unreadable_examples: tuple[UnreadableDocument, ...] = ()
+    uncompared: Mapping[str, int] = field(default_factory=dict)
+    """Number of published objects by table, for tables that cannot be compared."""
+
+    def to_json(self) -> str:
+        """Serialises the result."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> BucketOutcome:
+        """The inverse of ``to_json``."""
+        return restore(cls, json.loads(text))
+
+    def joined(self, other: BucketOutcome, examples: int) -> BucketOutcome:
+        """Adds the result of another bucket."""
+        tables = {result.table: result for result in self.tables}
+        for result in other.tables:
+            before = tables.get(result.table)
+            tables[result.table] = result if before is None else before.joined(result, examples)
+        return BucketOutcome(
+            tuple(tables.values()),
+            self.documents + other.documents,
+            self.repeated + other.repeated,
+            self.unreadable + other.unreadable,
+            (*self.unreadable_examples, *other.unreadable_examples)[:examples],
+            _add(self.uncompared, other.uncompared),
+        )
+
+    def count(self, kinds: Iterable[ResultKind]) -> int:
+        """Counts the objects with these results."""
+        return sum(result.counts.get(kind, 0) for result in self.tables for kind in kinds)
+
+    @property
+    def has_findings(self) -> bool:
+        """True if consumers cannot have what the tables have."""
+        return bool(self.count(FINDINGS) or self.unreadable)
+
+    def without_files(self) -> BucketOutcome:
+        """Returns the result for people, who need no names of files."""
+        return replace(self, tables=tuple(replace(table, files=()) for table in self.tables))
+
+
+def first_of_kinds(examples: Sequence[Example], count: int) -> tuple[Example, ...]:
+    """Returns the first examples of each kind, in the order of associations."""
+    ordered = sorted(examples, key=lambda example: (example.kind, example.association))
+    taken: dict[str, int] = {}
+    kept = []
+    for example in ordered:
+        taken[example.kind] = taken.get(example.kind, 0) + 1
+        if taken[example.kind] <= count:
+            kept.append(example)
+    return tuple(kept)
+
+
+def _add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}

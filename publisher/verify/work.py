@@ -1,0 +1,359 @@
+"""The tasks of a verification: read documents, tables and other evidence; compare one bucket."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.consumer.delivery import Delivery, from_record
+from publisher.consumer.errors import DocumentError, Origin
+from publisher.consumer.parse import parse_document
+from publisher.engine.tasks import Work, read_records
+from publisher.journal.scan_runs import scan_runs
+from publisher.model.catalogue import JobCatalogue, Table
+from publisher.model.change import Object
+from publisher.model.keys import IdentifierCase
+from publisher.planning.filters import Filter, FilterOptions
+from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.sources.triggerless.comparison import Comparison
+from publisher.sources.triggerless.differences import TableRows
+from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.objects import join_objects
+from publisher.sources.triggerless.tasks import read_split_rows
+from publisher.verify.associations import TableName, split_association, table_of_suffix
+from publisher.verify.compare import ObjectEvidence
+from publisher.verify.compare_table import ComparedTable, CompareInput, TableComparison
+from publisher.verify.documents import DocumentPart, StoredDocument
+from publisher.verify.fold import FoldedObjects, fold
+from publisher.verify.pieces import (
+    EVIDENCE_SCHEMA,
+    Evidence,
+    EvidenceKind,
+    EvidencePacker,
+    each_evidence,
+    marks,
+)
+from publisher.verify.results import BucketOutcome, TableResult, UnreadableDocument
+from publisher.xds.association import association
+from publisher.xds.values import ValueOptions, Values
+
+_DOCUMENT_COLUMNS = ("order", "number", "data", "event_id", "key_from", "key_to", "problem")
+_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PublishingRules:
+    """The settings of a source that determine which columns documents have, and how."""
+
+    case: IdentifierCase
+    filters: FilterOptions
+
+
+@dataclass(frozen=True, slots=True)
+class JournalDocuments:
+    """The index of the documents in a job's journal."""
+
+    root: Path
+    unsent: frozenset[str] = frozenset()
+    """Runs that are not sent completely."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyWork:
+    """Implements ``ShuffleWork``: a partition is a bucket of objects of all tables."""
+
+    documents: tuple[DocumentPart, ...]
+    comparison: Comparison
+    """The tables to read."""
+    tables: tuple[ComparedTable, ...]
+    """The same tables as documents show them."""
+    rules: tuple[PublishingRules, ...]
+    """The settings of each source."""
+    values: ValueOptions
+    catalogue: tuple[Table, ...]
+    buckets: int
+    """A power of two."""
+    connected: Mapping[str, str] = field(default_factory=dict)
+    """The first association of each group that changes of keys connect."""
+    waiting: Work | None = None
+    """The run that would be next."""
+    journal: JournalDocuments | None = None
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """See ``ObjectEvidence``."""
+    has_expired: bool = False
+    publishes_all: bool = False
+    examples: int = 5
+
+    @property
+    def parts(self) -> int:
+        """Number of parts to read."""
+        return 1 + len(self._readers())
+
+    @property
+    def partitions(self) -> int:
+        """Number of buckets."""
+        return self.buckets
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of pieces."""
+        return EVIDENCE_SCHEMA
+
+    def read(self, part: int) -> Iterator[pa.RecordBatch]:
+        """Reads a part as pieces of ``EVIDENCE_SCHEMA``."""
+        if not part:
+            yield marks(self.buckets)
+            return
+        kind, number = self._readers()[part - 1]
+        if kind is EvidenceKind.DOCUMENTS:
+            yield from self._read_documents(number)
+        elif kind is EvidenceKind.ROWS:
+            yield from self._read_rows(number)
+        elif kind is EvidenceKind.WAITING:
+            yield from self._read_waiting(number)
+        else:
+            yield from self._read_journal()
+
+    def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
+        """Compares a bucket; returns its ``BucketOutcome`` as JSON."""
+        return _Bucket(self, partition, attempt).compare(each_evidence(pieces)).to_json()
+
+    def renderer(self, table: ComparedTable) -> ColumnRenderer:
+        """Returns the renderer of a table's columns."""
+        rules, catalogue = self.rules[table.source], JobCatalogue(self.catalogue)
+        filter_ = Filter(rules.filters, catalogue=catalogue)
+        return ColumnRenderer(rules.case, Values(self.values), filter_, catalogue)
+
+    def _readers(self) -> list[tuple[EvidenceKind, int]]:
+        counts = {
+            EvidenceKind.DOCUMENTS: len(self.documents),
+            EvidenceKind.ROWS: len(self.comparison.splits()),
+            EvidenceKind.WAITING: 0 if self.waiting is None else len(self.waiting.splits()),
+            EvidenceKind.JOURNAL: 0 if self.journal is None else 1,
+        }
+        return [(kind, number) for kind, count in counts.items() for number in range(count)]
+
+    def _packer(self, kind: EvidenceKind, table: int = 0, member: int = 0) -> EvidencePacker:
+        return EvidencePacker(self.buckets, kind, table, member, self.connected)
+
+    def _read_documents(self, number: int) -> Iterator[pa.RecordBatch]:
+        packer = self._packer(EvidenceKind.DOCUMENTS)
+        waiting: list[StoredDocument] = []
+        for document in self.documents[number].read():
+            waiting.append(document)
+            if len(waiting) == _AT_ONCE:
+                yield from packer.add(*_document_columns(number, waiting))
+                waiting.clear()
+        if waiting:
+            yield from packer.add(*_document_columns(number, waiting))
+        yield from packer.rest()
+
+    def _read_rows(self, number: int) -> Iterator[pa.RecordBatch]:
+        work = self.comparison.splits()[number]
+        table = self.tables[work.table]
+        packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
+        for member, rows in read_split_rows(self.comparison, number):
+            columns = {"key": rows.keys} | {f"v{n}": text for n, text in enumerate(rows.values)}
+            yield from packers[member].add(table.associations(rows.keys), columns)
+        for packer in packers.values():
+            yield from packer.rest()
+
+    def _read_waiting(self, number: int) -> Iterator[pa.RecordBatch]:
+        assert self.waiting is not None
+        packer = self._packer(EvidenceKind.WAITING)
+        orders = {table.name: table.key_order for table in self.tables}
+        for records in read_records(self.waiting, number):
+            changes = records.filter(
+                pc.and_(records["key"].is_valid(), records["outcome"].is_null())
+            )
+            names = (changes.column(name).to_pylist() for name in ("schema", "table", "key"))
+            yield from packer.add(_associations(zip(*names, strict=True), orders), {})
+        yield from packer.rest()
+
+    def _read_journal(self) -> Iterator[pa.RecordBatch]:
+        assert self.journal is not None
+        sent, unsent = (self._packer(k) for k in (EvidenceKind.JOURNAL, EvidenceKind.WAITING))
+        for part in scan_runs(self.journal.root):
+            rows = part.documents(("association", "new_association", "event_id")).combine_chunks()
+            runs = [run.manifest.run in self.journal.unsent for run in part.runs]
+            for batch in rows.to_batches():
+                is_unsent = pa.array([runs[run] for run in batch.column("run").to_pylist()])
+                for name in ("association", "new_association"):
+                    named = batch.filter(batch[name].is_valid())
+                    waits = is_unsent.filter(batch[name].is_valid())
+                    of_sent = named.filter(pc.invert(waits))
+                    ids = {"event_id": of_sent.column("event_id")}
+                    yield from sent.add(of_sent.column(name), ids)
+                    yield from unsent.add(named.filter(waits).column(name), {})
+        yield from sent.rest()
+        yield from unsent.rest()
+
+
+def _document_columns(
+    part: int, stored: Sequence[StoredDocument]
+) -> tuple[pa.Array, dict[str, pa.Array]]:
+    columns = {
+        "order": pa.array([part] * len(stored), pa.int32()),
+        "number": pa.array([document.number for document in stored], pa.int64()),
+        "data": pa.array([document.data for document in stored], pa.binary()),
+    }
+    for name in _DOCUMENT_COLUMNS[3:]:
+        columns[name] = pa.array([getattr(document, name) for document in stored], pa.string())
+    return pa.array([document.key for document in stored], pa.string()), columns
+
+
+def _associations(
+    objects: Iterable[tuple[str | None, str, str]], orders: Mapping[TableName, tuple[str, ...]]
+) -> pa.Array:
+    names = [
+        association(Object(schema, table, key), orders.get(TableName(schema, table), ()))
+        for schema, table, key in objects
+    ]
+    return pa.array(names, pa.string())
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """The evidence of a bucket, and its comparison."""
+
+    work: VerifyWork
+    number: int
+    attempt: str
+    rows: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
+    documents: list[pa.RecordBatch] = field(default_factory=list)
+    waiting: set[str] = field(default_factory=set)
+    journal: dict[str, set[str]] = field(default_factory=dict)
+    unreadable: list[UnreadableDocument] = field(default_factory=list)
+
+    def compare(self, evidence: Iterable[Evidence]) -> BucketOutcome:
+        """Compares the objects of the bucket; writes the files of their differences."""
+        for piece in evidence:
+            self._take(piece)
+        folded = fold([*self._deliveries()])
+        facts = ObjectEvidence(
+            folded,
+            self.waiting,
+            self.journal,
+            self.work.marks,
+            self.work.has_expired,
+            self.work.publishes_all,
+        )
+        published, others = self._by_table(folded)
+        tables = [
+            self._compare_table(number, published[number], facts)
+            for number in range(len(self.work.tables))
+        ]
+        return BucketOutcome(
+            tuple(tables),
+            sum(batch.num_rows for batch in self.documents),
+            folded.repeated,
+            len(self.unreadable),
+            tuple(self.unreadable[: self.work.examples]),
+            others,
+        )
+
+    def _take(self, piece: Evidence) -> None:
+        if piece.kind is EvidenceKind.DOCUMENTS:
+            self.documents.append(piece.rows)
+        elif piece.kind is EvidenceKind.ROWS:
+            self.rows.setdefault((piece.table, piece.member), []).append(piece.rows)
+        elif piece.kind is EvidenceKind.WAITING:
+            self.waiting.update(piece.rows.column("association").to_pylist())
+        elif piece.kind is EvidenceKind.JOURNAL:
+            names, ids = (piece.rows.column(n).to_pylist() for n in ("association", "event_id"))
+            for name, event_id in zip(names, ids, strict=True):
+                self.journal.setdefault(name, set()).add(event_id)
+
+    def _deliveries(self) -> Iterator[Delivery]:
+        """Parses the documents, in the order of each part."""
+        if not self.documents:
+            return
+        table = pa.Table.from_batches(self.documents)
+        table = table.sort_by([("order", "ascending"), ("number", "ascending")])
+        for batch in table.to_batches(_AT_ONCE):
+            columns = [batch.column(name).to_pylist() for name in _DOCUMENT_COLUMNS]
+            keys = batch.column("association").to_pylist()
+            for order, number, data, event_id, key_from, key_to, problem, key in zip(
+                *columns, keys, strict=True
+            ):
+                part = self.work.documents[order]
+                stored = StoredDocument(
+                    part.name, number, key, data, event_id, key_from, key_to, problem
+                )
+                try:
+                    yield _delivery(stored, is_record=part.is_topic)
+                except DocumentError as error:
+                    self.unreadable.append(UnreadableDocument(str(error.place), error.problem))
+
+    def _by_table(self, folded: FoldedObjects) -> tuple[list[list[str]], Counter[str]]:
+        """Groups the published objects by table; counts those of tables that are not compared."""
+        places = {table.suffix: number for number, table in enumerate(self.work.tables)}
+        published: list[list[str]] = [[] for _ in self.work.tables]
+        others: Counter[str] = Counter()
+        for name in folded.objects:
+            parts = split_association(name)
+            place = None if parts is None else places.get(parts.suffix)
+            if place is not None:
+                published[place].append(name)
+            else:
+                others["" if parts is None else table_of_suffix(parts.suffix).text] += 1
+        return published, others
+
+    def _compare_table(
+        self, number: int, published: list[str], evidence: ObjectEvidence
+    ) -> TableResult:
+        table = self.work.tables[number]
+        members = (table.shape, *table.shape.children)
+        parts = [
+            _rows_of(self.rows.pop((number, n), []), len(member.others))
+            for n, member in enumerate(members)
+        ]
+        objects = join_objects(table.shape, parts)
+        given = CompareInput(_distinct(objects.rows), sorted(published), evidence)
+        renderer = self.work.renderer(table)
+        comparison = TableComparison(table, renderer, given, self.work.examples)
+        result, differences = comparison.run()
+        if not differences.num_rows:
+            return result
+        name = f"{number:03d}-{self.number:05d}-{self.attempt}.parquet"
+        path = Path(self.work.comparison.target) / name
+        pq.write_table(pa.Table.from_batches([differences]), path, compression="zstd")
+        return replace(result, files=(name,))
+
+
+def _delivery(stored: StoredDocument, *, is_record: bool) -> Delivery:
+    """Parses a document.  Raises ``DocumentError``."""
+    origin = Origin(stored.part, stored.number)
+    if stored.problem is not None:
+        raise DocumentError(origin, stored.problem)
+    if not is_record:
+        return Delivery(parse_document(stored.data, origin), origin)
+    headers = (
+        ("event-id", stored.event_id),
+        ("key-from", stored.key_from),
+        ("key-to", stored.key_to),
+    )
+    given = [(name, text.encode()) for name, text in headers if text is not None]
+    return from_record(stored.data, stored.key.encode() or None, given, origin)
+
+
+def _rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:
+    names = [f"v{number}" for number in range(columns)]
+    schema = pa.schema([(name, pa.string()) for name in ("key", *names)])
+    table = pa.Table.from_batches([batch.select(schema.names) for batch in batches], schema)
+    keys, *values = (column.combine_chunks() for column in table.columns)
+    return TableRows(text_hashes(keys), keys, values)
+
+
+def _distinct(rows: TableRows) -> TableRows:
+    """Keeps the first of several rows with one key."""
+    first = pc.index_in(rows.keys, rows.keys).to_numpy(zero_copy_only=False)
+    places = np.arange(len(rows))
+    return rows if (first == places).all() else rows.take(places[first == places])
