@@ -24,8 +24,8 @@ def mark_tasks() -> None:
     sender: Any = lane_sender.ExactlyOnceSender
     produce, commit = sender.produce, lane_sender.commit
 
-    def produce_slowly(self: Any, producer: Any, batch: Any) -> None:
-        produce(self, producer, batch)
+    def produce_slowly(self: Any, producer: Any, batch: Any, reports: Any = ()) -> None:
+        produce(self, producer, batch, reports)
         mark("+", TRANSACTION)
         time.sleep(NETWORK_SECONDS)
 

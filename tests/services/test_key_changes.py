@@ -23,14 +23,14 @@ from dataclasses import replace
 from publisher.cli.main import main
 from publisher.dispatch.kafka import lane_sender
 
-def produce_half(self, producer, batch, produce=lane_sender._Sender.produce):
+def produce_half(self, producer, batch, reports=(), produce=lane_sender._Sender.produce):
     for place, (_, _, headers) in enumerate(batch.records):
         if "key-from" in dict(headers):
             half = replace(batch, topics=batch.topics[:1], records=batch.records[: place + 1])
             produce(self, producer, half)
             producer.flush(30)
             os.kill(os.getpid(), signal.SIGKILL)
-    produce(self, producer, batch)
+    produce(self, producer, batch, reports)
 
 lane_sender._Sender.produce = produce_half
 main()

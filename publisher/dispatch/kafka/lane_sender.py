@@ -154,7 +154,6 @@ class _Sender:
         self._sent = 0
         self._transactions = 0
         self._retries = 0
-        self._offsets: OffsetRecorder | None = None
         self._sent_transactions: list[SentTransaction] = []
         size = work.options.transaction_size
         # so that a transaction holds complete batches
@@ -205,27 +204,27 @@ class _Sender:
     def _batches(self, start: int) -> Iterator[Batch]:
         return self._work.documents.batches(start, self._batch_size, self._work.refused)
 
-    def produce(self, producer: Producer, batch: Batch) -> None:
-        """Passes documents to the producer; waits while its queue is full."""
+    def produce(
+        self, producer: Producer, batch: Batch, reports: Sequence[OnDelivery | None] = ()
+    ) -> None:
+        """Passes documents to the producer; waits while its queue is full.
+
+        ``reports`` are the callbacks of the records, if some have one."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
-        callbacks = self._callbacks(batch)
-        for topic, (key, value, headers), report in zip(
-            topics, batch.records, callbacks, strict=True
-        ):
+        records = zip(topics, batch.records, strict=True)
+        for number, (topic, (key, value, headers)) in enumerate(records):
             try:
-                produce(topic, value, key, on_delivery=report, headers=headers)
+                if reports:
+                    produce(topic, value, key, on_delivery=reports[number], headers=headers)
+                else:
+                    produce(topic, value, key, headers=headers)
             except BufferError:
+                report = reports[number] if reports else None
                 again = partial(produce, topic, value, key, on_delivery=report, headers=headers)
                 self._produce_when_possible(producer, again)
         producer.poll(0)
         self._sent += batch.documents
-
-    def _callbacks(self, batch: Batch) -> Sequence[OnDelivery | None]:
-        """The callbacks of the records of a batch: the last ones that report offsets, or none."""
-        if self._offsets is None:
-            return [None] * len(batch.records)
-        return self._offsets.choose(batch.topics, [key for key, _, _ in batch.records])
 
     def _produce_when_possible(self, producer: Producer, produce: Callable[[], None]) -> None:
         """Calls ``produce`` once the queue has room."""
@@ -305,19 +304,19 @@ class ExactlyOnceSender(_Sender):
         options = self._work.options
         committed, deadline, is_open = start, 0.0, False
         work = self._work
-        self._offsets = OffsetRecorder(options.partitioner, work.partitions, self._failed)
+        offsets = OffsetRecorder(options.partitioner, work.partitions, self._failed)
         for batch in self._batches(start):
             if not is_open:
                 self._check_lease()
                 producer.begin_transaction()
                 deadline, is_open = time.monotonic() + options.transaction_ms / 1_000, True
-            self.produce(producer, batch)
             is_full = batch.end - committed + self._batch_size > options.transaction_size
-            if is_full or batch.end == self._work.total or time.monotonic() >= deadline:
+            self.produce(producer, batch, offsets.choose(batch))
+            if is_full or batch.end == work.total or time.monotonic() >= deadline:
                 self._produce_tokens(producer, batch.end)
                 commit(producer, options.timeout)
                 self._transactions += 1
-                self._sent_transactions.append(self._offsets.take(work.lane, committed, batch.end))
+                self._sent_transactions.append(offsets.take(work.lane, committed, batch.end))
                 committed, is_open = batch.end, False
 
     @contextmanager

@@ -7,15 +7,16 @@ if a report shows another partition, the offsets of the transaction remain unkno
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from confluent_kafka import KafkaError, Message
 
 from publisher.dispatch.kafka.partitioners import UNKNOWN, Numbers, partitions_of
+from publisher.dispatch.kafka.records import Batch
 from publisher.dispatch.sent_ranges import SentRange, SentTransaction
 
 _ALL_REPORTED = 32
@@ -48,50 +49,49 @@ class OffsetRecorder:
         self._partitioner = partitioner
         self._partitions = partitions
         self._failed = failed
-        self._begun = set[_Partition]()
-        """Partitions whose first record in the transaction is chosen."""
+        self._begun: dict[str, set[int]] = {}
+        """Partitions whose first record in the transaction is chosen, by topic."""
         self._ranges: dict[_Partition, tuple[int, int]] = {}
         self._unreported = 0
         self._is_known = True
 
-    def choose(
-        self, topics: Sequence[str], keys: Sequence[bytes | None]
-    ) -> list[OnDelivery | None]:
-        """Returns the callback of each record of a batch; ``None`` for records without a report.
-
-        ``topics`` is one topic for all records, or has a topic for each record."""
-        callbacks: list[OnDelivery | None] = [None] * len(keys)
-        for topic in dict.fromkeys(topics):
-            places = (
-                np.arange(len(keys))
-                if len(topics) == 1
-                else np.flatnonzero([each == topic for each in topics])
-            )
+    def choose(self, batch: Batch) -> Sequence[OnDelivery | None]:
+        """Returns the callback of each record of a batch; ``None`` for records without a report."""
+        count, keys = len(batch.records), [*map(itemgetter(0), batch.records)]
+        callbacks: list[OnDelivery | None] = [None] * count
+        names = dict.fromkeys(batch.topics)
+        for topic in names:
+            places = np.arange(count)
+            if len(names) > 1:
+                places = np.flatnonzero([each == topic for each in batch.topics])
+                keys = [batch.records[place][0] for place in places.tolist()]
             for place, partition in self._choose_of_topic(topic, places, keys):
                 callbacks[place] = partial(self._on_delivery, partition)
-        self._unreported += len(callbacks) - callbacks.count(None)
+                self._unreported += 1
         return callbacks
 
     def _choose_of_topic(
         self, topic: str, places: Numbers, keys: Sequence[bytes | None]
-    ) -> list[tuple[int, _Partition | None]]:
-        """Chooses records of one topic; returns their places and computed partitions."""
+    ) -> Iterator[tuple[int, _Partition | None]]:
+        """Chooses records of one topic: the last of each partition, and the first if none was chosen.
+
+        Yields their places and computed partitions."""
         count = self._partitions.get(topic)
         if len(places) <= _ALL_REPORTED or count is None:
-            return [(place, None) for place in places.tolist()]
-        numbers = partitions_of([keys[place] for place in places], self._partitioner, count)
-        is_chosen: npt.NDArray[np.bool_] = numbers == UNKNOWN
-        is_chosen[len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]] = True
-        for number, first in zip(*np.unique(numbers, return_index=True), strict=True):
-            partition = _Partition(topic, int(number))
-            if partition not in self._begun:
-                self._begun.add(partition)
-                is_chosen[first] = True
-        chosen = zip(places[is_chosen].tolist(), numbers[is_chosen].tolist(), strict=True)
-        return [
-            (place, None if number == UNKNOWN else _Partition(topic, number))
-            for place, number in chosen
-        ]
+            yield from ((place, None) for place in places.tolist())
+            return
+        numbers = partitions_of(keys, self._partitioner, count)
+        yield from ((place, None) for place in places[numbers == UNKNOWN].tolist())
+        # the last assignment to a partition remains
+        first, last = np.full((2, count + 1), -1)
+        first[numbers[::-1]], last[numbers] = places[::-1], places
+        begun = self._begun.setdefault(topic, set())
+        for number in np.flatnonzero(last[:count] >= 0).tolist():
+            partition = _Partition(topic, number)
+            yield int(last[number]), partition
+            if number not in begun and first[number] != last[number]:
+                yield int(first[number]), partition
+            begun.add(number)
 
     def _on_delivery(
         self, computed: _Partition | None, error: KafkaError | None, message: Message
@@ -114,6 +114,6 @@ class OffsetRecorder:
         ranges: list[SentRange] = []
         if self._is_known and not self._unreported:
             ranges = [SentRange(*place, *limits) for place, limits in sorted(self._ranges.items())]
-        self._begun, self._ranges = set(), {}
+        self._begun, self._ranges = {}, {}
         self._unreported, self._is_known = 0, True
         return SentTransaction(lane, first, end, tuple(ranges))
