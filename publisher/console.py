@@ -31,6 +31,11 @@ def printable_json(text: str) -> str:
     )
 
 
+def shorten(text: str, longest: int = 500) -> str:
+    """Truncates a text, with its length if something is missing."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
+
+
 def counts_text(counts: Mapping[str, int]) -> str:
     """Lists counts by name: ``3 published, 1 rejected``."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())

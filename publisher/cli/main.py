@@ -23,6 +23,7 @@ from publisher.cli.check import check
 from publisher.cli.classes import classes
 from publisher.cli.ddl import ddl
 from publisher.cli.demo import demo
+from publisher.cli.diff import diff
 from publisher.cli.dispatch import dispatch
 from publisher.cli.explain import explain
 from publisher.cli.history import history
@@ -107,8 +108,8 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
 def cli(debug: bool) -> None:
     """Publish changes recorded by replication systems as XDS documents.
 
-    Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check, validate or
-    verify, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
+    Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check, validate, verify
+    or diff, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
     newer instance.
     """
     # log records of libraries (of an interrupted call, for instance) are not for operators
@@ -116,8 +117,8 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, classes, ddl, demo, dispatch, explain, history),
-    *(inspect, migrate, publish, recover, replay, report, retry, status, validate, verify),
+    *(acknowledge, activity, check, classes, ddl, demo, diff, dispatch, explain),
+    *(history, inspect, migrate, publish, recover, replay, report, retry, status, validate, verify),
 ):
     cli.add_command(command)
 

@@ -6,11 +6,12 @@ Other readers look single records up; a scan reads every row of the columns that
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,10 @@ from publisher.journal.segment_files import (
 from publisher.journal.segments import Segment
 from publisher.model.plain import restore
 
+T = TypeVar("T")
+
 _OF_RUN = ("run", "lane")
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +138,40 @@ def scan_runs(directory: Path) -> Iterator[JournalPart]:
         UsageError: There is no journal with a complete run.
         FatalError: The journal is damaged, or another version of the program wrote it.
     """
+    with ExitStack() as stack:
+        yield from open_parts(directory, stack)
+
+
+def open_parts(directory: Path, stack: ExitStack) -> Iterator[JournalPart]:
+    """Yields the parts of ``scan_runs``; they can be read until ``stack`` is closed."""
     job = find_job(directory)
     if job is not None:
         yield from _scan_job(job)
-        return
-    with open_journal(directory) as journal:
-        yield from _lanes_of(journal)
+    else:
+        yield from _lanes_of(stack.enter_context(open_journal(directory)))
+
+
+def read_settled(directories: Sequence[Path], read: Callable[[], T]) -> T:
+    """Calls ``read``, which scans these directories; again if a publisher that runs beside moved runs.
+
+    Raises:
+        UsageError: A directory has no journal with a complete run.
+        FatalError: A journal is damaged, or another version of the program wrote it.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        before = _folders(directories)
+        try:
+            return read()
+        except (FatalError, OSError):
+            if _folders(directories) == before:
+                raise
+    return read()
+
+
+def _folders(directories: Sequence[Path]) -> list[object]:
+    """The folders of runs and segments, to find out whether some were moved."""
+    jobs = [find_job(directory) for directory in directories]
+    return [(job.numbers(), job.segments.current()) for job in jobs if job is not None]
 
 
 def _scan_job(journals: Journals) -> Iterator[JournalPart]:

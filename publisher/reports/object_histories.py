@@ -186,12 +186,15 @@ def _meaning(reason: str | None, detail: str | None) -> str:
 def read_diffs(text: str) -> tuple[AttributeDiff, ...] | None:
     """The changes of a document by attribute; ``None`` if it is too large to be read."""
     try:
-        return tuple(diff for operation in parse_document(text) for diff in _diffs(operation))
+        return tuple(
+            diff for operation in parse_document(text) for diff in operation_diffs(operation)
+        )
     except DocumentError:  # larger than the limits of a consumer
         return None
 
 
-def _diffs(operation: Operation) -> Iterator[AttributeDiff]:
+def operation_diffs(operation: Operation) -> Iterator[AttributeDiff]:
+    """Yields the changes of an operation by attribute."""
     match operation:
         case Add(changes=changes) | Modify(changes=changes):
             by_attribute: dict[str, list[AttributeChange]] = {}

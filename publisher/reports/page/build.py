@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from publisher.errors import FatalError, UsageError
-from publisher.journal.find_journal import find_job
-from publisher.journal.scan_runs import scan_runs
+from publisher.errors import UsageError
+from publisher.journal.scan_runs import read_settled, scan_runs
 from publisher.reports.object_histories import ObjectHistory, read_histories
 from publisher.reports.page.chosen_objects import ObjectChoice
 from publisher.reports.page.histories import objects_text
 from publisher.reports.page.overview import Overview, OverviewBuilder
 from publisher.reports.page.render import ShownObjects, render
-
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +33,7 @@ def build_report(directories: Sequence[Path], now: datetime) -> Report:
         UsageError: A directory has no journal with a complete run.
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
-    for _ in range(_ATTEMPTS - 1):
-        before = _state(directories)
-        try:
-            return _build(directories, now)
-        except (FatalError, OSError):
-            # a publisher that runs beside moves and removes finished runs
-            if _state(directories) == before:
-                raise
-    return _build(directories, now)
-
-
-def _state(directories: Sequence[Path]) -> list[object]:
-    """The folders of runs and segments, to find out whether some were moved."""
-    jobs = [find_job(directory) for directory in directories]
-    return [(job.numbers(), job.segments.current()) for job in jobs if job is not None]
+    return read_settled(directories, lambda: _build(directories, now))
 
 
 def _build(directories: Sequence[Path], now: datetime) -> Report:

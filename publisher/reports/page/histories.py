@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from publisher.console import shorten
 from publisher.model.change import Outcome
 from publisher.reports.object_histories import (
     AttributeDiff,
@@ -15,7 +16,6 @@ from publisher.reports.object_histories import (
     ObjectHistory,
     read_diffs,
 )
-from publisher.reports.page.reject_samples import shorten
 
 MAX_CHARACTERS = 3_000_000
 """Maximum number of characters of the JSON text."""

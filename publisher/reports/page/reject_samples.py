@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.console import shorten
 from publisher.dispatch.refusals import Refusal
 from publisher.journal.manifest import SourceEntry
 from publisher.journal.scan_runs import JournalPart
@@ -16,8 +17,6 @@ from publisher.sources.registry import FORMATS
 
 _SAMPLES = 5
 """Maximum number of samples of each reason."""
-_LONGEST = 500
-"""Maximum number of characters of a text in a sample."""
 _COLUMNS = ("source", *Position._fields, "reason", "table", "key", "detail", "raw")
 
 
@@ -101,8 +100,3 @@ def position_text(source: SourceEntry, position: Position) -> str:
     """Formats a position of a source as its users write it."""
     reader = FORMATS[source.format].restore(source.options, source.reading)
     return reader.position_text(position._replace(part=position.part or ""))
-
-
-def shorten(text: str, longest: int = _LONGEST) -> str:
-    """Truncates a text, with its length if something is missing."""
-    return text if len(text) <= longest else f"{text[:longest]}… ({len(text):,} characters)"
