@@ -42,7 +42,10 @@ DECISION_SCHEMA = pa.schema(
 ``by`` is a row number of the same file, ``document`` a row number of the lane's document index; -1 without
 one."""
 
-_REPEATING = ["source", "part", "split", "records", "schema", "table", "event_type", "reason"]
+_REPEATING = [
+    *("source", "part", "split", "records", "schema", "table", "event_type"),
+    *("logged_table", "logged_column", "children.list.element", "reason"),
+]
 _ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
 """Integers that are close to those of the row before: their differences take a fifth of the space."""
 ROWS_TO_WRITE = 20_000

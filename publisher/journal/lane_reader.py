@@ -42,6 +42,11 @@ class DecidedRecord:
     document: int
     detail: str | None
     raw: str | None
+    is_view: bool
+    logged_table: str | None
+    logged_column: str | None
+    children: tuple[str | None, ...]
+    """The child table of each column; empty if no column belongs to one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +290,10 @@ def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:
     obj = None
     if values["key"] is not None:
         obj = Object(values["schema"], values["table"], values["key"])
-    copied = ("source", "split", "event_type", "event_time", "perpetrator", "by", "document")
+    copied = (
+        *("source", "split", "event_type", "event_time", "perpetrator", "by", "document"),
+        *("logged_table", "logged_column"),
+    )
     return DecidedRecord(
         lane=lane,
         row=row,
@@ -297,5 +305,7 @@ def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:
         reason=Reason(values["reason"]) if values["reason"] is not None else None,
         detail=values["detail"],
         raw=values["raw"],
+        is_view=bool(values["is_view"]),
+        children=tuple(values["children"] or ()),
         **{name: values[name] for name in copied},
     )

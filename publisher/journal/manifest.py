@@ -27,7 +27,7 @@ from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.model.plain import restore
 
-JOURNAL_FORMAT = 5
+JOURNAL_FORMAT = 6
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"

@@ -28,7 +28,7 @@ from publisher.journal.lane_writer import LOOKUP_SCHEMA, LaneNames
 from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
 from publisher.model.plain import restore
 
-SEGMENT_FORMAT = 2
+SEGMENT_FORMAT = 3
 HEADER = "segment.json"
 """File that is written last: its presence means that the segment is complete."""
 _OF_RUN = [pa.field("run", pa.int64()), pa.field("lane", pa.int32())]

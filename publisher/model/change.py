@@ -290,6 +290,12 @@ RECORD_SCHEMA = pa.schema(
         ("event_time", pa.int64()),
         ("perpetrator", pa.string()),
         ("transaction", pa.string()),
+        # the class: true if it is a view; table and column as the source names them where these are other
+        # names; the child table of each of ``columns``, null for columns of the class's own table
+        ("is_view", pa.bool_()),
+        ("logged_table", pa.string()),
+        ("logged_column", pa.string()),
+        ("children", pa.list_(pa.string())),
         # fingerprint of a row of a live log
         ("fingerprint", pa.int64()),
         # record without a change: Outcome (or TALLY, IDS), Reason, the problem, the raw record

@@ -89,6 +89,7 @@ class RejectBuilder:
             split=self._place.split if splits is None else splits[which].astype(np.int32),
             schema=self._target.schema,
             table=self._target.table,
+            logged_table=self._target.child,
             **outcome,
         )
 

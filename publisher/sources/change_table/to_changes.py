@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +37,7 @@ from publisher.sources.change_table.rejects import RejectBuilder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, header_times
 from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.object_names import Names, RecordFault
-from publisher.sources.columns.record_batches import Place, batch
+from publisher.sources.columns.record_batches import Place, batch, child_columns
 from publisher.sources.columns.row_images import Matrix, marked_names, marked_values
 
 NO_OLD_KEY = RecordFault(
@@ -363,7 +364,7 @@ class ChangeTableChangeBuilder:
         which: Integers,
         keys: RowKeys,
         moments: Integers | None,
-        **columns: object,
+        **columns: Any,
     ) -> pa.RecordBatch:
         """Builds changes of some rows."""
         texts, lanes = keys.of(which)
@@ -371,6 +372,8 @@ class ChangeTableChangeBuilder:
         if moments is not None:
             event_times = pa.array(moments[which], mask=moments[which] < 0)
         transaction = self._layout.headers.get("transaction_id")
+        target = self._columns.target
+        columns |= child_columns(target.child, columns["columns"], self._layout.table)
         return batch(
             len(which),
             source=self._place.source,
@@ -381,8 +384,9 @@ class ChangeTableChangeBuilder:
             low=rows.low[which],
             split=self._place.split,
             row=rows.numbers[which],
-            schema=self._columns.target.schema,
-            table=self._columns.target.table,
+            schema=target.schema,
+            table=target.table,
+            is_view=target.is_view or None,
             key=texts,
             event_time=event_times,
             transaction=(

@@ -46,6 +46,8 @@ class DeclaredNames:
     """Names of the key's columns in keys, in the order of ``key``."""
     values: tuple[int, ...] | None
     """Places of the columns that hold values of a child table; ``None`` for the table of a class."""
+    child: str | None
+    """Name of the child table; ``None`` for the table of a class."""
 
     @classmethod
     def of(
@@ -74,8 +76,7 @@ class DeclaredNames:
         table = case.apply(declared.name, known.name)
         catalogued = [known.column(name) for name in columns]
         spelled = tuple(case.apply(name, c) for name, c in zip(columns, catalogued, strict=True))
-        places = (columns.index(name) for name in declared.key)
-        key = tuple(sorted(places, key=lambda place: spelled[place]))
+        key = tuple(sorted(map(columns.index, declared.key), key=spelled.__getitem__))
         return cls(
             schema=schema,
             table=table,
@@ -83,6 +84,7 @@ class DeclaredNames:
             key=key,
             key_names=tuple(spelled[place] for place in key),
             values=None,
+            child=None,
             kinds=tuple(None if name is None else known.columns[name] for name in catalogued),
             form=KeyForm(dict(known.columns), case, known.columns),
             hash=table_hash(schema, table),
@@ -129,6 +131,7 @@ def _parts_of_child(
         "key": key,
         "key_names": tuple(key_names[place] for place in key),
         "values": tuple(sorted(attributes)),
+        "child": name,
         "kinds": tuple(
             parent.columns.get(known[place]) if place in known else None
             for place in range(len(columns))

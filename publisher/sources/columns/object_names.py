@@ -71,6 +71,8 @@ class NamedColumn(NamedTuple):
 
     name: str
     octet: bool
+    child: str | None = None
+    """The child table that the column belongs to; ``None`` for columns of the class's own table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ class TargetTable:
     hash: int
     child: str | None = None
     """The child table that the records name; ``table`` and ``known`` are its class."""
+
+    @property
+    def is_view(self) -> bool:
+        """True if the class is a view."""
+        return self.known is not None and self.known.view_columns is not None
 
 
 def split_name(text: str) -> tuple[str | None, str] | None:
@@ -286,24 +293,39 @@ class Names:
         if _is_too_long(column):
             return _too_long(Reason.COLUMN_NAME, column)
         known = target.known
-        if known is None:
-            return NamedColumn(self._case.apply(column), octet=False)
-        match = _find_attribute(known, target.child, column)
-        if match is None and (known.complete or target.child is not None):
+        match = None if known is None else _find_attribute(known, target.child, column)
+        if known is None or match is None:
+            fault = None if known is None else self._unknown_column(known, target.child, column)
+            return fault or NamedColumn(self._case.apply(column), octet=False)
+        name, kind = match
+        octet = kind is ColumnKind.OCTET
+        return NamedColumn(self._case.apply(column, name), octet, known.child_of(name))
+
+    def _unknown_column(self, known: Table, child: str | None, column: str) -> RecordFault | None:
+        """Rejects a column that a class does not have; ``None`` if its table may have more columns.
+
+        ``child`` is the child table that the records name."""
+        if child is not None or known.complete:
+            own = None if child is None else self._catalogue.table(known.schema, child)
+            if child is not None and own is not None and own.column(column) is not None:
+                return RecordFault(
+                    Reason.COLUMN_NAME,
+                    f"column {column!r} of child table {child} is left out of class {known.name}: it "
+                    "belongs to a key, or [tables] names other columns; log no changes of it, or name it "
+                    f"in [tables.{known.name}.children.{child}.columns]",
+                )
             return RecordFault(
                 Reason.COLUMN_NAME,
-                f"{target.child or known.name} has no column {column!r}; fix column_name, or the "
+                f"{child or known.name} has no column {column!r}; fix column_name, or the "
                 "table's columns",
             )
-        if match is None and (attribute := _attribute_without_prefix(known, column)) is not None:
-            return RecordFault(
-                Reason.COLUMN_NAME,
-                f"{column!r} is a column of a child table; write {attribute}, or the child table as "
-                "table_name",
-            )
-        kind = match[1] if match else None
-        return NamedColumn(
-            self._case.apply(column, match[0] if match else None), kind is ColumnKind.OCTET
+        attribute = _attribute_without_prefix(known, column)
+        if attribute is None:
+            return None
+        return RecordFault(
+            Reason.COLUMN_NAME,
+            f"{column!r} is a column of a child table; write {attribute}, or the child table as "
+            "table_name",
         )
 
 

@@ -10,6 +10,7 @@ from pathlib import PurePath
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
 from publisher.model.lanes import record_lane
@@ -66,6 +67,33 @@ def lists(values: pa.Array, filled: Mask, absent: Mask | None) -> pa.Array:
         values = values.filter(pa.array(filled))
     mask = None if absent is None or not absent.any() else pa.array(absent)
     return pa.ListArray.from_arrays(pa.array(offsets), values, mask=mask)
+
+
+def child_columns(
+    child: str | None, columns: pa.ListArray, logged: str | None = None
+) -> dict[str, object]:
+    """Returns the columns of ``RECORD_SCHEMA`` that describe changes of the rows of a child table.
+
+    ``columns`` are the columns of the changes, ``logged`` is the name of the child table in the source.  Rows
+    of a class's own table need none."""
+    if child is None:
+        return {}
+    children = children_of(columns, pa.repeat(pa.scalar(child), len(columns)))
+    return {"logged_table": logged or child, "children": children}
+
+
+def children_of(columns: pa.ListArray, children: pa.Array) -> pa.ListArray:
+    """Repeats the child table of each row for each of its columns; rows of no child table become null."""
+    lengths = pc.fill_null(pc.list_value_length(columns), 0).to_numpy(zero_copy_only=False)
+    rows = pa.array(np.repeat(np.arange(len(lengths)), lengths))
+    return lists_like(columns, children.take(rows), children.is_null())
+
+
+def lists_like(columns: pa.ListArray, values: pa.Array, absent: pa.Array) -> pa.ListArray:
+    """Divides values into lists of the lengths of ``columns``, null where ``absent``."""
+    lengths = pc.fill_null(pc.list_value_length(columns), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values, mask=absent)
 
 
 def record_lanes(place: Place, numbers: Codes) -> Codes:

@@ -8,6 +8,7 @@ the setting ``key_change`` a change of the key and then an update of the other c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow as pa
 from publisher.model.change import EventType
 from publisher.sources.columns.byte_areas import Mask
 from publisher.sources.columns.key_changes import key_change_columns
+from publisher.sources.columns.record_batches import child_columns
 from publisher.sources.columns.row_images import differ, marked_names, marked_values
 from publisher.sources.dispatch_queue.images.by_table import DecodedTable
 from publisher.sources.dispatch_queue.operations import BLOB_TYPES, Operations
@@ -167,9 +169,10 @@ class DispatchQueueChangeBuilder:
             columns=pa.array(column_names, pa.list_(pa.string())),
         )
 
-    def _batch(self, rows: Codes, image: Codes, **columns: object) -> pa.RecordBatch:
+    def _batch(self, rows: Codes, image: Codes, **columns: Any) -> pa.RecordBatch:
         """Builds a batch of changes of some operations, each with the key of the given image."""
         group, count = self._group, len(rows)
+        columns |= child_columns(group.names.child, columns["columns"])
         return self._records(
             group.numbers[self._chosen[rows]],
             lane=self._lanes.take(pa.array(image)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,16 @@ class _Ending:
     outcome: Outcome
     reason: Reason
     detail: str | None
+
+
+class _RowName(NamedTuple):
+    """The object and the lane of an operation that gives no change, and the child table of its row."""
+
+    schema: str | None
+    table: str
+    key: str
+    lane: int
+    child: str | None
 
 
 _NOT_CHOSEN = _Ending(
@@ -95,7 +106,7 @@ class DispatchQueueRecordBuilder:
     def _block(self, numbers: Codes) -> Iterator[pa.RecordBatch]:
         operations = self.operations
         ends: dict[int, _Ending] = {}
-        objects: dict[int, tuple[str | None, str, str, int]] = {}
+        objects: dict[int, _RowName] = {}
         with_changes: set[int] = set()
         for group in decode_tables(operations, numbers, self.names):
             for place, fault in group.faults.items():
@@ -110,7 +121,7 @@ class DispatchQueueRecordBuilder:
         group: DecodedTable,
         with_changes: set[int],
         ends: dict[int, _Ending],
-        objects: dict[int, tuple[str | None, str, str, int]],
+        objects: dict[int, _RowName],
     ) -> Iterator[pa.RecordBatch]:
         lanes = group.names.lanes(group.keys, self.place.lanes)
         live = (self._fate[group.numbers] == Fate.PUBLISH) & ~np.isin(
@@ -124,8 +135,10 @@ class DispatchQueueRecordBuilder:
         for place in [*np.flatnonzero(~live).tolist(), *unchanged.tolist()]:
             key = group.keys[place].as_py()
             if key is not None:
-                name = (group.names.schema, group.names.table, key, lanes[place].as_py())
-                objects[int(group.numbers[place])] = name
+                names, number = group.names, int(group.numbers[place])
+                objects[number] = _RowName(
+                    names.schema, names.table, key, lanes[place].as_py(), names.child
+                )
         ends |= dict.fromkeys(group.numbers[unchanged].tolist(), _UNCHANGED)
         with_changes.update(group.numbers[chosen[~builder.unchanged]].tolist())
         yield from builder.batches()
@@ -205,7 +218,7 @@ class DispatchQueueRecordBuilder:
         self,
         remaining: list[int],
         ends: dict[int, _Ending],
-        objects: dict[int, tuple[str | None, str, str, int]],
+        objects: dict[int, _RowName],
     ) -> pa.RecordBatch:
         """Builds a batch of operations without changes."""
         endings = [ends.get(number) or self._ending(number) for number in remaining]
@@ -219,10 +232,11 @@ class DispatchQueueRecordBuilder:
         ]
         return self.records(
             numbers,
-            lane=pa.array([o[3] if o else lane for o, lane in zip(named, lanes, strict=True)]),
-            schema=pa.array([o and o[0] for o in named], pa.string()),
-            table=pa.array([o and o[1] for o in named], pa.string()),
-            key=pa.array([o and o[2] for o in named], pa.string()),
+            lane=pa.array([o.lane if o else lane for o, lane in zip(named, lanes, strict=True)]),
+            schema=pa.array([o and o.schema for o in named], pa.string()),
+            table=pa.array([o and o.table for o in named], pa.string()),
+            key=pa.array([o and o.key for o in named], pa.string()),
+            logged_table=pa.array([o and o.child for o in named], pa.string()),
             outcome=pa.array([end.outcome.value for end in endings]),
             reason=pa.array([str(end.reason) for end in endings]),
             detail=pa.array([end.detail for end in endings], pa.string()),

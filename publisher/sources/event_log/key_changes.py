@@ -35,6 +35,8 @@ class EventKeyChanges:
         """Type of each row, ``KEY_CHANGE`` for changes of keys."""
         self.names = columns.names
         self.row_reads = columns.row_reads
+        self.logged = columns.logged
+        self.children = columns.children
         self.old = columns.old
         self.new = columns.new
 

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Reason
 from publisher.model.classes import ChildRowEvents
+from publisher.model.keys import BLANKS
+from publisher.model.names import equal_in_any_case
 from publisher.sources.columns.object_names import (
     Key,
     NamedColumn,
@@ -137,6 +139,21 @@ class EventObjects:
             self.keys[code].as_py(), int(self.lanes[code])
         )
 
+    def child_names(self) -> pa.Array | None:
+        """Names of child tables in the log by the code of the table; ``None`` if the log names none."""
+        children = [getattr(target, "child", None) for target in self.targets]
+        names = [n if child else None for n, child in zip(self._table_names, children, strict=True)]
+        return _if_any(pa.array(names, pa.string()))
+
+    def view_flags(self) -> pa.Array | None:
+        """Marks views by the code of the table, null for tables; ``None`` if the log names no view."""
+        views = [getattr(target, "is_view", None) or None for target in self.targets]
+        return _if_any(pa.array(views, pa.bool_()))
+
+
+def _if_any(values: pa.Array) -> pa.Array | None:
+    return None if values.null_count == len(values) else values
+
 
 class EventColumns:
     """Resolves column names and values of the rows of per-field types."""
@@ -147,6 +164,10 @@ class EventColumns:
         self.types = types
         """Event types; events of rows of child tables may become field query-backs."""
         self.names: pa.Array = pa.nulls(len(types), pa.string())
+        self.logged: pa.Array | None = None
+        """Names of columns in the log that are no spellings of ``names``; ``None`` if there are none."""
+        self.children: pa.Array | None = None
+        """Child tables of the columns; ``None`` if no column belongs to one."""
         self.row_reads: list[tuple[Mask, list[str]]] = []
         """Events of rows of child tables with several attributes, which are all read."""
         self.old = rows.text["old_value"]
@@ -159,26 +180,27 @@ class EventColumns:
         column_texts: list[str] = names.to_pylist()
         pairs = objects.tables * len(column_texts) + columns
         per_field = np.isin(self.types, (1, 2, 3, 7, 8))
-        spelled: dict[int, str] = {}
-        octets: list[int] = []
+        named: dict[int, NamedColumn] = {}
         faults: dict[int, RecordFault] = {}
         for pair in np.unique(pairs[rows.live][per_field[rows.live]]).tolist():
             table, code = divmod(pair, len(column_texts))
             column = objects.column(table, column_texts[code])
             if isinstance(column, RecordFault):
                 faults[pair] = column
-                continue
-            spelled[pair] = column.name
-            if column.octet:
-                octets.append(pair)
+            else:
+                named[pair] = column
         if faults:
             wrong = (np.isin(pairs, list(faults)) & per_field)[rows.live]
             self._reject(wrong, lambda row: faults[int(pairs[row])])
-        order = {pair: i for i, pair in enumerate(spelled)}
-        places = _ranks_of(pairs, order)
-        self.names = pa.array(list(spelled.values()), pa.string()).take(
-            pa.array(places, mask=places < 0)
-        )
+        order = {pair: i for i, pair in enumerate(named)}
+        ranks = _ranks_of(pairs, order)
+        places = pa.array(ranks, mask=(ranks < 0) | ~per_field)
+        self.names = pa.array([c.name for c in named.values()], pa.string()).take(places)
+        children = pa.array([column.child for column in named.values()], pa.string())
+        self.children = _if_any(children.take(places))
+        logged = [_other_name(column_texts[p % len(column_texts)], c) for p, c in named.items()]
+        self.logged = _if_any(pa.array(logged, pa.string()).take(places))
+        octets = [pair for pair, column in named.items() if column.octet]
         if octets:
             self._decode(np.isin(pairs, octets))
 
@@ -193,6 +215,10 @@ class EventColumns:
             if attributes and affected.any():
                 self.types = np.where(affected, 8, self.types)
                 self.names = pc.replace_with_mask(self.names, affected, attributes[0])
+                children = (
+                    pa.nulls(len(affected), pa.string()) if self.children is None else self.children
+                )
+                self.children = pc.replace_with_mask(children, affected, target.child)
                 if len(attributes) > 1:
                     self.row_reads.append((affected, attributes))
             elif not attributes:
@@ -216,6 +242,12 @@ class EventColumns:
                 f" {self.names[row].as_py()}; fix the trigger, or the column's type in [tables]",
             ),
         )
+
+
+def _other_name(logged: str, column: NamedColumn) -> str | None:
+    """Returns the name of a column in the log, unless it is only another spelling of its name."""
+    name = logged.strip(BLANKS)
+    return None if equal_in_any_case(name, column.name) else name
 
 
 def _child_row_fault(child: str) -> RecordFault:

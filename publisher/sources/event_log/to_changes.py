@@ -23,6 +23,7 @@ from publisher.sources.columns.record_batches import (
     as_json,
     batch,
     broken,
+    children_of,
     lists,
     nameless,
     record_lanes,
@@ -174,6 +175,7 @@ def _build_changes(
     tables = pa.array(objects.tables[live])
     kinds = changes.types[live]
     ids = pa.array(rows.ids[live])
+    columns = _columns_of(rows, changes)
 
     def pick(array: pa.Array) -> pa.Array:
         return array if is_whole else array.take(take)
@@ -194,11 +196,12 @@ def _build_changes(
         table=_of_tables(objects, "table").take(tables),
         key=objects.keys.take(codes),
         event_type=kinds.astype(np.int32),
-        columns=_columns_of(rows, changes),
+        columns=columns,
         old=lists(pick(changes.old), has_old := np.isin(kinds, (2, 9)), ~has_old),
         new=lists(pick(changes.new), has_new := np.isin(kinds, (1, 2, 3, 9)), ~has_new),
         event_time=moments[live],
         perpetrator=pc.utf8_rtrim(pick(rows.text["perpetrator"]), " "),
+        **_class_columns(rows, objects, changes, columns),
         fingerprint=None if rows.fingerprints is None else rows.fingerprints[live],
     )
 
@@ -211,6 +214,24 @@ def _columns_of(rows: EventRows, changes: EventKeyChanges) -> pa.Array:
     for which, attributes in changes.row_reads:
         columns = pc.if_else(which[live], pa.scalar(attributes, columns.type), columns)
     return columns
+
+
+def _class_columns(
+    rows: EventRows, objects: EventObjects, changes: EventKeyChanges, columns: pa.ListArray
+) -> dict[str, pa.Array | None]:
+    """The columns of ``RECORD_SCHEMA`` that describe the classes of the live rows."""
+    live, tables = pa.array(rows.live), pa.array(objects.tables[rows.live])
+    children = _take(changes.children, live)
+    return {
+        "is_view": _take(objects.view_flags(), tables),
+        "logged_table": _take(objects.child_names(), tables),
+        "logged_column": _take(changes.logged, live),
+        "children": None if children is None else children_of(columns, children),
+    }
+
+
+def _take(values: pa.Array | None, places: pa.Array) -> pa.Array | None:
+    return None if values is None else values.take(places)
 
 
 def _of_tables(objects: EventObjects, name: str) -> pa.Array:
@@ -246,6 +267,14 @@ def _faulty_records(rows: EventRows) -> pa.RecordBatch:
         schema=pa.array([k[0].schema if k else None for k in known], pa.string()),
         table=pa.array([k[0].table if k else None for k in known], pa.string()),
         key=pa.array([k[1].text if k else None for k in known], pa.string()),
+        is_view=pa.array([(k and k[0].is_view) or None for k in known], pa.bool_()),
+        logged_table=pa.array(
+            [
+                rows.text["table_name"][row].as_py() if k and k[0].child else None
+                for row, k in zip(which.tolist(), known, strict=True)
+            ],
+            pa.string(),
+        ),
         outcome=pa.array([fault.outcome.value for fault in faults], pa.int32()),
         reason=pa.array([str(fault.reason) for fault in faults]),
         detail=pa.array([fault.detail for fault in faults]),

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from publisher.model.change import EventType, Reason
 from publisher.sources.columns.byte_areas import Mask, Offsets
 from publisher.sources.columns.object_names import RecordFault
+from publisher.sources.columns.record_batches import child_columns
 from publisher.sources.columns.row_images import marked_names, marked_values
 from publisher.sources.linkexpress.layout import ExtractCode
 from publisher.sources.linkexpress.object_names import ExtractedTableNames
@@ -54,11 +55,13 @@ def child_row_content(
     marked = np.repeat((~updates | is_read)[:, None], len(names.published), axis=1)
     values = [texts[number].take(pa.array(live)) for number in names.published]
     removed = pa.array(codes == ExtractCode.DELETE)
+    columns = marked_names([names.columns[number] for number in names.published], marked)
     return {
+        **child_columns(names.child, columns),
         "event_type": np.where(
             is_read, EventType.UPDATE_FIELD_QUERY_BACK, EventType.UPDATE_FIELD
         ).astype(np.int32),
-        "columns": marked_names([names.columns[number] for number in names.published], marked),
+        "columns": columns,
         "old": marked_values(
             [pc.if_else(removed, v, None) for v in values], marked, None, ~is_read
         ),

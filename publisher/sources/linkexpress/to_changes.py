@@ -269,6 +269,7 @@ class LinkexpressChangeBuilder:
             "schema": pa.array([key and names.schema for key in keys], pa.string()),
             "table": pa.array([key and names.table for key in keys], pa.string()),
             "key": pa.array(keys, pa.string()),
+            "logged_table": names.child,
         }
 
     def _rows(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.database import Database, DatabaseOptions
@@ -20,7 +21,14 @@ from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Position, Reason
 from publisher.model.lanes import table_hash
 from publisher.sources.columns.key_lanes import key_lanes
-from publisher.sources.columns.record_batches import Place, as_json, batch, record_lanes, tally
+from publisher.sources.columns.record_batches import (
+    Place,
+    as_json,
+    batch,
+    lists_like,
+    record_lanes,
+    tally,
+)
 from publisher.sources.contract import (
     ComparingSource,
     Context,
@@ -347,8 +355,19 @@ class _DifferenceReader:
             records=1,
             schema=self._payload.schema,
             table=self._payload.table,
+            is_view=self._payload.is_view or None,
+            children=self._children(differences.column("columns")),
             **{name: differences.column(name) for name in _DIFFERENCE_COLUMNS},
         )
+
+    def _children(self, columns: pa.ListArray) -> pa.ListArray | None:
+        """Returns the child table of each column; ``None`` if the class has no child tables."""
+        tables = self._payload.children
+        if not tables:
+            return None
+        places = pc.index_in(columns.flatten(), pa.array(tables, pa.string()))
+        names = pa.array(tables.values(), pa.string()).take(places)
+        return lists_like(columns, names, columns.is_null())
 
     def _record_lanes(self, keys: pa.Array, numbers: np.ndarray) -> pa.Array:
         lanes = key_lanes(self._hash, keys, self._lanes)

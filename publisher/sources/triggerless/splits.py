@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from publisher.model.change import Reason
@@ -25,6 +26,10 @@ class FoundDifferences:
     baseline: int
     read: int
     """Number of rows that were compared, whatever their outcome."""
+    is_view: bool
+    """True if the table is a view."""
+    children: Mapping[str, str]
+    """The child table of each attribute of child tables."""
 
     @property
     def ignored(self) -> dict[Reason, int]:

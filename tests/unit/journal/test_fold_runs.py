@@ -25,6 +25,7 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, SourceEntry
+from publisher.journal.segment_files import SEGMENT_FORMAT
 from publisher.reports.explain import RecordStory, explain
 from publisher.runs.replay import dispatch
 from tests.support.finished_runs import (
@@ -342,7 +343,8 @@ def test_a_segment_of_another_version_is_refused(journals: Journals, version: in
         lambda: folding(journals).expire(days=7, runs=None),
     ):
         with pytest.raises(
-            FatalError, match=f"format {version}, this program reads format 2: use xds"
+            FatalError,
+            match=f"format {version}, this program reads format {SEGMENT_FORMAT}: use xds",
         ):
             work()
     assert runs_with_folder(journals) == runs[-1:]
@@ -355,7 +357,9 @@ def test_a_damaged_segment_is_noticed(journals: Journals) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 4] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(FatalError, match=r"cannot be read .*: restore it, or remove the directory"):
+    with pytest.raises(
+        FatalError, match=r"(?s)cannot be read .*: restore it, or remove the directory"
+    ):
         contents_of(journals, runs[0])
 
 

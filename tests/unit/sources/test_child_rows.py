@@ -24,6 +24,7 @@ from publisher.consumer.parse import parse_document
 from publisher.engine.tasks import Resources, SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
+from publisher.journal.lane_reader import DecidedRecord
 from publisher.journal.lane_writer import LaneResult
 from publisher.planning.filters import FilterOptions
 from publisher.sources.local_tasks import prepare_here
@@ -40,7 +41,7 @@ from tests.support.child_rows import (
     tables_after,
     write_change_tables,
 )
-from tests.support.task_runs import lines, plan_all, read_all
+from tests.support.task_runs import lines, plan_all, read_all, readers
 
 LANES = 3
 NUMBERS = ("111", "222", "+7 (3)", "a,b=c")
@@ -52,6 +53,7 @@ class Run(NamedTuple):
     documents: list[str]
     objects: Objects
     outcomes: Counter[tuple[str, str | None]]
+    records: list[DecidedRecord]
 
 
 def run(
@@ -90,7 +92,8 @@ def run(
     for document in documents:
         for operation in parse_document(document):
             objects.apply(operation)
-    return Run(documents, objects, outcomes_of(results))
+    records = [record for lane in readers(results, folder) for record in lane.decisions()]
+    return Run(documents, objects, outcomes_of(results), records)
 
 
 def outcomes_of(results: Sequence[LaneResult]) -> Counter[tuple[str, str | None]]:
@@ -221,6 +224,19 @@ def test_documents_lead_to_the_objects_of_the_tables(
         found = run(folder, format_, paths)
     assert not [reason for outcome, reason in found.outcomes if outcome in ("rejected", "held")]
     assert objects_of(found.objects) == expected_objects(tables_after(history))
+
+
+@pytest.mark.parametrize("format_", RECORDERS)
+def test_the_journal_has_the_child_table_of_each_record(
+    tmp_path: Path, format_: FormatName
+) -> None:
+    found = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, story()))
+    name = f"indirect.{PHONE}" if format_ == "change-table" else PHONE
+    assert {record.logged_table for record in found.records} == {name, None}
+    for record in found.records:
+        is_child = record.logged_table == name
+        assert record.children == (PHONE,) * len(record.columns) * is_child
+        assert is_child == ("usr_phone.phoneno" in record.columns)
 
 
 def value(text: str, kind: str, idu: int) -> str:

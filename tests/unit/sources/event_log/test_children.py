@@ -6,9 +6,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from publisher.journal.lane_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
@@ -62,18 +64,23 @@ def rows_of(drawn: Sequence[DrawnEvent], *, by_first_name: bool) -> list[Row]:
 
 def plan(rows: list[Row], lanes: int) -> tuple[list[str], list[object]]:
     """Documents and decisions of a log, in the order of its objects."""
+    documents, records = documents_and_records(rows, lanes)
+    decisions = [
+        (record.position, record.object, record.outcome, record.reason, record.children)
+        for record in records
+    ]
+    return documents, sorted(decisions, key=str)
+
+
+def documents_and_records(rows: list[Row], lanes: int) -> tuple[list[str], list[DecidedRecord]]:
+    """Documents and records of a log, lane by lane."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         polls = PollOptions(poll_size=6, poll_slack=2)
         work = work_of([write(folder / "log.jsonl", rows)], lanes=lanes, polls=polls, tables=[USR])
         lanes_read = readers(plan_all(work, read_all(work), folder), folder)
         documents = [document.text for lane in lanes_read for document in lane.documents()]
-        decisions = [
-            (record.position, record.object, record.outcome, record.reason)
-            for lane in lanes_read
-            for record in lane.decisions()
-        ]
-        return documents, sorted(decisions, key=str)
+        return documents, [record for lane in lanes_read for record in lane.decisions()]
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,3 +88,37 @@ def plan(rows: list[Row], lanes: int) -> tuple[list[str], list[object]]:
 def test_the_names_of_an_event_change_nothing(drawn: list[DrawnEvent], lanes: int) -> None:
     given_names = plan(rows_of(drawn, by_first_name=False), lanes)
     assert given_names == plan(rows_of(drawn, by_first_name=True), lanes)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "logged", "child"),
+    [
+        ("usr", "v", (None, None), None),
+        ("HR.usr", " V ", (None, None), None),
+        ("usr", "usr.v", (None, "usr.v"), None),
+        ("usr", "tag.v", (None, None), "tag"),
+        ("tag", "v", ("tag", "v"), "tag"),
+        ("hr.TAG", "Tag.v", ("hr.TAG", None), "tag"),
+        ('"in.grp"', "no", ('"in.grp"', "no"), "in.grp"),
+    ],
+)
+def test_the_journal_has_the_child_table_and_the_names_in_the_log(
+    table: str, column: str, logged: tuple[str | None, str | None], child: str | None
+) -> None:
+    rows = [event(1, event_type=2, table_name=table, table_key="idu=1", column_name=column)]
+    _, (record,) = documents_and_records(rows, 1)
+    assert (record.logged_table, record.logged_column) == logged
+    assert record.children == (() if child is None else (child,))
+    assert not record.is_view
+
+
+@pytest.mark.parametrize("event_type", [4, 6])
+def test_events_of_rows_name_no_child_table_for_columns(event_type: int) -> None:
+    rows = [
+        event(1, event_type=event_type, table_name="usr", table_key="idu=1", column_name="tag.v")
+    ]
+    _, (record,) = documents_and_records(rows, 1)
+    assert (record.logged_table, record.logged_column, record.children) == (None, None, ())
+    rows = [event(1, event_type=event_type, table_name="tag", table_key="idu=1", column_name="v")]
+    _, (record,) = documents_and_records(rows, 1)
+    assert (record.reason, record.logged_table) == ("child-row", "tag")
