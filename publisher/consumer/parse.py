@@ -1,4 +1,4 @@
-"""Parses a document into typed operations.
+"""Parses a document, in XML or JSON, into typed operations.
 
 Accepts the documents of this program and nothing else: another operation, element or type is a
 ``DocumentError``, because a consumer that skips it would silently miss a change.  No entity is expanded, no
@@ -28,6 +28,7 @@ from publisher.consumer.operations import (
     ValueComponent,
     ValueType,
 )
+from publisher.xds.json_form import JsonFormProblem, is_json, to_tree
 
 Element = Any
 """An element of lxml, whose type stubs are incomplete."""
@@ -86,10 +87,16 @@ def _parse(data: bytes, origin: Origin, limits: Limits) -> Element:
     if len(data) > limits.max_bytes:
         problem = f"the document has {len(data):,} bytes, more than {limits.max_bytes:,}"
         raise DocumentError(origin, f"{problem}: raise Limits.max_bytes if you expect it")
-    # an element may have two tags; an attribute needs as much memory as a tag
-    if data.count(b"<") + data.count(b"=") > 2 * limits.max_tags:
+    # an element may have two tags; an attribute needs as much memory as a tag, and so does an item of JSON
+    marks = (b"{", b",") if is_json(data) else (b"<", b"=")
+    if sum(map(data.count, marks)) > 2 * limits.max_tags:
         problem = f"the document has more than {limits.max_tags:,} tags and attributes"
         raise DocumentError(origin, f"{problem}: raise Limits.max_tags if you expect it")
+    if is_json(data):
+        try:
+            return to_tree(data)
+        except JsonFormProblem as problem:
+            raise DocumentError(origin, f"{problem}: {_FOREIGN}") from problem
     if b"<!DOCTYPE" in data:
         raise DocumentError(
             origin, f"the document has a DOCTYPE, unlike documents in XDS: {_FOREIGN}"

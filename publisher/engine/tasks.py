@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id, with_ids
+from publisher.engine.garbage import collect_rarely
 from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
@@ -44,11 +44,10 @@ from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, LiveSource, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
-from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
+from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions, converter_of
 from publisher.xds.values import ValueOptions, Values, text_of
 
 _JSON = json.JSONEncoder(ensure_ascii=False).encode
-_OBJECTS_BEFORE_COLLECTION = 500_000
 
 AnySplit = Split[Any] | TableSplit[Any]
 AnySource = Source | LiveSource
@@ -239,7 +238,14 @@ def plan_lane(
     collect_rarely()
     with Resources(work.rules) as resources:
         texts = [source.source.position_text for source in work.sources]
-        files = LaneFiles(lane, staging, documents, attempt, texts)
+        files = LaneFiles(
+            lane,
+            staging,
+            documents,
+            attempt,
+            texts,
+            converter_of(work.rules.documents.value_format),
+        )
         try:
             lane_plan = _LanePlan(work, lane, resources, files)
             for batch in batches:
@@ -341,15 +347,6 @@ class _LanePlan:
                 kind, text = _answer_text(answer)
                 self._files.add_lookup(self._source, obj, poll, kind, text)
             self._files.add_plan(self._source, result.documents, result.decisions)
-
-
-def collect_rarely() -> None:
-    """Makes Python collect cyclic garbage less often.
-
-    Changes, documents and records are tuples without cycles: searching them for cycles took a
-    third of a worker's time (measured).  Reference counting still frees them.
-    """
-    gc.set_threshold(_OBJECTS_BEFORE_COLLECTION, 50, 1000)
 
 
 def _planner_of(work: Work, number: int, lane: int, resources: Resources) -> LanePlanner:

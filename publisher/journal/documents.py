@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,11 @@ _LINE_END = pa.scalar("\n", pa.large_string())
 class DocumentLog:
     """Writes the part file of one lane and its index."""
 
-    def __init__(self, part: Path, index: Path) -> None:
+    def __init__(
+        self, part: Path, index: Path, convert: Callable[[str], str] | None = None
+    ) -> None:
+        """``convert`` gives the text of a document another form."""
+        self._convert = convert
         self._part = part.open("wb", buffering=_BUFFER)
         self._writer = pq.ParquetWriter(
             index,
@@ -59,6 +64,9 @@ class DocumentLog:
         if not count:
             return first
         texts = documents.batch.column("text")
+        if self._convert is not None:
+            converted = [self._convert(text) for text in texts.to_pylist()]
+            texts = pa.array(converted, texts.type)
         lines = pc.binary_join(pa.LargeListArray.from_arrays([0, count], texts), _LINE_END)[0]
         for piece in (lines.as_buffer(), b"\n"):
             self._part.write(piece)

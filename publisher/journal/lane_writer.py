@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -127,11 +127,12 @@ class LaneFiles:
         documents: Path,
         attempt: str,
         position_texts: Sequence[PositionText],
+        convert: Callable[[str], str] | None = None,
     ) -> None:
         """The journal's files go to ``staging``, the sink's files to ``documents``.
 
         ``attempt`` distinguishes the attempts of one task; ``position_texts`` format the positions of each
-        source."""
+        source; ``convert`` gives documents another form than XML."""
         self._lane = lane
         self._names = LaneNames(lane)
         self._staged = f"{attempt}-{lane:05d}"
@@ -140,7 +141,9 @@ class LaneFiles:
         for folder in (self._folder, self._documents_folder):
             folder.mkdir(parents=True, exist_ok=True)
         names, folder = self._names, self._folder
-        self._documents = DocumentLog(self._documents_folder / names.part, folder / names.index)
+        self._documents = DocumentLog(
+            self._documents_folder / names.part, folder / names.index, convert
+        )
         self._decisions = DecisionLog(
             folder / names.decisions, folder / names.rejects, position_texts
         )

@@ -17,7 +17,7 @@ from publisher.journal.epoch import Epoch
 from publisher.journal.job_journals import DOCUMENTS, RUNS
 from publisher.journal.lineage import Lineage
 from publisher.journal.recovery import refuse_interrupted_recovery
-from publisher.xds.document import Envelope
+from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
@@ -98,9 +98,11 @@ class JobSink:
         if not self.is_files:
             self.epoch()
             document = Envelope(self.settings.envelope).document(())
+            convert = converter_of(self.settings.documents.value_format)
             from publisher.dispatch.kafka.heartbeat import send_heartbeat
 
-            send_heartbeat(self.settings.kafka, self.settings.name, document)
+            text = document if convert is None else convert(document)
+            send_heartbeat(self.settings.kafka, self.settings.name, text)
 
     def claim_tokens(self) -> None:
         """Writes tokens of this journal to the topic when there is no run to send."""

@@ -6,9 +6,9 @@ UTF-8 is the default of XML), without DOCTYPE and without white space between el
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
@@ -37,6 +37,9 @@ class EnvelopeOptions:
     """Text of ``<contact>``, the person or team responsible."""
 
 
+ValueFormat = Literal["xml", "json"]
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
     """Form of the operations of a document."""
@@ -47,6 +50,17 @@ class DocumentOptions:
     """Write the attribute ``event-id`` into operations."""
     insert_query_back: InsertQueryBack = "modify"
     """Operation of event types 5 and 7: ``modify`` as the driver's guide prints it, or ``add``."""
+    value_format: ValueFormat = "xml"
+    """Format of documents: ``xml``, or ``json`` for consumers without an XML parser."""
+
+
+def converter_of(value_format: ValueFormat) -> Callable[[str], str] | None:
+    """Returns the function that converts a rendered document to the format; ``None`` for XML."""
+    if value_format == "xml":
+        return None
+    from publisher.xds.json_form import to_json  # noqa: PLC0415 - only JSON needs a parser
+
+    return to_json
 
 
 def operation(

@@ -7,6 +7,8 @@ Lines end at LF only.  These tests distinguish the two kinds of files, in this o
 3. Otherwise the file is broken.  It has one document on each line if two of the first lines begin with
    ``<nds`` or one of them is a complete document, else one document.
 
+A first line that begins with a brace is a document in JSON: one on each line.
+
 Compressed files are recognised by their first bytes, not by their name.  Files with a document on each line
 are read line by line, so memory depends on the longest line and not on the file.
 """
@@ -23,6 +25,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from lxml import etree
+
+from publisher.xds.json_form import is_json
 
 BROKEN_FILE = (OSError, EOFError, zlib.error)
 """Exceptions of reading unreadable files, and compressed files that are truncated or damaged."""
@@ -86,9 +90,9 @@ def refusal(data: bytes) -> str | None:
     many times its size.  XDS has no document type: a DOCTYPE is refused before its entities can take
     effect.
     """
-    if data.count(b"<") > MAX_TAGS or _count_attributes(data) > 2 * MAX_TAGS:
+    if _has_too_many_tags(data):
         return f"the document has more than {MAX_TAGS:,} tags: it is not checked; divide it"
-    if data.startswith(b"<nds"):
+    if data.startswith((b"<nds", b"{")):
         return None
     if data.startswith(_WIDE_BOMS):
         return "not UTF-8 text: convert the file to UTF-8"
@@ -104,8 +108,11 @@ def refusal(data: bytes) -> str | None:
     return None
 
 
-def _count_attributes(data: bytes) -> int:
-    return data.count(b'="') + data.count(b"='")
+def _has_too_many_tags(data: bytes) -> bool:
+    if is_json(data):  # each element is an object, and has few members
+        return data.count(b"{") > MAX_TAGS or data.count(b",") > 4 * MAX_TAGS
+    attributes = data.count(b'="') + data.count(b"='")
+    return data.count(b"<") > MAX_TAGS or attributes > 2 * MAX_TAGS
 
 
 def open_plain(path: Path) -> BinaryIO:
@@ -155,6 +162,8 @@ def _is_one_per_line(path: Path) -> bool:
         filled = (line for line in _limited_lines(file) if not line.isspace())
         first = next(filled, b"")
         second = next(filled, b"")
+        if is_json(first):
+            return True
         # a comment or an instruction may follow the only document of a file
         if _is_complete(first) and not second.startswith((b"<!", b"<?")):
             return True

@@ -15,6 +15,7 @@ from lxml import etree
 
 from publisher.xds.findings import Finding, Profile, json_line, text_line
 from publisher.xds.framing import BROKEN_FILE, PARSER, Framed, documents, refusal
+from publisher.xds.json_form import JsonFormProblem, is_json, to_tree
 from publisher.xds.schema import Element, Schema, load
 
 __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
@@ -61,7 +62,11 @@ def _validate_document(framed: Framed, schema: Schema) -> Iterator[tuple[int, st
         yield framed.line, "", problem
         return
     try:
-        root: Element = etree.fromstring(framed.data, PARSER)
+        in_json = is_json(framed.data)
+        root: Element = to_tree(framed.data) if in_json else etree.fromstring(framed.data, PARSER)
+    except JsonFormProblem as problem_of_form:
+        yield framed.line, "", str(problem_of_form)
+        return
     except etree.XMLSyntaxError as error:
         yield framed.line + max(error.lineno or 1, 1) - 1, "", f"not XML: {_parse_reason(error)}"
         return

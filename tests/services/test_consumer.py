@@ -192,7 +192,10 @@ def test_the_documented_copy_survives_restarts(kafka: Topics, tmp_path: Path) ->
         assert rows == expected
 
 
-def test_rows_that_change_their_keys_arrive_over_partitions(kafka: Topics, tmp_path: Path) -> None:
+@pytest.mark.parametrize("value_format", ["xml", "json"])
+def test_rows_that_change_their_keys_arrive_over_partitions(
+    kafka: Topics, tmp_path: Path, value_format: str
+) -> None:
     """A log whose keys move between partitions, published by the program and applied by the consumer."""
     chance = random.Random(7)
     rows: dict[int, str] = {}
@@ -215,11 +218,13 @@ def test_rows_that_change_their_keys_arrive_over_partitions(kafka: Topics, tmp_p
     topic = kafka.make(partitions=4)
     (tmp_path / "job.toml").write_text(
         '[source]\nkey_change = "modify-association"\n[documents]\nbatch_size = 8\n'
-        '[run]\nlanes = 3\nengine = "local"\n'
+        f'value_format = "{value_format}"\n[run]\nlanes = 3\nengine = "local"\n'
     )
     path = write(tmp_path / "log.csv", log)
     target = f"kafka://{kafka.bootstrap}/{topic}"
     report = replay(load(tmp_path / "job.toml"), [path], target)
+    starts = {(record.value or b"")[:1] for record in kafka.read(topic)}
+    assert starts == {b"{" if value_format == "json" else b"<"}
     deliveries = read(kafka, topic)
     changes = [delivery for delivery in deliveries if delivery.key_change is not None]
     assert len(changes) == 2 * report.operations["modify-association"] > 40

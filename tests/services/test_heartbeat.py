@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from publisher.config.job_file import load
 from publisher.dispatch.kafka.heartbeat import send_heartbeat
 from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.engine.local.engine import LocalEngine
+from publisher.runs.publisher_instance import PublisherInstance
 from publisher.xds.document import Envelope, EnvelopeOptions
 from tests.services.topics import Topics
+from tests.support.event_log_files import event, write
 
 
 def test_a_heartbeat_is_a_document_without_operations(kafka: Topics) -> None:
@@ -18,3 +26,21 @@ def test_a_heartbeat_is_a_document_without_operations(kafka: Topics) -> None:
     assert record.value == document.encode()
     assert headers["operation"] == "heartbeat"
     assert headers["event-id"].startswith("hr:heartbeat:2")
+
+
+def test_heartbeats_have_the_format_of_the_documents(kafka: Topics, tmp_path: Path) -> None:
+    topic = kafka.make()
+    row = event(1, table_key="idu=1", table_name="usr", event_type=4, column_name=None)
+    (tmp_path / "logs").mkdir()
+    write(tmp_path / "logs" / "log.csv", [row])
+    (tmp_path / "job.toml").write_text(
+        '[job]\nname = "beats"\n[[sources]]\nname = "hr"\nformat = "event-log"\nsnapshots = ["logs"]\n'
+        f'[dispatch]\nto = "kafka"\nbootstrap = "{kafka.bootstrap}"\ntopic = "{topic}"\n'
+        '[documents]\nvalue_format = "json"\n'
+    )
+    with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
+        assert job.run_once(datetime.now(UTC)) is not None
+        job.sink.heartbeat()
+    document, heartbeat = (json.loads(record.value or b"") for record in kafka.read(topic))
+    assert [operation["operation"] for operation in document["operations"]] == ["delete"]
+    assert heartbeat["operations"] == []

@@ -13,7 +13,7 @@ from multiprocessing import forkserver, get_context
 from multiprocessing.connection import Connection
 from typing import TypeVar
 
-from publisher.engine.tasks import collect_rarely
+from publisher.engine.garbage import collect_rarely
 from publisher.errors import FatalError
 
 _MODULES = "publisher.engine.local.worker_modules"

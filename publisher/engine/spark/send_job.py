@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+from publisher.engine.garbage import collect_rarely
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
-from publisher.engine.tasks import collect_rarely
 from publisher.model.plain import restore
 
 

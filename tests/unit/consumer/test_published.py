@@ -29,9 +29,10 @@ from tests.support.user_logs import ALPHABET, RENAMING, UserLog, shown_objects
     rng=st.integers(0, 2**32).map(random.Random),
     lanes=st.sampled_from([1, 4]),
     poll_size=st.sampled_from([1, 5, 10_000]),
+    value_format=st.sampled_from(["xml", "json"]),
 )
 def test_the_objects_are_those_of_the_tables(
-    rng: random.Random, lanes: int, poll_size: int
+    rng: random.Random, lanes: int, poll_size: int, value_format: str
 ) -> None:
     log = UserLog(rng)
     for _ in range(80):
@@ -40,6 +41,7 @@ def test_the_objects_are_those_of_the_tables(
     polls = f"[source]\npoll_size = {poll_size}\npoll_slack = 0"
     with TemporaryDirectory() as name:
         job = RENAMING.replace("[source]", polls)
+        job += f'[documents]\nvalue_format = "{value_format}"\n'
         documents = replay_events(Path(name), log.events, lanes=lanes, job=job)
         objects.apply_all(Inbox().in_order(read_files(part_files(documents))))
     assert shown_objects(objects) == log.objects()
