@@ -35,9 +35,10 @@ def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
     start_arrow_without_pandas()
     from publisher.cli import output
     from publisher.console import counts_text
-    from publisher.journal.durable import write_report
+    from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.page.build import build_report
 
+    check_report_target(target)
     built = build_report(journals, datetime.now(UTC))
     write_report(target, built.page)
     if json_:

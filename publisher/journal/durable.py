@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, UsageError
 
 _SYNCED_AT_ONCE = 16
 _DIGITS = 18
@@ -68,6 +68,25 @@ def write_all_durably(texts: Mapping[Path, str], others: Iterable[Path] = ()) ->
     for path, written in temporary.items():
         written.replace(path)
     sync(path.parent for path in texts)
+
+
+def check_report_target(path: Path) -> None:
+    """Finds out whether a report can be written, before the work that it takes.
+
+    Raises:
+        UsageError: The directory is missing or not writable, or the path is a directory.
+    """
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(
+            f"{path} is a directory: name a file in it, such as {path / 'report.html'}"
+        )
+    if not folder.is_dir():
+        raise UsageError(f"{path}: there is no directory {folder}: create it, or name another file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"{path}: {folder} is not writable: change its permissions, or name another file"
+        )
 
 
 def write_report(path: Path, text: str) -> None:

@@ -180,6 +180,7 @@ def _scan_job(journals: Journals) -> Iterator[JournalPart]:
     segments = journals.segments.current()
     moved = {number for segment in segments for number in journals.segments.runs(segment)}
     for segment in segments:
+        segment.header()  # checks the version
         yield _SegmentPart(journals, segment)
     for number in numbers:
         journal = journals.journal(journals.run_id(number))
@@ -242,12 +243,13 @@ class _SegmentPart:
 
     @cached_property
     def runs(self) -> Sequence[ScannedRun]:
-        self.segment.header()  # checks the version
-        return [self._run(row) for row in self._rows_of_runs.to_pylist()]
+        return [self._run(row) for row in read_columns(self.segment.folder, RUNS).to_pylist()]
 
     @cached_property
-    def _rows_of_runs(self) -> pa.Table:
-        return read_columns(self.segment.folder, RUNS)
+    def _numbers(self) -> np.ndarray:
+        """The numbers of the runs, ascending."""
+        numbers: np.ndarray = read_columns(self.segment.folder, RUNS, ["run"])["run"].to_numpy()
+        return numbers
 
     def _run(self, row: Mapping[str, Any]) -> ScannedRun:
         manifest = restore(Manifest, json.loads(row["manifest"]))
@@ -277,8 +279,7 @@ class _SegmentPart:
     ) -> pa.Table:
         """Reads columns; replaces the numbers of runs by their places in ``runs``."""
         rows = read_columns(self.segment.folder, table, [*columns, *_OF_RUN], condition)
-        numbers = self._rows_of_runs["run"].to_numpy()
-        places = np.searchsorted(numbers, rows["run"].to_numpy())
+        places = np.searchsorted(self._numbers, rows["run"].to_numpy())
         return rows.set_column(rows.column_names.index("run"), "run", pa.array(places))
 
 

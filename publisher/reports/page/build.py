@@ -1,4 +1,4 @@
-"""Builds the report of runs: reads their journals twice, for the numbers and for the chosen objects."""
+"""Builds the report of runs: reads journals once to choose objects, and again for numbers and histories."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ def build_report(directories: Sequence[Path], now: datetime) -> Report:
 
 
 def _build(directories: Sequence[Path], now: datetime) -> Report:
-    counts, choice = OverviewBuilder(), ObjectChoice()
+    choice = ObjectChoice()
     for directory in directories:
         for part in scan_runs(directory):
-            counts.add(part)
             choice.add(part)
-    if not counts.runs:
-        names = ", ".join(map(str, directories))
-        raise UsageError(f"{names}: no complete run: publish first, or give another directory")
-    overview = counts.finish()
+    counts = OverviewBuilder()
     histories = {obj: ObjectHistory(obj) for obj in choice.objects()}
     for directory in directories:
         for part in scan_runs(directory):
+            counts.add(part)
             for obj, event in read_histories(part, histories):
                 histories[obj].add(event)
-    text = objects_text(list(histories.values()))
+    if not counts.runs:
+        names = ", ".join(map(str, directories))
+        raise UsageError(f"{names}: no complete run: publish first, or give another directory")
+    overview, text = counts.finish(), objects_text(list(histories.values()))
     is_complete = choice.is_complete and text.shown == len(histories)
     return Report(overview, render(overview, ShownObjects(text, choice.count, is_complete), now))

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from publisher.reports.page.timeline import Timeline, Timespan
 
 _RUNS = 100
 """Maximum number of runs that a report lists: the newest."""
-_COUNTED = ("source", "outcome", "schema", "table", "records", "event_time", "document")
+_COUNTED = ("source", "outcome", "reason", "schema", "table", "records", "event_time", "document")
 _OF_DOCUMENTS = ("operation", "schema", "table")
 
 
@@ -55,6 +56,16 @@ class LaneCounts:
     lane: int
     documents: int
     bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSeconds:
+    """The time that a phase took in all runs together, and in the run where it took longest."""
+
+    phase: str
+    seconds: float
+    longest: float
+    longest_run: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +103,7 @@ class Overview:
     tables: tuple[TableSums, ...]
     operations: Timespan
     lanes: tuple[LaneCounts, ...]
-    seconds: Mapping[str, float]
-    """Seconds by phase, of all runs together."""
+    phases: tuple[PhaseSeconds, ...]
 
     @property
     def skew(self) -> float | None:
@@ -118,7 +128,7 @@ class OverviewBuilder:
         self._tables = Counter[tuple[str | None, str]]()
         self._operations = Counter[tuple[str | None, str]]()
         self._lanes: dict[int, LaneCounts] = {}
-        self._seconds = Counter[str]()
+        self._phases: dict[str, PhaseSeconds] = {}
         self._samples = RejectSamples()
         self._timeline = Timeline()
 
@@ -131,8 +141,12 @@ class OverviewBuilder:
             if run.place != self._last_run:
                 self._last_run = run.place
                 self._add_run(run, refusals)
-        self._add_changes(part, refused)
-        self._samples.add_part(part)
+        decisions = part.decisions(_COUNTED)
+        self._add_changes(part, decisions, refused)
+        is_rejected = pc.equal(decisions["outcome"], int(Outcome.REJECTED))
+        reasons = pc.unique(decisions["reason"].filter(is_rejected)).to_pylist()
+        if self._samples.lack(reasons):
+            self._samples.add_part(part)
 
     def finish(self) -> Overview:
         """Returns the sums."""
@@ -156,7 +170,7 @@ class OverviewBuilder:
             tables=tuple(self._table_counts()),
             operations=self._timeline.timespan(),
             lanes=tuple(lanes),
-            seconds={phase: round(spent, 3) for phase, spent in self._seconds.items()},
+            phases=tuple(self._phases.values()),
         )
 
     def _add_run(self, run: ScannedRun, refusals: Sequence[Refusal]) -> None:
@@ -181,13 +195,19 @@ class OverviewBuilder:
                 tuple(dict.fromkeys([*report.notes, *run.end.notes])),
             )
         )
-        self._seconds.update(run.end.seconds)
+        self._add_seconds(manifest.run, run.end.seconds)
         self._add_flows(manifest, refusals)
         for result in manifest.results:
             lane = self._lanes.get(result.lane, LaneCounts(result.lane, 0, 0))
             self._lanes[result.lane] = LaneCounts(
                 result.lane, lane.documents + result.documents, lane.bytes + result.bytes
             )
+
+    def _add_seconds(self, run: str, seconds: Mapping[str, float]) -> None:
+        for phase, spent in seconds.items():
+            known = self._phases.get(phase, PhaseSeconds(phase, 0, -1, run))
+            longest = max((known.longest, known.longest_run), (spent, run), key=itemgetter(0))
+            self._phases[phase] = PhaseSeconds(phase, round(known.seconds + spent, 3), *longest)
 
     def _add_flows(self, manifest: Manifest, refusals: Sequence[Refusal]) -> None:
         names = [entry.name for entry in manifest.sources]
@@ -201,9 +221,11 @@ class OverviewBuilder:
             self._flows[refusal.source, Outcome.PUBLISHED.label, None] -= records
             self._flows[refusal.source, Outcome.REJECTED.label, refusal.reason] += records
 
-    def _add_changes(self, part: JournalPart, refused: Sequence[tuple[int, Refusal]]) -> None:
+    def _add_changes(
+        self, part: JournalPart, decisions: pa.Table, refused: Sequence[tuple[int, Refusal]]
+    ) -> None:
         """Counts records by table and outcome, documents by table and by the time of their last change."""
-        decisions, documents = part.decisions(_COUNTED), part.documents(_OF_DOCUMENTS)
+        documents = part.documents(_OF_DOCUMENTS)
         rows = document_rows(decisions, documents)
         if refused:
             decisions = _move_refusals(decisions, rows, _refused_rows(refused, documents))

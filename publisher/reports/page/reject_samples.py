@@ -47,6 +47,10 @@ class RejectSamples:
     def __init__(self) -> None:
         self._samples: dict[str, list[RejectSample]] = {}
 
+    def lack(self, reasons: Iterable[str]) -> bool:
+        """Returns whether one of the reasons needs more samples."""
+        return any(len(self._samples.get(reason, ())) < _SAMPLES for reason in reasons)
+
     def add_part(self, part: JournalPart) -> None:
         """Takes samples from the decisions of a part."""
         rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))

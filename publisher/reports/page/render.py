@@ -79,6 +79,7 @@ def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
         kinds=kinds,
         labels=labels,
         lanes=_lane_rows(view.lanes),
+        longest_phase=max((phase.seconds for phase in view.phases), default=0) or 1,
         meanings={str(reason): text for reason, text in REASON_TEXTS.items()},
         objects=objects,
         policy=_policy(style, script),

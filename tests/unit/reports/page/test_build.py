@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from publisher.cli.main import cli
 from publisher.errors import UsageError
 from publisher.journal.find_journal import open_runs
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import LaneReader
+from publisher.journal.manifest import SENT
 from publisher.reports.page import chosen_objects, histories
 from publisher.reports.page.build import Report, build_report
+from publisher.reports.page.overview import PhaseSeconds
 from tests.support import finished_runs
 from tests.support.finished_runs import LANES, finish_run, finish_runs, make_journals
 
@@ -172,3 +176,30 @@ def test_a_refused_document_counts_in_its_lane_only(
     assert sum(result.documents > 0 for result in manifest.results) > 1
     [table] = build_report([journals.root], NOW).overview.tables
     assert table.outcomes == {"published": 3, "rejected": 1}
+
+
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [
+        ("absent/report.html", "there is no directory .*absent: create it, or name another file"),
+        ("job", "is a directory: name a file in it, such as"),
+    ],
+)
+def test_the_target_is_checked_before_journals_are_read(
+    journals: Journals, tmp_path: Path, target: str, problem: str
+) -> None:
+    (journals.root / "job-000001").mkdir()  # without a complete run, which is found later
+    words = ["report", str(journals.root), "--to", str(tmp_path / target)]
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 2
+    assert re.search(problem, result.output)
+
+
+def test_phases_name_the_run_where_they_took_longest(journals: Journals) -> None:
+    runs = [finish_run(journals, [number], refused=False) for number in (1, 2, 3)]
+    for run, seconds in zip(runs, (0.5, 2.0, 1.0), strict=True):
+        sent = journals.root / run / SENT
+        sent.write_text(json.dumps(json.loads(sent.read_text()) | {"seconds": {"plan": seconds}}))
+    report = build_report([journals.root], NOW)
+    assert report.overview.phases == (PhaseSeconds("plan", 3.5, 2.0, runs[1]),)
+    assert '<td>plan</td><td class="n">3.5</td>' in report.page

@@ -20,7 +20,14 @@ from publisher.reports.object_histories import (
     ObjectHistory,
 )
 from publisher.reports.page.histories import MAX_CHARACTERS, objects_text
-from publisher.reports.page.overview import Flow, LaneCounts, Overview, RunLine, TableSums
+from publisher.reports.page.overview import (
+    Flow,
+    LaneCounts,
+    Overview,
+    PhaseSeconds,
+    RunLine,
+    TableSums,
+)
 from publisher.reports.page.reject_samples import Rejects, RejectSample
 from publisher.reports.page.render import ShownObjects, render
 from publisher.reports.page.timeline import Interval, Timespan
@@ -72,7 +79,7 @@ def overview(text: str = HOSTILE) -> Overview:
         tables=(TableSums(text, outcomes, {text: 7}),),
         operations=Timespan(3_600_000_000, (Interval(0, {text: 7}),), 1, 0),
         lanes=(LaneCounts(0, 7, 99_999),),
-        seconds={text: 1.5},
+        phases=(PhaseSeconds(text, 1.5, 1.5, text),),
     )
 
 
