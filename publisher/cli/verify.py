@@ -16,7 +16,7 @@ from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_wi
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
-    from publisher.runs.verify import VerifyReport
+    from publisher.runs.verify import VerifyReport, VerifyRequest
     from publisher.verify.results import Example, TableResult
 
 _LABELS = {
@@ -39,16 +39,33 @@ _LABELS = {
     metavar="N",
     help="Maximum number of examples of each kind and table.",
 )
+@click.option(
+    "--repair", is_flag=True, help="Publish the differences, except those of unsettled objects."
+)
+@click.option(
+    "--baseline",
+    is_flag=True,
+    help="With --repair: also publish rows that were never published, and expired ones.",
+)
+@click.option("--dry-run", is_flag=True, help="With --repair: show what would be published.")
 @parameters.database
 @parameters.schema
 @parameters.engine
 @parameters.journal_of_job
 @parameters.report_as_json
-def verify(config: Path, examples: int, json_: bool, **overrides: Any) -> None:
+def verify(
+    config: Path,
+    examples: int,
+    repair: bool,
+    baseline: bool,
+    dry_run: bool,
+    json_: bool,
+    **overrides: Any,
+) -> None:
     """Compare the published documents of a job with its tables.
 
     It folds all documents that consumers can read into objects, and compares these objects with the tables,
-    by key and attribute.  It writes nothing.
+    by key and attribute.  It writes nothing without --repair.
     """
     start_arrow_without_pandas()
     defer_parts_of_arrow()
@@ -56,15 +73,24 @@ def verify(config: Path, examples: int, json_: bool, **overrides: Any) -> None:
     from publisher.runs.verify import VerifyRequest
     from publisher.runs.verify import verify as run_verification
 
+    if (baseline or dry_run) and not repair:
+        raise click.UsageError("--baseline and --dry-run need --repair: add it, or leave them out")
     settings = parameters.load_settings_to_publish(config, **overrides)
-    report = run_verification(VerifyRequest(settings, examples))
+    request = VerifyRequest(settings, examples)
+    if repair and not dry_run:
+        _repair(request, json_, baseline=baseline)
+        return
+    report = run_verification(request)
+    if dry_run:
+        _show_rehearsal(report, json_, baseline=baseline)
+        return
     if json_:
         echo_json([output.as_json(report)])
     else:
         echo(_text(report))
     if report.outcome.has_findings:
         raise FindingsError(
-            "the documents differ from the tables: compare the examples with the tables"
+            "the documents differ from the tables: compare the examples, then repair with --repair"
         )
 
 
@@ -106,3 +132,34 @@ def _example_text(example: Example) -> Iterator[str]:
 
 def _values(values: tuple[str, ...]) -> str:
     return ", ".join(values) or "(none)"
+
+
+def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
+    from publisher import console
+    from publisher.cli import output
+    from publisher.runs.repair import repair as run_repair
+
+    with console.progress() as progress:
+        report = run_repair(request, baseline=baseline, progress=progress)
+    if json_:
+        echo_json([output.as_json(report)])
+    else:
+        echo(_text(report.verification))
+        echo(["nothing to repair"] if report.run is None else output.run_text(report.run))
+    if report.verification.outcome.unreadable:
+        raise FindingsError(
+            "documents are unreadable, and a repair cannot remove them: consumers must skip them"
+        )
+
+
+def _show_rehearsal(report: VerifyReport, json_: bool, *, baseline: bool) -> None:
+    from publisher.cli import output
+    from publisher.runs.repair import rehearse_repair
+
+    rehearsal = rehearse_repair(report, baseline=baseline)
+    if json_:
+        echo_json([output.as_json(rehearsal)])
+        return
+    echo(_text(report))
+    kinds = ", ".join(f"{count:,} {_LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
+    echo([f"to publish: {kinds or 'nothing'}"])

@@ -139,6 +139,8 @@ class SourceSettings:
     """See ``SourceOptions``."""
     run_input: SourceInput | None = None
     """The part of the input that one run reads; ``None``: all of it."""
+    reason: str | None = None
+    """The reason why its changes are published, if they are no changes of the source, for consumers."""
 
     @property
     def descriptor(self) -> Format:

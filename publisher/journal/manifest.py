@@ -60,6 +60,8 @@ class SourceEntry:
     """Identity of the table (``database.identity``), if its rows are acknowledged later."""
     database: str | None = None
     """Name of the table's database in messages."""
+    reason: str | None = None
+    """The reason of its documents, if they show no changes of the source."""
 
 
 @dataclass(frozen=True, slots=True)

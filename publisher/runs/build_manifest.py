@@ -108,6 +108,7 @@ def _source_entries(
             database=inputs.logs[source.name].database,
             again=sum(repeated),
             notes=source.notes,
+            reason=read.reason,
         )
         first += len(source.splits)
 

@@ -50,6 +50,11 @@ class VerifyReport:
     sink: str
     outcome: BucketOutcome
     has_expired: bool = False
+    """True if the first documents are gone."""
+
+    def for_people(self) -> VerifyReport:
+        """Returns the report without the names of files that are removed."""
+        return replace(self, outcome=self.outcome.without_files())
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ def verify(request: VerifyRequest) -> VerifyReport:
         start_engine(settings.run.engine, settings.spark) as engine,
         compare_once(replace(request, settings=settings), engine) as verification,
     ):
-        return verification.report
+        return verification.report.for_people()
 
 
 @contextmanager

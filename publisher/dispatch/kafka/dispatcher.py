@@ -308,6 +308,7 @@ class KafkaDispatcher:
                 documents=journal.documents(manifest),
                 sources=tuple(source.name for source in manifest.sources),
                 template=TopicTemplate(self.options.topic),
+                reasons=tuple(source.reason for source in manifest.sources),
                 recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
             )
             for result in manifest.results

@@ -7,7 +7,7 @@ records: one under each of its keys, with the headers ``KEY_HEADERS``.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 from pathlib import Path
@@ -31,6 +31,9 @@ KEY_HEADERS = ("key-from", "key-to")
 RECOVERED = ("recovered", b"at-least-once")
 """An additional header of documents that the topic may have already: the journal was lost."""
 RECOVERED_BYTES = 2 + sum(map(len, RECOVERED))
+
+REASON = "reason"
+"""An additional header of documents that show no change of their source: the reason, such as ``repair``."""
 
 Header = tuple[str, str | bytes | None]
 """Values are always bytes; the client declares this type."""
@@ -79,6 +82,8 @@ class LaneDocuments:
     documents: Path
     sources: tuple[str, ...]
     template: TopicTemplate
+    reasons: tuple[str | None, ...] = ()
+    """The reason of the documents of each source; see ``REASON``."""
     recovered: frozenset[int] = frozenset()
     """Documents that the topic may have already; they get the header ``RECOVERED``."""
 
@@ -167,7 +172,15 @@ class LaneDocuments:
             _repeating("class-name", rows.column("table")),
             zip(repeat("record-ids"), _bytes(rows, "records")),
         )
-        return map(list, zip(*columns, strict=True))
+        headers = map(list, zip(*columns, strict=True))
+        return self._with_reasons(rows, headers) if any(self.reasons) else headers
+
+    def _with_reasons(
+        self, rows: pa.RecordBatch, headers: Iterable[list[Header]]
+    ) -> Iterator[list[Header]]:
+        for source, header in zip(rows.column("source").to_pylist(), headers, strict=True):
+            reason = self.reasons[source]
+            yield header if reason is None else [*header, (REASON, reason.encode())]
 
 
 def _add_second_keys(
@@ -248,6 +261,12 @@ def _bytes(rows: pa.RecordBatch, name: str) -> list[bytes]:
 
 SIZE_COLUMNS = [name for name in _COLUMNS if name != "offset"]
 """Columns of the index that ``sizes`` and its callers need."""
+
+
+def reason_bytes(reasons: Sequence[str | None]) -> int:
+    """Returns the most bytes that the header ``REASON`` adds to a record."""
+    longest = max((len(reason.encode()) for reason in reasons if reason), default=None)
+    return 0 if longest is None else int(_field(len(REASON)) + _field(longest))
 
 
 def sizes(rows: pa.RecordBatch, sources: Sequence[str]) -> npt.NDArray[np.int64]:

@@ -15,6 +15,7 @@ from publisher.dispatch.kafka.records import (
     SIZE_COLUMNS,
     DocumentTable,
     LaneDocuments,
+    reason_bytes,
     sizes,
 )
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
@@ -135,7 +136,7 @@ def _too_large(
 ) -> dict[int, ReasonAndDetail]:
     if not limits:
         return {}
-    record_bytes = sizes(rows, lane.sources)
+    record_bytes = sizes(rows, lane.sources) + reason_bytes(lane.reasons)
     large: dict[int, ReasonAndDetail] = {}
     for place in np.flatnonzero(record_bytes > min(limits.values())).tolist():
         if place not in nameless:

@@ -301,9 +301,7 @@ def difference_splits(
             + counts.vanished
             + sum(result.unreadable + result.orphans for result in part),
             is_view=shape.is_view,
-            children={
-                name: child.source_name for child in shape.children for name in child.columns
-            },
+            children=shape.child_tables,
         )
         size = sum((context.target / FOUND / result.found).stat().st_size for result in part)
         splits.append(Split(folder, size, size, differences))

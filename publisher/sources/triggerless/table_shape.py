@@ -83,6 +83,11 @@ class TableShape:
         """Schema, table and key, which must agree with those in a stored state."""
         return self.schema, self.table, tuple(part.name for part in self.key)
 
+    @property
+    def child_tables(self) -> dict[str, str]:
+        """The child table of each attribute of child tables."""
+        return {name: child.source_name for child in self.children for name in child.columns}
+
     def canonical(self, key: str) -> str:
         """Canonicalises a key that a user wrote.  Raises ``UsageError``."""
         kinds = {part.name: str(part.kind) for part in self.key if part.kind is not None}
