@@ -25,7 +25,7 @@ from prometheus_client import (
 )
 
 from publisher import __version__
-from publisher.errors import FatalError, PublisherError
+from publisher.errors import FatalError, PublisherError, UnreachableError
 from publisher.model.change import Outcome
 from publisher.observing.contract import Poll
 from publisher.observing.options import MetricsOptions
@@ -132,6 +132,8 @@ class Metrics:
         self.series = Series(job)
         for outcome in Outcome:
             self.series.of(self.series.records, outcome.label)
+        for error in (PublisherError, UnreachableError):
+            self.series.of(self.series.failures, str(error.exit_code))
 
     def __enter__(self) -> Self:
         """Opens the port and writes the file.

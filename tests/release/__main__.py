@@ -17,6 +17,7 @@ import click
 
 from publisher import __version__
 from tests.release.notes import NotesError, release_notes
+from tests.release.operations import check_monitoring, check_unit
 from tests.release.packages import (
     ROOT,
     Packages,
@@ -67,6 +68,10 @@ def _check(work: Path, dry_run: bool) -> tuple[Packages, str]:
     unpacked.mkdir()
     packages = _timed("build wheel and source distribution", lambda: build(target))
     _timed("build the wheel of the source", lambda: compare_with_source(packages, unpacked))
+    operations = work / "operations"
+    operations.mkdir()
+    _timed("systemd unit", lambda: check_unit(operations))
+    _timed("Prometheus: scrape, alert, dashboard", lambda: check_monitoring(operations))
     found = pythons()
     if len(found) < 2:
         raise ReleaseError(
