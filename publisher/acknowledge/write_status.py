@@ -77,25 +77,25 @@ def acknowledge(
     *,
     refused: RefusedDocuments | None = None,
     check_lease: Callable[[], None] = no_lease,
+    lanes: list[LaneLetters] | None = None,
 ) -> AcknowledgeReport:
     """Writes the statuses of a source's rows once the sink has committed the run.
 
-    ``source`` is the number of the source in the manifest, ``log`` its table; ``check_lease`` is called
-    before each transaction and raises if another instance took over.  Reasons are written before statuses.
+    ``source`` is the number of the source in the manifest, ``log`` its table, ``lanes`` its letters if known;
+    for ``check_lease`` see ``StatusWriter``.  Reasons are written before statuses.
 
     Raises:
         WrongTableError: The table has other rows than those that the run has read.
         FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
     """
     entry, refused = manifest.sources[source], refused or {}
-    lanes = lanes_of(journal, manifest, source, refused, manifest.behind.get(entry.name, 0))
+    lanes = lanes or letters_of(journal, manifest, source, refused)
     with Database(log.place.database, writing=True) as served:
         table = log_table(served, log.place.table, restore(EventLogOptions, entry.options))
         if log.verdict is Verdict.UNKNOWN:
             doubt = _doubt_of_table(lanes, StatusWriter(served, table, check_lease))
             if doubt is not None:
-                place = f"in {log.place.table} of {served.name}"
-                raise wrong_table_error(manifest, source, f"{place} {doubt}")
+                raise wrong_table_error(manifest, source, f"in {_name_of(log, served)} {doubt}")
         reasons = 0
         if options.reason_table is not None:
             reason_table = ReasonTable(served, options.reason_table, check_lease)
@@ -108,6 +108,10 @@ def acknowledge(
         if sums.letters.get(Status.SUCCESS):
             run_post_polling(served, options.post_polling_statements, check_lease)
     return replace(sums, reasons=reasons, progress=read_progress(lanes))
+
+
+def _name_of(log: LogTarget, database: Database) -> str:
+    return f"{log.place.table} of {database.name}"
 
 
 def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
@@ -124,8 +128,15 @@ def log_table(database: Database, table: str, options: EventLogOptions) -> LogTa
 
 def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:
     """The progress of a run in a source, from its journal alone."""
+    return read_progress(letters_of(journal, manifest, source, {}))
+
+
+def letters_of(
+    journal: Journal, manifest: Manifest, source: int, refused: RefusedDocuments
+) -> list[LaneLetters]:
+    """The letters of one source of a run, see ``lanes_of``."""
     behind = manifest.behind.get(manifest.sources[source].name, 0)
-    return read_progress(lanes_of(journal, manifest, source, {}, behind))
+    return lanes_of(journal, manifest, source, refused, behind)
 
 
 _WITNESSES = 1_000

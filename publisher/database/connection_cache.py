@@ -83,6 +83,11 @@ def current_cache() -> ConnectionCache | None:
     return _CURRENT.get()
 
 
+def use_cache(cache: ConnectionCache) -> None:
+    """Lets this thread use a cache until the thread ends."""
+    _CURRENT.set(cache)
+
+
 @contextmanager
 def keep_connections() -> Iterator[ConnectionCache]:
     """Keeps the connections of closed databases until the block ends."""

@@ -170,7 +170,8 @@ class Journals:
     def texts_after(self, run: str, ids: Mapping[str, int]) -> dict[Path, str]:
         """Files of the job that change with the end of a run, and their texts: the number of the last run,
         and the greatest record ids if some of ``ids`` are greater."""
-        texts = {self.root / _LAST: f"{max(self.last_number(), self.number_of(run) or 0)}\n"}
+        last = max(read_number(self.root / _LAST, _LAST_REMEDY), self.number_of(run) or 0)
+        texts = {self.root / _LAST: f"{last}\n"}
         stored = self.greatest_ids()
         greater = {name: number for name, number in ids.items() if number > stored.get(name, 0)}
         if greater:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
@@ -12,11 +12,24 @@ from typing import NamedTuple
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_same_name
-from publisher.acknowledge.status_letters import RefusedDocuments, refused_documents
-from publisher.acknowledge.write_status import AcknowledgeReport, acknowledge, read_progress_of
+from publisher.acknowledge.status_letters import LaneLetters, RefusedDocuments, refused_documents
+from publisher.acknowledge.unsettled import (
+    MOST_RANGES,
+    MOST_RECORDS,
+    changing_ids,
+    has_integer_ids,
+    id_ranges,
+)
+from publisher.acknowledge.write_status import (
+    AcknowledgeReport,
+    acknowledge,
+    letters_of,
+    read_progress_of,
+)
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database import Database
 from publisher.database.identity import identity_of
+from publisher.database.ordered_ranges import IdRanges
 from publisher.dispatch.contract import Dispatcher
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.conservation import RunReport
@@ -53,6 +66,15 @@ class RunStatuses:
     notes: list[str] = field(default_factory=list)
 
 
+class SentRun(NamedTuple):
+    """A run that the sink has."""
+
+    journal: Journal
+    manifest: Manifest
+    report: RunReport
+    dispatcher: Dispatcher
+
+
 @dataclass(frozen=True, slots=True)
 class StatusWriting:
     """Writes the statuses of a run, one source after the other."""
@@ -63,6 +85,14 @@ class StatusWriting:
     refused: RefusedDocuments
     check_lease: Callable[[], None]
     wrong_table: WrongTable = WrongTable.REFUSE
+    lanes: dict[int, list[LaneLetters]] = field(default_factory=dict)
+    """Letters that are read already, by the number of their source."""
+
+    def letters(self, number: int) -> list[LaneLetters]:
+        """Reads the letters of a source, and keeps them for ``write_all``."""
+        lanes = letters_of(self.journal, self.manifest, number, self.refused)
+        self.lanes[number] = lanes
+        return lanes
 
     def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
         """Writes the statuses of all sources of the run; ``sources`` come from the job file.
@@ -116,6 +146,7 @@ class StatusWriting:
             self.options,
             refused=self.refused,
             check_lease=self.check_lease,
+            lanes=self.lanes.get(number),
         )
 
 
@@ -134,13 +165,50 @@ class Acknowledgement:
             return frozenset()
         return frozenset(source.name for source in self.settings.sources if source.has_status)
 
+    def status_writing(
+        self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
+    ) -> StatusWriting:
+        """Prepares writing the statuses of a run."""
+        refused = refused_documents(sent.dispatcher.refusals(sent.journal))
+        options = self.settings.acknowledge
+        return StatusWriting(
+            sent.journal, sent.manifest, options, refused, self.check_lease, wrong_table
+        )
+
+    def unsettled(self, writing: StatusWriting) -> Mapping[str, IdRanges] | None:
+        """Record ids that the next run must not read, by source, if it may begin before they have statuses.
+
+        It may if PostgreSQL can leave them out, and if no row of this small run stays N: the next run reads
+        such rows again, and must know that this run has reported them.  Otherwise returns ``None``.
+        """
+        manifest, options = writing.manifest, self.settings.acknowledge
+        by_name = {source.name: source for source in self.settings.sources}
+        can_wait = (
+            not options.post_polling_statements
+            and manifest.records_read <= MOST_RECORDS
+            and not read_leftovers(self.journals.root)
+            and all(
+                entry.name in self.live_sources
+                and has_status(entry)
+                and _may_leave_out_rows(by_name[entry.name])
+                for entry in manifest.sources
+            )
+        )
+        if not can_wait:
+            return None
+        ids = {
+            entry.name: changing_ids(writing.letters(number))
+            for number, entry in enumerate(manifest.sources)
+        }
+        if sum(map(len, ids.values())) < manifest.records_read:
+            return None
+        ranges = {name: id_ranges(values) for name, values in ids.items()}
+        return ranges if all(len(each) <= MOST_RANGES for each in ranges.values()) else None
+
     def acknowledge(
         self,
-        journal: Journal,
-        manifest: Manifest,
-        report: RunReport,
-        dispatcher: Dispatcher,
-        wrong_table: WrongTable = WrongTable.REFUSE,
+        sent: SentRun,
+        writing: StatusWriting,
         mark: Callable[[Callable[[], None]], None] = lambda write: write(),
     ) -> RunReport:
         """Writes the statuses of a sent run, then marks the run as done.
@@ -151,10 +219,9 @@ class Acknowledgement:
         Raises:
             PublisherError: See ``StatusWriting.write_all``.
         """
+        journal, manifest, report, _ = sent
         options = self.settings.acknowledge
-        refused = refused_documents(dispatcher.refusals(journal))
         leftovers = read_leftovers(self.journals.root)
-        writing = StatusWriting(journal, manifest, options, refused, self.check_lease, wrong_table)
         statuses = writing.write_all(self.settings.sources)
         for number, entry in enumerate(manifest.sources):
             if has_status(entry) and entry.name in self.live_sources:
@@ -195,6 +262,12 @@ def identify_log(source: SourceSettings) -> LogIdentity:
 def has_status(entry: SourceEntry) -> bool:
     """Returns whether a source of a run was a table whose rows have a status."""
     return entry.table is not None and FORMATS[entry.format].has_status
+
+
+def _may_leave_out_rows(source: SourceSettings) -> bool:
+    if source.table is None or source.database is None:
+        return False
+    return has_integer_ids(source.database, source.table, source.options)
 
 
 def _end_of(report: RunReport) -> RunEnd:

@@ -6,15 +6,23 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
+from publisher.database.connection_cache import ConnectionCache, use_cache
+
 T = TypeVar("T")
 
 
 class Background(Generic[T]):
-    """Runs one piece of work at a time; whoever waits for it gets its result or its error."""
+    """Runs one piece of work at a time; whoever waits for it gets its result or its error.
+
+    The thread keeps database connections of its own from one piece to the next.
+    """
 
     def __init__(self, name: str) -> None:
         """``name`` is the name of the thread."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._cache = ConnectionCache()
+        self._thread = ThreadPoolExecutor(
+            1, thread_name_prefix=name, initializer=use_cache, initargs=(self._cache,)
+        )
         self._work: Future[T] | None = None
 
     @property
@@ -29,6 +37,7 @@ class Background(Generic[T]):
 
     def start(self, work: Callable[[], T]) -> None:
         """Starts work; call it only while ``is_free``."""
+        self._cache.run += 1
         self._work = self._thread.submit(work)
 
     def wait(self) -> T | None:
@@ -39,3 +48,4 @@ class Background(Generic[T]):
     def close(self) -> None:
         """Waits for the thread; errors of work that nobody has waited for are lost."""
         self._thread.shutdown()
+        self._cache.close()

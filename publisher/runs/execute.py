@@ -100,6 +100,8 @@ def _commit(request: RunRequest, manifest: Manifest) -> None:
     """Commits the journal, unless the run only repeats earlier runs."""
     if request.is_repetition is not None and request.is_repetition(manifest):
         return
+    if request.before_commit is not None:
+        request.before_commit()
     if request.check_lease is not None:
         request.check_lease()
     request.journal.commit(manifest)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
@@ -60,6 +61,8 @@ class Follower:
         """``None`` if polls follow the interval."""
         self._job: PublisherInstance | None = None
         self._is_settled = False
+        self._unsettled: Poll | None = None
+        """The last poll, while the statuses of its rows are being written."""
         self._failures = 0
         self._last_expiry = -SECONDS_BETWEEN_EXPIRIES
         self._last_heartbeat = time.monotonic()
@@ -75,14 +78,41 @@ class Follower:
                 cache.run += 1
                 self._engine.stop_idle_processes()
                 try:
-                    new_rows.wait(self._step(stack), self._stop)
+                    pause = self._step(stack)
+                    if new_rows.has_come():
+                        continue
+                    if pause:
+                        self._settle()
+                    new_rows.wait(pause, self._stop)
                 except UnreachableError as error:
-                    self._is_settled = False
-                    pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
-                    self._failures += 1
-                    self._observer.on_failure(error, pause)
-                    self._stop.wait(pause)
+                    self._wait_after(error)
+            self._settle_last()
         self._observer.on_stop("stop requested")
+
+    def _wait_after(self, error: UnreachableError) -> None:
+        self._is_settled = False
+        pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
+        self._failures += 1
+        self._observer.on_failure(error, pause)
+        self._stop.wait(pause)
+
+    def _settle(self) -> None:
+        """Waits until the statuses of the last poll are written, and reports the poll."""
+        if self._job is not None:
+            self._job.settle()
+            self._report_settled(self._job)
+
+    def _settle_last(self) -> None:
+        try:
+            self._settle()
+        except UnreachableError as error:
+            self._wait_after(error)  # the next start writes the statuses
+
+    def _report_settled(self, job: PublisherInstance) -> None:
+        for report in job.take_settled():
+            assert self._unsettled is not None
+            self._observer.on_poll(replace(self._unsettled, report=report))
+            self._unsettled = None
 
     def _notifications(self) -> Notifications:
         """Waits for new rows of all tables of the job, unless polls have fixed times."""
@@ -105,6 +135,7 @@ class Follower:
             return self._pause()
         backlog = job.backlog()
         if backlog.is_empty:
+            self._settle()
             self._failures = 0
             self._schedule()
             self._observer.on_idle(backlog.rows, backlog.oldest)
@@ -127,6 +158,8 @@ class Follower:
         """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
         reports = job.finish()
         self._is_settled = True
+        self._report_settled(job)
+        self._unsettled = None
         return [self._recorder.poll(report) for report in reports]
 
     def _report(self, polls: Sequence[Poll]) -> None:
@@ -135,7 +168,8 @@ class Follower:
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()
-        report = job.run_once(lanes=_lanes(backlog), waiting=backlog.rows, overlaps=True)
+        report = job.run_once(lanes=_lanes(backlog), backlog=backlog, overlaps=True)
+        self._report_settled(job)
         self._failures = 0
         self._schedule()
         if report is None:
@@ -145,11 +179,15 @@ class Follower:
             self._send_heartbeat(job)
             return max(_PAUSE_WITHOUT_EFFECT, self._pause())
         seconds = time.monotonic() - started
-        self._observer.on_poll(self._recorder.poll(report, seconds, backlog.rows, backlog.oldest))
+        poll = self._recorder.poll(report, seconds, backlog.rows, backlog.oldest)
+        if job.is_settled:
+            self._observer.on_poll(poll)
+        else:
+            self._unsettled = poll
         if report.documents:
             self._last_heartbeat = time.monotonic()
         job.tidy(idle=False)
-        effect = report.documents or report.statuses or backlog.files
+        effect = report.documents or report.statuses or backlog.files or not job.is_settled
         return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 
     def _schedule(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from publisher.config.settings import Settings, SourceSettings
+from publisher.database.ordered_ranges import IdRanges
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Manifest
 from publisher.journal.published_files import PublishedFiles
@@ -15,8 +17,9 @@ from publisher.sources.contract import TableBacklog
 
 
 class Backlog(NamedTuple):
-    """Size of the pending work: rows, the age of the oldest in seconds, files."""
+    """The pending work: its sources, rows, the age of the oldest in seconds, files."""
 
+    sources: tuple[SourceSettings, ...]
     rows: int
     oldest: float | None
     files: int
@@ -43,32 +46,40 @@ class PendingWork:
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def sources(self) -> Iterator[SourceSettings]:
+    def sources(self) -> tuple[SourceSettings, ...]:
         """Sources of the job, with only the files and tables that are pending.
 
         Raises:
             PublisherError: See ``new_files``.
         """
-        return pending_sources(self._settings, self._published_files, self._journals.state_of)
+        published, state_of = self._published_files, self._journals.state_of
+        return tuple(pending_sources(self._settings, published, state_of))
 
-    def backlog(self, sources: Iterable[SourceSettings] | None = None) -> Backlog:
-        """Counts the pending work; ``sources`` may pass a result of ``self.sources``, to find them only once.
+    def backlog(
+        self,
+        sources: tuple[SourceSettings, ...] | None = None,
+        unsettled: Mapping[str, IdRanges] = MappingProxyType({}),
+    ) -> Backlog:
+        """Counts the pending work; ``sources`` may pass the result of ``self.sources``.
+
+        ``unsettled`` are record ids that are not counted, by source, see ``PrepareContext``.
 
         Raises:
             FatalError: A table lacks columns of its format.
             UnreachableError: A database does not answer.
         """
+        sources = self.sources() if sources is None else sources
         rows, files, ages = 0, 0, []
-        for source in self.sources() if sources is None else sources:
+        for source in sources:
             if source.table is None:
                 files += len(source.snapshots) or source.reads
                 continue
             state = None if source.has_status else self._journals.state_of(source.name)
-            pending = self._table(source).count(state)
+            pending = self._table(source).count(state, unsettled.get(source.name, ()))
             rows += pending.rows
             if pending.oldest is not None:
                 ages.append(pending.oldest)
-        return Backlog(rows, max(ages, default=None), files)
+        return Backlog(sources, rows, max(ages, default=None), files)
 
     def mark_published(self, manifest: Manifest) -> None:
         """Adds the files of a run to the published files."""

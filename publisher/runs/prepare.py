@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
+from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
 from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
@@ -54,6 +55,10 @@ class RunRequest:
     """See ``CarryOver``."""
     waiting: int | None = None
     """Number of pending rows of tables; ``None``: not counted."""
+    unsettled: Mapping[str, IdRanges] = field(default_factory=dict)
+    """See ``PrepareContext``, by the names of sources."""
+    before_commit: Callable[[], None] | None = None
+    """Waits until the statuses of the previous run are written; raises if they could not be."""
 
     def carry_over(self, source: str) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""
@@ -124,5 +129,6 @@ def _prepare(
                 number=request.number,
                 reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
+                unsettled=request.unsettled.get(source.name, ()),
             )
         )

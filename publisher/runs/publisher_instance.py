@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from threading import Thread
 from typing import Self
 
@@ -15,6 +16,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.connection import import_driver
 from publisher.database.connection_cache import keep_connections
+from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
@@ -23,7 +25,7 @@ from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
-from publisher.runs.acknowledge import Acknowledgement, WrongTable
+from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
 from publisher.runs.background import Background
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink
@@ -65,13 +67,17 @@ class PublisherInstance:
         self._unmoved = len(self._journals.numbers())
         """Upper limit of the number of runs that may move into segments."""
         self._step, self._unmoved_before = Background[bool]("segments"), 0
-        self._mark = Background[None]("mark")
+        self._ending = Background[RunReport | None]("ending")
+        """Marks the last run as done, and may write its statuses before that."""
+        self._unsettled: Mapping[str, IdRanges] | None = None
+        """Record ids of the last run while their statuses are being written, by source."""
+        self._settled: list[RunReport] = []
         self._pending = PendingWork(self._settings, self._journals)
         self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
         self._stack.callback(self._step.close)
-        self._stack.callback(self._mark.close)
+        self._stack.callback(self._ending.close)
         self._stack.callback(self.sink.close)
         self.sink.take_over()
 
@@ -83,7 +89,29 @@ class PublisherInstance:
 
     def backlog(self) -> Backlog:
         """Counts the pending work of the job, see ``PendingWork.backlog``."""
-        return self._pending.backlog()
+        return self._pending.backlog(unsettled=self._unsettled or {})
+
+    @property
+    def is_settled(self) -> bool:
+        """False while the statuses of the last run are being written."""
+        return self._unsettled is None
+
+    def settle(self) -> None:
+        """Waits until the statuses of the last run are written, and the run is marked as done.
+
+        Raises:
+            PublisherError: That failed; ``finish`` repeats it.
+        """
+        self._unsettled = None
+        with self._lease.guard():
+            report = self._ending.wait()
+        if report is not None:
+            self._settled.append(report)
+
+    def take_settled(self) -> list[RunReport]:
+        """Takes the reports of runs whose statuses were written after ``run_once`` had returned."""
+        reports, self._settled = self._settled, []
+        return reports
 
     def finish(self) -> list[RunReport]:
         """Sends and acknowledges planned runs; discards runs that were not planned completely.
@@ -91,8 +119,8 @@ class PublisherInstance:
         No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
         self._finish_step()
+        self.settle()
         with self._lease.guard():
-            self._mark.wait()
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
             reports = []
@@ -103,10 +131,8 @@ class PublisherInstance:
                 if not dispatcher.has_run(manifest):
                     report = send(journal, manifest, dispatcher)
                 note = f"run {manifest.run}, which an earlier start had planned, was sent first"
-                report = with_notes(report, [note])
-                reports.append(
-                    self._acknowledgement.acknowledge(journal, manifest, report, dispatcher)
-                )
+                sent = SentRun(journal, manifest, with_notes(report, [note]), dispatcher)
+                reports.append(self._acknowledge(sent))
             return reports
 
     def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
@@ -131,9 +157,7 @@ class PublisherInstance:
             if not dispatcher.has_run(manifest):
                 raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
             report = build_report(manifest, journal, "published", dispatcher)
-            return self._acknowledgement.acknowledge(
-                journal, manifest, report, dispatcher, wrong_table
-            )
+            return self._acknowledge(SentRun(journal, manifest, report, dispatcher), wrong_table)
 
     def run_once(
         self,
@@ -141,24 +165,27 @@ class PublisherInstance:
         lanes: int | None = None,
         *,
         by_rows: bool = False,
-        waiting: int | None = None,
+        backlog: Backlog | None = None,
         overlaps: bool = False,
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
         A run that finds only rows that earlier runs left N is discarded; its report names no journal.
         With ``by_rows``, a run accepts tables of another database if their rows prove that they are copies.
-        With ``overlaps``, a thread marks the run as done; the next run begins after that.
+        ``backlog`` is the pending work if it is known.  With ``overlaps``, a thread may write the statuses
+        while the next run reads and plans, see ``settle``; that run is committed after them.
 
         Raises:
             PublisherError: See ``errors``.
         """
+        if self.is_settled:
+            self.settle()  # at most one run may be without its mark
         with self._lease.guard():
-            self._mark.wait()  # at most one run may be without its mark
-            sources = tuple(self._pending.sources())
+            sources = self._pending.sources() if backlog is None else backlog.sources
             if not any(source.reads for source in sources):
                 return None
             request = self._request(sources, now, lanes, by_rows=by_rows)
+            waiting = None if backlog is None else backlog.rows
             return self._carry_out(replace(request, waiting=waiting), overlaps=overlaps)
 
     def publish_pending(self, now: datetime | None = None, *, by_rows: bool = False) -> RunReport:
@@ -168,7 +195,7 @@ class PublisherInstance:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
-            sources = tuple(self._pending.sources())
+            sources = self._pending.sources()
             waiting = None
             with suppress(PublisherError):  # the run itself will report the problem in full
                 backlog = self._pending.backlog(sources)
@@ -213,8 +240,7 @@ class PublisherInstance:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
         self._finish_step()
-        with self._lease.guard():
-            self._mark.wait()
+        self.settle()
         while self._unmoved >= FOLD_AT:
             self.tidy(idle=True)
             self._finish_step()
@@ -246,6 +272,10 @@ class PublisherInstance:
         live = self._acknowledgement.live_sources
         run = self._journals.create_run()
         journal = self._journals.journal(run)
+        unsettled = self._unsettled or {}
+        behind = self._journals.greatest_ids()
+        for name, ranges in unsettled.items():
+            behind[name] = max([behind.get(name, 0), *(last for _, last in ranges)])
         return RunRequest(
             run,
             settings,
@@ -254,13 +284,15 @@ class PublisherInstance:
             self.sink.directory(run),
             check_lease=self._lease.check,
             splits=lanes or SPLITS,
-            behind=self._journals.greatest_ids(),
+            behind=behind,
             number=int(run.rpartition("-")[2]),
             state=self._journals.states_of(s.name for s in sources if not s.has_status),
             job_identity=self._lease.lineage.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
             is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
             by_rows=by_rows,
+            unsettled=unsettled,
+            before_commit=self.settle,
         )
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
@@ -280,10 +312,23 @@ class PublisherInstance:
         assert manifest is not None
         self._unmoved += 1
         self._pending.mark_published(manifest)
-        sent = (request.journal, manifest, report, dispatcher)
-        if not overlaps:
-            return self._acknowledgement.acknowledge(*sent)
-        return self._acknowledgement.acknowledge(*sent, mark=self._mark.start)
+        sent = SentRun(request.journal, manifest, report, dispatcher)
+        return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
+
+    def _acknowledge(self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE) -> RunReport:
+        writing = self._acknowledgement.status_writing(sent, wrong_table)
+        return self._acknowledgement.acknowledge(sent, writing)
+
+    def _acknowledge_later(self, sent: SentRun) -> RunReport:
+        """Acknowledges a run, as much of it as possible in a thread; returns what is known of its report."""
+        acknowledge = self._acknowledgement.acknowledge
+        writing = self._acknowledgement.status_writing(sent)
+        unsettled = self._acknowledgement.unsettled(writing)
+        if unsettled is None:
+            return acknowledge(sent, writing, self._ending.start)
+        self._unsettled = unsettled
+        self._ending.start(partial(acknowledge, sent, writing))
+        return sent.report
 
 
 def _import_drivers(settings: Settings) -> None:

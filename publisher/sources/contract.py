@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar, cast
 import pyarrow as pa
 
 from publisher.database import Database, DatabaseOptions
+from publisher.database.ordered_ranges import IdRanges
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
@@ -127,11 +128,12 @@ class PrepareContext:
     """Number of the run in its job."""
     reported: frozenset[int] = frozenset()
     """Digests of raw records that earlier runs rejected and whose rows could get no status."""
+    unsettled: IdRanges = ()
+    """Record ids of the last run whose statuses are still being written: their rows are not read again."""
     reads_again: bool = False
     """True if an engine may read the splits several times, as for ranks by event time."""
     sample: int | None = None
-    """Maximum rows of a table to read as a sample; of files, a sample is the first split.  ``None``:
-    all are read."""
+    """Maximum rows of a table in a sample; of files, a sample is the first split.  ``None``: all."""
 
     def limit(self, splits: Sequence[Split[Payload]]) -> list[Split[Payload]]:
         """Returns the splits that the run needs: all, or the first for a sample."""
@@ -372,15 +374,14 @@ class WaitingRows:
 
     rows: int
     oldest: float | None
-    """Age of the oldest row in seconds, 0 if its time is in the future; ``None`` if no row waits or
-    none has a time."""
+    """Age of the oldest row in seconds, at least 0; ``None`` if no row waits or none has a time."""
 
 
 class TableBacklog(Protocol):
     """Counts the rows of a table that wait to be read, over one connection for all counts."""
 
-    def count(self, state: Path | None) -> WaitingRows:
-        """Counts the rows that wait, according to the state of the last run.
+    def count(self, state: Path | None, unsettled: IdRanges = ()) -> WaitingRows:
+        """Counts the rows that wait, by the state of the last run; for ``unsettled`` see ``PrepareContext``.
 
         Raises:
             FatalError: The table does not fit, the state is damaged, or the database refuses.

@@ -26,7 +26,7 @@ from sqlalchemy import quoted_name as quoted
 from publisher.database import Database, DatabaseOptions, Relation
 from publisher.database.catalogue import sql_table_of
 from publisher.database.connection import fatal_errors
-from publisher.database.ordered_ranges import as_text
+from publisher.database.ordered_ranges import IdRanges, as_text, without_condition
 from publisher.sources.columns.columns import times
 from publisher.sources.contract import WaitingRows
 from publisher.sources.event_log.options import EventLogOptions
@@ -50,14 +50,24 @@ class EventLogBacklog:
         self._table = table
         self._options = options
         self._statement: Select[Any] | None = None
+        self._record_id = ""
+        """Name of the column in the database, known with the statement."""
 
-    def count(self, state: Path | None = None) -> WaitingRows:
+    def count(self, state: Path | None = None, unsettled: IdRanges = ()) -> WaitingRows:
         """As ``TableBacklog.count``.  Uses one statement, which is fast with an index on the status."""
         del state  # the status of each row shows whether it waits
         if self._statement is None:  # queries the catalogue, on the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
+        statement = self._statement
+        if unsettled:
+            statement = statement.where(without_condition(self._record_id, unsettled))
+
+        def ask(connection: Connection) -> tuple[int, str | None, Any]:
+            rows, oldest, now = connection.execute(statement).one()
+            return int(rows), oldest, now
+
         with fatal_errors(self._database, f"Counting the waiting rows of table {self._table}"):
-            rows, oldest, now = self._database.run(self._ask, is_query=True)
+            rows, oldest, now = self._database.run(ask, is_query=True)
         oldest_time = self._seconds(oldest)
         clock = time.time() if now is None else float(now)
         return WaitingRows(rows, None if oldest_time is None else max(0.0, clock - oldest_time))
@@ -82,16 +92,13 @@ class EventLogBacklog:
         """Closes the connection; a later use opens a new one."""
         self._database.close()
 
-    def _ask(self, connection: Connection) -> tuple[int, str | None, Any]:
-        assert self._statement is not None
-        rows, oldest, now = connection.execute(self._statement).one()
-        return int(rows), oldest, now
-
     def _build_statement(self, dialect: str) -> Select[Any]:
         relation = relation_of(self._database, LiveTable(self._table))
         written = self._options.expected_columns().written
         status = column_of(relation, written.get("status", "status"), self._database)
         moment = column_of(relation, written.get("event_time", "event_time"), self._database)
+        record_id = written.get("record_id", "record_id")
+        self._record_id = column_of(relation, record_id, self._database)
         counts = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
         counts = counts.select_from(sql_table_of(relation))
         if self._options.status == "any":

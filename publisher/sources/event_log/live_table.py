@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.database import Database, DatabaseOptions
+from publisher.database.ordered_ranges import IdRanges
 from publisher.model.change import Outcome, Position, Reason
 from publisher.sources.contract import Context, LiveSource, PrepareContext, PreparedSource
 from publisher.sources.event_log.options import EventLogOptions
@@ -35,6 +36,8 @@ class LiveEventLog(LiveSource):
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows without record_id that earlier runs have reported; their status stays N."""
+    unsettled: IdRanges = ()
+    """See ``PrepareContext``."""
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
@@ -47,7 +50,8 @@ class LiveEventLog(LiveSource):
             is_read_once=not context.reads_again and not self.joins_keys,
         )
         splits = context.stack.enter_context(moment)
-        return PreparedSource(replace(self, reported=context.reported), splits)
+        source = replace(self, reported=context.reported, unsettled=context.unsettled)
+        return PreparedSource(source, splits)
 
     @property
     def joins_keys(self) -> bool:
@@ -101,6 +105,7 @@ class LiveEventLog(LiveSource):
             name=self.table,
             order=written.get("record_id", "record_id"),
             where=None if self.options.status == "any" else status,
+            without=self.unsettled,
         )
 
 

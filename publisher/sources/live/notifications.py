@@ -10,7 +10,7 @@ from __future__ import annotations
 import select
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -147,6 +147,10 @@ class Notifications:
         for listener in self._listeners:
             listener.close()
 
+    def has_come(self) -> bool:
+        """Takes the notifications that have come, without waiting; returns whether there were any."""
+        return self._take([each for each in self._listeners if each.is_listening], 0.0)
+
     def wait(self, seconds: float, stop: threading.Event) -> None:
         """Waits until a table has new rows, ``stop`` is set, or the time is over.
 
@@ -168,6 +172,10 @@ class Notifications:
                 if remaining <= pause:
                     return
                 continue
-            ready, _, _ = select.select(active, (), (), min(remaining, _STEP))
-            if any(list(map(Listener.take, ready))):
+            if self._take(active, min(remaining, _STEP)):
                 return
+
+    @staticmethod
+    def _take(active: Sequence[Listener], seconds: float) -> bool:
+        ready, _, _ = select.select(active, (), (), seconds) if active else ((), (), ())
+        return any(list(map(Listener.take, ready)))

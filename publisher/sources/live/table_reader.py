@@ -19,7 +19,7 @@ from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, s
 from publisher.database import Database, Relation, catalogue_of, ordered_ranges
 from publisher.database.catalogue import sql_table_of
 from publisher.database.connection import begin_snapshot, fatal_errors
-from publisher.database.ordered_ranges import Bounds, Span, TableExtent
+from publisher.database.ordered_ranges import Bounds, IdRanges, Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError
 from publisher.model.packed_batches import gather
@@ -48,6 +48,8 @@ class LiveTable:
     """A column that gives the order of the rows."""
     max_rows: int | None = None
     """Maximum number of rows, in any order, for a sample; ``None`` for all rows."""
+    without: IdRanges = ()
+    """Values of ``order`` whose rows are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,8 @@ def _bounds(database: Database, table: LiveTable, split: TableSplit[object]) -> 
     where = _where(relation, table, database)
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
-    return Bounds(order, split.low, split.high, where, sort, split.span, table.max_rows)
+    low, high, span = split.low, split.high, split.span
+    return Bounds(order, low, high, where, sort, span, table.max_rows, table.without)
 
 
 def measure_extent(
@@ -296,6 +299,9 @@ def _portions(
     if bounds.order is not None and bounds.high is not None:
         order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
         statement = statement.where((order < bounds.high) | order.is_(None))
+    if bounds.order is not None and bounds.without:
+        outside = ordered_ranges.without_condition(bounds.order, bounds.without)
+        statement = statement.where(outside)
     if bounds.span is not None:
         statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
     if bounds.sort is not None:
