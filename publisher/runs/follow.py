@@ -17,12 +17,15 @@ from publisher.config.settings import Settings
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
-from publisher.errors import UnreachableError
+from publisher.errors import PublisherError, ReplacedError, UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.notes import notes_of
 from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.repair import repair_in
+from publisher.runs.repair_orders import answer_order, mark_following, next_order
+from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
 
 _ROWS_A_LANE = 2_000
@@ -130,6 +133,7 @@ class Follower:
         if not self._is_settled:
             self._report(self._finish(job))
         self._expire(job)
+        self._repair(job)
         if self._next_publication is not None and self._clock() < self._next_publication:
             self._send_heartbeat(job)
             return self._pause()
@@ -147,6 +151,7 @@ class Follower:
     def _open_job(self, stack: ExitStack) -> PublisherInstance:
         if self._job is None:
             job = stack.enter_context(PublisherInstance(self._settings, self._engine))
+            stack.enter_context(mark_following(self._settings.journals))
             polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
@@ -165,6 +170,24 @@ class Follower:
     def _report(self, polls: Sequence[Poll]) -> None:
         for poll in polls:
             self._observer.on_poll(poll)
+
+    def _repair(self, job: PublisherInstance) -> None:
+        """Carries out a repair that another program has ordered; reports it as a poll."""
+        order = next_order(self._settings.journals)
+        if order is None:
+            return
+        request = VerifyRequest(self._settings, order.examples)
+        try:
+            report = repair_in(job, self._engine, request, baseline=order.baseline)
+        except PublisherError as error:
+            answer_order(order, error.message)
+            if isinstance(error, ReplacedError):
+                raise
+            self._is_settled = False
+            return
+        answer_order(order, report)
+        if report.run is not None:
+            self._report([self._recorder.poll(report.run)])
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()

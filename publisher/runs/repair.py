@@ -11,9 +11,9 @@ from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
-from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.repair_orders import RepairReport, is_followed, order_repair
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare_once
 from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
@@ -22,16 +22,6 @@ from publisher.verify.repair_source import BASELINE, repair_source
 REASON = "repair"
 """The reason of the documents, for consumers."""
 _FORMAT = "triggerless"
-
-
-@dataclass(frozen=True, slots=True)
-class RepairReport:
-    """The result of a repair."""
-
-    verification: VerifyReport
-    """The comparison before the repair."""
-    run: RunReport | None = None
-    """The run that published the differences; ``None`` if there was nothing to publish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +50,19 @@ def repair(
 ) -> RepairReport:
     """Publishes the differences between the documents of a job and its tables.
 
-    Takes the job over from other instances, and sends their planned runs first.  With ``baseline``, rows
-    that were never published are published, too.
+    An instance that follows the job carries out the repair between two polls.  Without one, the job is taken
+    over as by ``publish``, which sends planned runs first.  With ``baseline``, rows that were never published
+    are published, too.
 
     Raises:
         PublisherError: See ``errors``.
     """
     settings = request.settings.for_publish()
+    root = settings.journals
+    if is_followed(root):
+        answer = order_repair(root, baseline=baseline, examples=request.examples)
+        if answer is not None:
+            return answer
     with (
         keep_connections(),
         start_engine(settings.run.engine, settings.spark) as engine,

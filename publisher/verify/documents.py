@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,14 +15,16 @@ from publisher.errors import FatalError, UnreachableError
 from publisher.model.catalogue import Catalogue
 from publisher.verify.associations import split_association
 from publisher.xds.framing import BROKEN_FILE, documents
+from publisher.xds.json_form import is_json
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
     from publisher.dispatch.kafka.options import KafkaOptions
 
-_RENAME = b"<modify-association"
+_RENAMES = (b"<modify-association", b'"old_association"')
 _ASSOCIATION = re.compile(rb"<association[^>]*>([^<]*)</association>")
+_JSON_ASSOCIATION = re.compile(rb'"(?:old_|new_)?association":("(?:[^"\\]|\\.)*")')
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _AT_ONCE = 2_000
 
@@ -44,7 +47,7 @@ class StoredDocument(NamedTuple):
     @property
     def renames(self) -> tuple[tuple[str, str], ...]:
         """The changes of keys that the document contains, as old and new association."""
-        if _RENAME not in self.data:
+        if not any(mark in self.data for mark in _RENAMES):
             return ()
         names = _names(self.data)
         return tuple((names[0], name) for name in names[1:])
@@ -169,6 +172,8 @@ def _header(headers: Mapping[str, bytes | None], name: str) -> str | None:
 
 def _names(data: bytes) -> list[str]:
     """The associations in a document's operations."""
+    if is_json(data):
+        return [json.loads(match[1]) for match in _JSON_ASSOCIATION.finditer(data)]
     texts = [match[1].decode("utf-8", "replace") for match in _ASSOCIATION.finditer(data)]
     return [unescape(text, _ENTITIES) for text in texts]
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -10,10 +12,14 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.config.job_file import load
-from publisher.errors import UsageError
+from publisher.engine.local.engine import LocalEngine
+from publisher.errors import FatalError, UsageError
 from publisher.runs import publisher_instance
+from publisher.runs.follow import Follower
 from publisher.runs.repair import rehearse_repair, repair
+from publisher.runs.repair_orders import is_followed
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
+from tests.support.followed_jobs import PollWatcher
 from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -237,3 +243,57 @@ def test_rows_that_were_never_published_are_repaired_on_request(tmp_path: Path) 
     assert report is not None
     assert report.operations == {"add": 1, "modify": 1}
     assert counts(job.verify()) == {"equal": 2}
+
+
+def test_an_instance_that_follows_carries_out_the_repair(job: Job) -> None:
+    for path, lines in job.lines().items():
+        path.write_text("".join(f"{line}\n" for line in lines[1:]))
+    missing = counts(job.verify())["missing"]
+    settings = load(job.path)
+    stop, watcher = threading.Event(), PollWatcher(lambda: None)
+    follower = Follower(settings, LocalEngine(), watcher, stop)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        while not is_followed(settings.journals):
+            time.sleep(0.01)
+        report = repair(VerifyRequest(settings))
+        assert report.run is not None
+        assert report.run.documents == missing > 1
+        assert counts(job.verify()) == {"equal": 62}
+        assert repair(VerifyRequest(settings)).run is None
+    finally:
+        stop.set()
+        thread.join(30)
+    assert watcher.events.count(report.run.run) == 1
+    assert not is_followed(settings.journals)
+    assert not list((settings.journals / "repairs").iterdir())
+
+
+def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
+    settings = load(job.path)
+    stop = threading.Event()
+    follower = Follower(settings, LocalEngine(), PollWatcher(lambda: None), stop)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        while not is_followed(settings.journals):
+            time.sleep(0.01)
+        (path, _), *_ = job.lines().items()
+        hidden = path.rename(path.with_name("hidden"))
+        path.mkdir()
+        with pytest.raises(FatalError, match=f"the running instance could not repair: {path}"):
+            repair(VerifyRequest(settings))
+        path.rmdir()
+        hidden.rename(path)
+        assert repair(VerifyRequest(settings)).run is None
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def test_json_documents_are_compared(tmp_path: Path) -> None:
+    made = Job(tmp_path, COMPARED + '[documents]\nvalue_format = "json"\n')
+    made.execute(*TABLES, "INSERT INTO dep VALUES ('a \"b\\', 'x', 1), ('<c>', 'y', NULL)")
+    made.publish()
+    assert counts(made.verify()) == {"equal": 2}
