@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from publisher.console import counts_text, printable
-from publisher.model.change import Status
+from publisher.model.change import Reason, Status
 
 if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from publisher.reports.check import CheckFinding
     from publisher.reports.classes import ClassDescription
     from publisher.reports.explain import RecordStory
+    from publisher.reports.resolution import Resolution
     from publisher.reports.status import LastRun
 
 
@@ -136,6 +137,10 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
     if story.object is not None:
         yield "object", f"{story.object.key} of {story.object.qualified_table}"
+    if story.resolution is not None:
+        yield from _resolution_lines(story.resolution)
+        if story.reason != Reason.EXCLUDED:
+            yield from _left_out_lines(story.resolution)
     if story.event is not None:
         columns = f": {', '.join(story.columns)}" if story.columns else ""
         yield "change", story.event + columns
@@ -160,6 +165,26 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
         )
     if story.document is not None:
         yield from _document_lines(story, story.document)
+
+
+def _resolution_lines(resolution: Resolution) -> Iterator[tuple[str, str]]:
+    """Describes a class that has child tables or is a view; the object shows the table of others."""
+    logged = (("table", resolution.logged_table), ("column", resolution.logged_column))
+    names = [f"{what} {name}" for what, name in logged if name is not None]
+    if names:
+        yield "logged as", ", ".join(names)
+    tables = dict.fromkeys(column.child for column in resolution.columns if column.child)
+    children = [f"values of child table {name}" for name in tables]
+    if children or names or resolution.is_view:
+        kind = "view" if resolution.is_view else "table"
+        yield "class", "; ".join([f"{kind} {resolution.class_name}", *children])
+
+
+def _left_out_lines(resolution: Resolution) -> Iterator[tuple[str, str]]:
+    """Names the columns whose values documents leave out."""
+    for column in resolution.columns:
+        if column.left_out is not None:
+            yield "left out", f"{column.name}: {column.left_out}"
 
 
 def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator[tuple[str, str]]:

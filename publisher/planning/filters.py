@@ -133,11 +133,12 @@ class Filter:
             return True
         published = self._columns.get((obj.schema, obj.table, column))
         if published is None:
-            published = self._selects_column(obj, column)
+            published = self.column_exclusion(obj, column) is None
             self._columns[obj.schema, obj.table, column] = published
         return published
 
-    def _selects_column(self, obj: Object, column: str) -> bool:
+    def column_exclusion(self, obj: Object, column: str) -> str | None:
+        """Returns the setting that excludes a column, see ``publishes_column``; ``None`` if none does."""
         options = self._options
         table = self._table(obj)
         known = None if table is None else table.column(column)
@@ -150,11 +151,12 @@ class Filter:
         names = [*spellings, *(f"{obj.table}.{name}" for name in spellings)]
         if child is not None:
             names.append(column[len(child) + 1 :])
-        if options.include_columns and not _matches(names, options.include_columns):
-            return False
-        if _matches([name.lower() for name in names], self._excluded_columns):
-            return False
-        return child is None or not self.excludes(obj.schema, child)
+        if options.include_columns and _match(names, options.include_columns) is None:
+            return "include_columns does not name it"
+        pattern = _match([name.lower() for name in names], self._excluded_columns)
+        if pattern is not None:
+            return f"exclude_columns has {pattern!r}"
+        return None if child is None else self._exclusion(obj.schema, child)
 
     def _table(self, obj: Object) -> Table | None:
         """Describes an object's table; ``None`` if it is unknown or refused."""
@@ -170,26 +172,38 @@ class Filter:
         """Returns whether the table of an object is published."""
         published = self._tables.get(obj[:2])
         if published is None:
-            names = (obj.table, f"{obj.schema}.{obj.table}") if obj.schema else (obj.table,)
-            included = not self._options.include or _matches(names, self._options.include)
-            published = included and not self.excludes(*obj[:2])
-            self._tables[obj[:2]] = published
+            published = self._tables[obj[:2]] = self.table_exclusion(obj) is None
         return published
+
+    def table_exclusion(self, obj: Object) -> str | None:
+        """Returns the setting that excludes the table of an object; ``None`` if none does."""
+        include = self._options.include
+        if include and _match(_names_of(obj.schema, obj.table), include) is None:
+            return "include does not name it"
+        return self._exclusion(obj.schema, obj.table)
 
     def excludes(self, schema: str | None, table: str) -> bool:
         """Returns whether ``exclude`` or the system schemas match a table, in any case.
 
         Works without a catalogue, so that logged names are filtered before the database is queried.
         """
+        return self._exclusion(schema, table) is not None
+
+    def _exclusion(self, schema: str | None, table: str) -> str | None:
         schema, table = schema.lower() if schema else None, table.lower()
-        if self._hides_system and schema and _matches([schema], SYSTEM_SCHEMAS):
-            return True
-        names = (table, f"{schema}.{table}") if schema else (table,)
-        return _matches(names, self._excluded)
+        if self._hides_system and schema and _match([schema], SYSTEM_SCHEMAS) is not None:
+            return f"{schema} is a system schema, see system_schemas"
+        pattern = _match(_names_of(schema, table), self._excluded)
+        return None if pattern is None else f"exclude has {pattern!r}"
 
 
-def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+def _names_of(schema: str | None, table: str) -> Sequence[str]:
+    return (table, f"{schema}.{table}") if schema else (table,)
+
+
+def _match(names: Sequence[str], patterns: Sequence[str]) -> str | None:
+    """Returns the first pattern that matches one of the names."""
+    return next((p for p in patterns for name in names if fnmatchcase(name, p)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,6 @@ import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
 from publisher.engine.tasks import Resources
-from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.contract import Context, Source
 from publisher.sources.local_tasks import prepare_here
@@ -40,7 +37,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
             for number, split in enumerate(prepared.splits):
                 file = prepared.source.file_of(split)
                 for record in in_order(prepared.read(number, context), source.format):
-                    content = {"file": file} | _describe(record, reader.position_text, catalogue)
+                    content = {"file": file} | _describe(record, reader.position_text)
                     yield json.dumps(content, ensure_ascii=False)
 
 
@@ -89,7 +86,7 @@ def _by_row(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
     yield window.sort_by(_BY_ROW)
 
 
-def _describe(record: dict[str, Any], position_text: Any, catalogue: Catalogue) -> dict[str, Any]:
+def _describe(record: dict[str, Any], position_text: Any) -> dict[str, Any]:
     position = Position(*(record[name] for name in Position._fields))
     content: dict[str, Any] = {
         "record": record["row"],
@@ -103,32 +100,22 @@ def _describe(record: dict[str, Any], position_text: Any, catalogue: Catalogue) 
         if record["columns"] is None:
             return content
     change = {name: record[name] for name in _CHANGE_FIELDS}
-    return content | change | {"columns": _columns(record, catalogue)}
+    return content | change | {"columns": _columns(record)}
 
 
-def _columns(record: dict[str, Any], catalogue: Catalogue) -> list[dict[str, Any]]:
+def _columns(record: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the columns of a change with their images; an absent image has no entry.
 
     A column of a child table has the name of this table, too."""
     columns = []
+    children = record["children"] or [None] * len(record["columns"])
     for place, name in enumerate(record["columns"]):
         images = {
             image: record[image][place] for image in ("old", "new") if record[image] is not None
         }
-        child = _child_of(record, name, catalogue)
+        child = children[place]
         columns.append({"name": name} | ({"child": child} if child else {}) | images)
     return columns
-
-
-def _child_of(record: dict[str, Any], name: str, catalogue: Catalogue) -> str | None:
-    """The child table to which a column belongs; ``None`` for columns of the object's own table."""
-    if "." not in name:
-        return None
-    with suppress(TableRefusedError):  # its changes are rejected
-        table = catalogue.table(record["schema"], record["table"])
-        column = None if table is None else table.column(name)
-        return None if table is None or column is None else table.child_of(column)
-    return None
 
 
 _SPLIT_BYTES = 64 << 20

@@ -37,7 +37,8 @@ from publisher.model.change import (
     Status,
 )
 from publisher.model.lanes import lane_of
-from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
+from publisher.model.reason_texts import EVENT_NAMES
+from publisher.reports.resolution import Resolution, filter_options, meaning_of, resolve
 from publisher.reports.selectors import is_of_table, key_texts, split_association
 from publisher.sources.contract import Source
 from publisher.sources.positions import parse_position
@@ -60,6 +61,8 @@ class RecordStory:
     object: Object | None
     event: str | None
     columns: tuple[str, ...]
+    resolution: Resolution | None
+    """The class; ``None`` if the object is unknown."""
     event_time: str | None
     perpetrator: str | None
     outcome: str
@@ -253,6 +256,7 @@ class _StoryReader:
         if record.object is not None and record.event_type in QUERY_BACK:
             lookups = lane.lookups(record.source, record.object)
         place, raw = _place(entry, source, record)
+        filters = filter_options(self._manifest.settings, record.source)
         refused = self._refused.get((record.lane, record.document))
         return RecordStory(
             source=entry.name,
@@ -262,11 +266,12 @@ class _StoryReader:
             object=record.object,
             event=_event(record.event_type),
             columns=record.columns,
+            resolution=resolve(record, filters),
             event_time=_time(record.event_time),
             perpetrator=record.perpetrator,
             outcome=(record.outcome if refused is None else Outcome.REJECTED).label,
             reason=record.reason if refused is None else refused.reason,
-            meaning=_meaning(record) if refused is None else refused.detail,
+            meaning=meaning_of(record, filters) if refused is None else refused.detail,
             status=self._status(record, by),
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(lookups),
@@ -359,15 +364,6 @@ def _time(microseconds: int | None) -> str | None:
         return None
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
     return moment.isoformat(sep=" ")
-
-
-def _meaning(record: DecidedRecord) -> str:
-    if record.reason is Reason.DUPLICATE and record.detail:
-        return record.detail  # names the repeated record
-    text = REASON_TEXTS.get(record.reason) if record.reason is not None else None
-    if record.reason is Reason.COMMIT and record.detail:
-        return f"{text}; {record.detail}"  # the detail describes an unusual commit
-    return text or record.detail or ""
 
 
 def _status(record: DecidedRecord, by: DecidedRecord | None) -> str:

@@ -159,6 +159,20 @@ def test_files_are_inspected_and_validated_as_the_tutorial_prints(
                 assert set(command.printed) <= set(comparable(run(command.line)))
 
 
+def test_an_event_on_a_child_table_is_explained_as_the_page_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chapter = section(text_of("explanation/classes.md"), "What an event was resolved to")
+    Path("log.csv").write_text(blocks(chapter, "csv")[0], "utf-8")
+    Path("job.toml").write_text(blocks(chapter, "toml")[0], "utf-8")
+    run(".venv/bin/xds-publisher replay log.csv --to out -c job.toml")
+    (command,) = shown_commands(chapter)
+    printed = [line for line in run(command.line).splitlines() if line]
+    assert len(printed) == len(command.printed)
+    assert all(map(agrees, command.printed, printed))
+
+
 def test_calls_of_the_table_queue_are_inspected_as_the_page_prints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

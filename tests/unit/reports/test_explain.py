@@ -28,6 +28,7 @@ def story(event_time: str | None, perpetrator: str | None) -> RecordStory:
         object=None,
         event=None,
         columns=(),
+        resolution=None,
         event_time=event_time,
         perpetrator=perpetrator,
         outcome="published",
