@@ -7,9 +7,11 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.console import Progress
     from publisher.journal.conservation import RunReport
+    from publisher.observing.compose import Opener
     from publisher.observing.contract import Observer
 
 
@@ -105,7 +108,9 @@ def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> Non
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _observe(settings, as_json=as_json, trace=trace, quiet=False) as observer:
+    with _observe(
+        settings, as_json=as_json, trace=trace, quiet=False, others=_report_writers(settings)
+    ) as observer:
         try:
             follow(settings, observer, stop)
         except PublisherError as error:
@@ -132,8 +137,21 @@ def publish_once(
         return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
 
 
+def _report_writers(settings: Settings) -> list[Opener]:
+    """Returns the observer that writes the job's report, if it has one."""
+    from publisher.reports.report_writer import ReportWriter
+
+    path = settings.report.path
+    return [] if path is None else [partial(ReportWriter, path, settings.journals)]
+
+
 def _observe(
-    settings: Settings, *, as_json: bool, trace: int, quiet: bool
+    settings: Settings,
+    *,
+    as_json: bool,
+    trace: int,
+    quiet: bool,
+    others: Sequence[Opener] = (),
 ) -> AbstractContextManager[Observer]:
     from publisher.observing.compose import observe
 
@@ -146,4 +164,5 @@ def _observe(
         as_json=as_json,
         trace=trace,
         quiet=quiet,
+        others=others,
     )

@@ -16,6 +16,7 @@ from publisher.config.schedule import FollowOptions
 from publisher.config.settings import (
     JobOptions,
     JournalOptions,
+    ReportOptions,
     RunOptions,
     Settings,
     SinkOptions,
@@ -57,6 +58,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "acknowledge": (AcknowledgeOptions,),
     "follow": (FollowOptions,),
     "metrics": (MetricsOptions,),
+    "report": (ReportOptions,),
     "table_queue": (TableQueueOptions,),
     "activity": (ActivityOptions,),
     "run": (RunOptions,),
@@ -207,11 +209,10 @@ class _JobReader:
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             follow=self._whole("follow", FollowOptions),
             metrics=self._metrics(),
+            report=self._report(),
             table_queue=self._whole("table_queue", TableQueueOptions),
             activity=self._whole("activity", ActivityOptions),
-            run=self._whole(
-                "run", RunOptions, lanes=self._overrides.lanes, engine=self._overrides.engine
-            ),
+            run=self._run(),
             spark=self._spark(),
         )
         documents.finish()
@@ -234,7 +235,7 @@ class _JobReader:
 
     def _sink(self, section: Section) -> SinkOptions:
         options = section.options(SinkOptions)
-        return replace(options, path=self._path(options.path)) if options.path else options
+        return replace(options, path=self._path_or_none(options.path))
 
     def _kafka(self, section: Section) -> KafkaOptions:
         """Resolves all values, because tasks may run without the environment variables and files."""
@@ -254,9 +255,17 @@ class _JobReader:
 
     def _metrics(self) -> MetricsOptions:
         options = self._whole("metrics", MetricsOptions)
-        if options.textfile is None:
-            return options
-        return replace(options, textfile=self._path(options.textfile))
+        return replace(options, textfile=self._path_or_none(options.textfile))
+
+    def _report(self) -> ReportOptions:
+        return ReportOptions(self._path_or_none(self._whole("report", ReportOptions).path))
+
+    def _path_or_none(self, path: Path | None) -> Path | None:
+        return None if path is None else self._path(path)
+
+    def _run(self) -> RunOptions:
+        lanes, engine = self._overrides.lanes, self._overrides.engine
+        return self._whole("run", RunOptions, lanes=lanes, engine=engine)
 
     def _envelope(self, section: Section) -> EnvelopeOptions:
         options = section.options(EnvelopeOptions)

@@ -109,6 +109,15 @@ class JournalOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportOptions:
+    """``[report]``."""
+
+    path: Path | None = None
+    """File of the page about all kept runs of the job. ``publish --follow`` writes it at most once a day,
+    and soon after records were rejected; its directory must exist."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """``[run]``."""
 
@@ -244,6 +253,7 @@ class Settings:
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
     metrics: MetricsOptions
+    report: ReportOptions
     table_queue: TableQueueOptions
     """Options to read samples of the table queue."""
     activity: ActivityOptions
