@@ -1,36 +1,89 @@
-"""``xds-publisher explain``: explains the outcome of a change."""
+"""``xds-publisher explain``: explains the outcome of a change, or the origin of a document."""
 
 # ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.errors import UsageError
+
+if TYPE_CHECKING:
+    from publisher.dispatch.kafka.options import KafkaOptions
+    from publisher.reports.explain import RecordStory
 
 
 @click.command()
-@click.argument("journal", type=parameters.PATH)
-@click.argument("what", metavar="POSITION|KEY")
+@click.argument("words", metavar="[JOURNAL] [POSITION|KEY]", nargs=-1)
+@click.option(
+    "--document",
+    metavar="TOPIC:PARTITION:OFFSET|FILE:LINE",
+    help="Explain the records of the document at this place.",
+)
+@click.option(
+    "--offsets", is_flag=True, help="Read the exact offsets of documents from the topics."
+)
+@parameters.config
+@parameters.journal_of_job
 @parameters.report_as_json
-def explain(journal: Path, what: str, json_: bool) -> None:
-    """Explain the outcome of a change.
+def explain(
+    words: tuple[str, ...],
+    document: str | None,
+    offsets: bool,
+    config: Path | None,
+    journal: Path | None,
+    json_: bool,
+) -> None:
+    """Explain the outcome of a change, or the origin of a document.
 
-    It shows the record, the outcome with its reason, and the document.  JOURNAL is the journal of a
-    run, a directory that replay wrote, or the journal directory of a job, whose runs are all searched.
-    Name the change by its position (4711), its event id, a key (idu=1) or
-    an association (idu=1,table=usr,schema=indirect).
+    It shows the record, the outcome with its reason, the document and its place.  JOURNAL is the journal of
+    a run, a directory that replay wrote, or the journal directory of a job, whose runs are all searched;
+    leave it out with -c.  Name the change by its position (4711), its event id, a key (idu=1) or
+    an association (idu=1,table=usr,schema=indirect).  With --document, name no change: the record at an
+    offset is read from the brokers of the job file, or of the journal.
     """
     start_arrow_without_pandas()
     from publisher.cli import output
-    from publisher.reports.explain import explain as stories_of
 
-    stories = stories_of(journal, what)
+    options = None
+    rest = list(words)
+    if config is not None:
+        settings = parameters.load_settings(config, journal=journal)
+        options = settings.kafka if settings.kafka.brokers else None
+        rest.insert(0, str(settings.journals))
+    stories = _stories(rest, document, options)
+    if offsets:
+        from publisher.reports.explain_document import find_offsets
+
+        stories = [find_offsets(story, options) for story in stories]
     if json_:
         echo_json([output.as_json(stories)])
     else:
         echo(output.stories_text(stories))
+
+
+def _stories(
+    words: list[str], document: str | None, options: KafkaOptions | None
+) -> list[RecordStory]:
+    """Explains a change (``words`` are journal and change) or a document (they are the journal)."""
+    if document is None:
+        from publisher.reports.explain import explain as explain_change
+
+        if len(words) != 2:
+            raise UsageError("name a journal (or a job file with -c), then a position or a key")
+        return explain_change(Path(words[0]), words[1])
+    from publisher.reports.explain_document import explain_line, explain_offset
+    from publisher.reports.places import FilePlace, parse_place
+
+    place = parse_place(document)
+    if isinstance(place, FilePlace):
+        return explain_line(place)
+    if len(words) != 1:
+        raise UsageError("name the journal (or a job file with -c) that has the document")
+    return explain_offset(Path(words[0]), place, options)

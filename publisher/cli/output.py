@@ -121,6 +121,9 @@ def _outcome(name: str, report: RunReport) -> str:
     return "to publish" if name == "published" and report.state == PLANNED else name
 
 
+_WRITTEN = {"D": "row deleted"}
+
+
 def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
     """Lines of text about changes, one block for each."""
     for number, story in enumerate(stories):
@@ -148,7 +151,8 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
         who = f" by {story.perpetrator}" if story.perpetrator else ""
         yield "time", (story.event_time or "unknown") + who
     reason = f" ({story.reason})" if story.reason else ""
-    yield "outcome", f"{story.outcome}{reason}, status {story.status}"
+    written = "" if story.written is None else f", {_WRITTEN.get(story.written, 'written')}"
+    yield "outcome", f"{story.outcome}{reason}, status {story.status}{written}"
     if story.late is not None:
         yield "late", story.late
     if story.meaning:
@@ -195,7 +199,14 @@ def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator
     if story.segment is not None:
         yield "written to", f"segment {story.segment}"
     else:
-        yield "written to", f"{story.target}/{document.part}, byte {document.offset}"
+        line = f"{story.target}/{document.part}:{document.number + 1}"
+        yield "written to", f"{line}, byte {document.offset}"
     for sink in story.sent_to if story.status != Status.FATAL else ():
         yield "sent to", sink
+    for found in story.offsets:
+        exact = found.first == found.last
+        offsets = (
+            f"{found.first}" if exact else f"{found.first} to {found.last} (--offsets reads it)"
+        )
+        yield "offset", f"{found.topic}:{found.partition}:{offsets}"
     yield "", document.text

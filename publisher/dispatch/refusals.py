@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,10 @@ class DispatchRecord:
     """Maximum bytes of a document that at least one topic accepts."""
     refusals: tuple[Refusal, ...]
     transactions: tuple[SentTransaction, ...] = ()
-    """The transactions whose offsets are known; documents that an interrupted start sent have none."""
+    """The transactions of starts that were not interrupted."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """The number of partitions of each topic when the run was sent."""
+    partitioner: str = ""
 
     def of_lane(self, lane: int) -> frozenset[int]:
         """The numbers of the refused documents of a lane."""

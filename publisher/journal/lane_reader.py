@@ -56,6 +56,8 @@ class PublishedDocument:
     number: int
     operation: str
     association: str
+    new_association: str | None
+    """The association after a change of the key."""
     event_id: str
     poll: int
     records: str
@@ -201,6 +203,13 @@ class LaneReader:
             records += self._rows(table, first, pc.fill_null(mask, False))
         return records
 
+    def by_document(self, number: int) -> list[DecidedRecord]:
+        """Finds the records that a document publishes."""
+        records: list[DecidedRecord] = []
+        for first, table in self._decisions.groups():
+            records += self._rows(table, first, pc.equal(table["document"], number))
+        return records
+
     def row(self, number: int) -> DecidedRecord:
         """Reads the record with this number in the lane."""
         return _record(self.lane, number, self._decisions.entry(number))
@@ -225,6 +234,7 @@ class LaneReader:
             number=number,
             operation=entry["operation"],
             association=entry["association"],
+            new_association=entry["new_association"],
             event_id=entry["event_id"],
             poll=entry["poll"],
             records=entry["records"],

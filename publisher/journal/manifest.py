@@ -128,17 +128,24 @@ class RunEnd:
     """Seconds by phase; empty for a run that a later start finished."""
     engine: str | None = None
     """The engine that planned the run; ``None`` if an earlier start did."""
+    writes_status: bool = False
+    """True if the acknowledgement wrote the statuses of rows."""
+    deletes_rows: bool = False
+    """True if it deleted processed rows instead."""
 
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> RunEnd:
-        """Restores the content of the file ``sent``; older versions did not write seconds and engine."""
+        """Restores the content of the file ``sent``; older versions did not write all fields."""
         seconds, engine = content.get("seconds", {}), content.get("engine")
-        return cls(bool(content["idle"]), tuple(map(str, content["notes"])), dict(seconds), engine)
+        notes = tuple(map(str, content["notes"]))
+        flags = (bool(content.get(name)) for name in ("writes_status", "deletes_rows"))
+        return cls(bool(content["idle"]), notes, dict(seconds), engine, *flags)
 
     def plain(self) -> dict[str, object]:
         """The plain values that ``from_plain`` restores."""
         plain: dict[str, object] = {"idle": self.idle, "notes": list(self.notes)}
-        return plain | {"seconds": dict(self.seconds), "engine": self.engine}
+        plain |= {"seconds": dict(self.seconds), "engine": self.engine}
+        return plain | {"writes_status": self.writes_status, "deletes_rows": self.deletes_rows}
 
 
 class PlaceInSegment(NamedTuple):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial, reduce
+from functools import cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pyarrow.compute as pc
 from pydantic import TypeAdapter
 
 from publisher.dispatch.refusals import read_records
+from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import FatalError, UsageError
 from publisher.journal.find_journal import find_job, read_journal, read_runs
 from publisher.journal.job_journals import Journals
@@ -32,16 +31,23 @@ from publisher.model.change import (
     EventType,
     Object,
     Outcome,
-    Position,
     Reason,
     Status,
 )
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES
+from publisher.reports.late_records import late_text
+from publisher.reports.places import offsets_of
 from publisher.reports.resolution import Resolution, filter_options, meaning_of, resolve
-from publisher.reports.selectors import is_of_table, key_texts, split_association
+from publisher.reports.selectors import (
+    condition_on,
+    is_of_table,
+    key_texts,
+    position_in,
+    refuse_unknown,
+    split_association,
+)
 from publisher.sources.contract import Source
-from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
 
 
@@ -83,16 +89,31 @@ class RecordStory:
     """Folder of the segment that has the document."""
     run: str | None = None
     """The run, if all runs of a job were searched."""
+    offsets: tuple[SentRange, ...] = ()
+    """The offsets of the document in topics, as far as the journal has them: a range of several offsets
+    also holds other documents."""
+    written: str | None = None
+    """The status that the run has written to the row, D if it has deleted the row; ``None`` if it has
+    written none, or not yet."""
 
 
 _NO_DOCUMENT = -1
+_DELETED = "D"
+
+Find = Callable[["StoryReader", str], list[DecidedRecord]]
+"""Finds records in one run with a selector."""
 
 
-def explain(directory: Path, selector: str) -> list[RecordStory]:
+def find_records(reader: StoryReader, selector: str) -> list[DecidedRecord]:
+    """Finds the records that a selector selects in one run."""
+    return reader.find(selector)
+
+
+def explain(directory: Path, selector: str, find: Find = find_records) -> list[RecordStory]:
     """Explains the records that a position, event id, key or association selects, in their order.
 
     ``directory`` is a journal, a directory of ``replay``, or the journal directory of a job, all of whose
-    runs are searched.  Starts no Spark.
+    runs are searched.  ``find`` chooses among the records of a run.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or ``selector`` selects no record.
@@ -100,85 +121,51 @@ def explain(directory: Path, selector: str) -> list[RecordStory]:
     """
     job = find_job(directory)
     if job is not None:
-        return _search_job(job, selector)
+        return _search_job(job, selector, find)
 
     def read(journal: Journal) -> list[RecordStory]:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then explain")
-        return _stories(journal, manifest, selector) or _refuse_unknown(
-            f"run {manifest.run}", selector, manifest.sources
-        )
+        return stories_of(
+            journal, manifest, lambda reader: find(reader, selector)
+        ) or refuse_unknown(f"run {manifest.run}", selector, manifest.sources)
 
     return read_journal(directory, read)
 
 
-def _stories(journal: Journal, manifest: Manifest, selector: str) -> list[RecordStory]:
-    reader = _StoryReader(journal, manifest)
-    return [reader.story(record) for record in reader.find(selector)]
+def stories_of(
+    journal: Journal,
+    manifest: Manifest,
+    find: Callable[[StoryReader], list[DecidedRecord]],
+) -> list[RecordStory]:
+    """Tells the stories of some records of a run."""
+    reader = StoryReader(journal, manifest)
+    return [reader.story(record) for record in find(reader)]
 
 
-def _search_job(journals: Journals, selector: str) -> list[RecordStory]:
+def _search_job(journals: Journals, selector: str, find: Find) -> list[RecordStory]:
     """Tells the stories in all runs of a job, in the order of runs."""
     sources: dict[str, SourceEntry | SegmentSource] = {}
 
     def select(segment: Segment) -> list[int]:
         header = segment.header()
         sources.update({source.name: source for source in header.sources})
-        condition = _condition(header.sources, selector)
+        condition = condition_on(header.sources, selector)
         return [] if condition is None else journals.segments.find_runs(segment, condition)
 
     def read(journal: Journal, manifest: Manifest) -> list[RecordStory]:
         sources.update({entry.name: entry for entry in manifest.sources})
-        found = _stories(journal, manifest, selector)
+        found = stories_of(journal, manifest, lambda reader: find(reader, selector))
         return [replace(story, run=manifest.run) for story in found]
 
     if "=" in selector:
         key_texts(split_association(selector)[0])  # refuses a wrong key
     stories = [story for of_run in read_runs(journals, select, read) for story in of_run]
-    return stories or _refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
+    return stories or refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
 
 
-def _condition(sources: Sequence[SegmentSource], selector: str) -> pc.Expression | None:
-    """A condition on decisions that every wanted record fulfils; ``None`` if there can be none."""
-    if "=" in selector:
-        return pc.field("key").isin(sorted(key_texts(split_association(selector)[0])))
-    conditions = []
-    for entry in sources:
-        source = FORMATS[entry.format].restore(entry.options, entry.reading)
-        text = selector.removeprefix(f"{entry.name}:")
-        position = _position(source, text)
-        if position is not None:
-            conditions.append(_at_position(position, is_short=source.is_short(text)))
-    return reduce(operator.or_, conditions) if conditions else None
-
-
-def _at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
-    condition = pc.field("low") == position.low
-    if not is_short:
-        condition = (pc.field("high") == position.high) & condition
-    return condition
-
-
-def _refuse_unknown(
-    where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
-) -> NoReturn:
-    forms = f" {_forms(sources)}, an" if sources else ", an"
-    raise UsageError(
-        f"{where} has no record {selector!r}: give a position as{forms} event id as SOURCE:POSITION, a key as"
-        " idu=1, or an association as idu=1,table=usr"
-    )
-
-
-def _forms(sources: Sequence[SourceEntry | SegmentSource]) -> str:
-    """Describes how positions are written in these sources."""
-    forms: dict[str, list[str]] = {}
-    for entry in sources:
-        forms.setdefault(FORMATS[entry.format].position_text, []).append(entry.name)
-    return ", ".join(f"{form} ({' and '.join(names)})" for form, names in forms.items())
-
-
-class _StoryReader:
+class StoryReader:
     """Finds records in all lanes and builds their explanations."""
 
     def __init__(self, journal: Journal, manifest: Manifest) -> None:
@@ -189,7 +176,8 @@ class _StoryReader:
         is_inside = self._documents.is_relative_to(journal.root.resolve())
         self._segment = str(origin.segment) if origin is not None and is_inside else None
         sinks = list(read_records(journal.root))
-        self._sinks = tuple(sink.target for sink in sinks)
+        self.sinks = sinks
+        self._end = journal.acknowledgement
         self._refused = {
             (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals
         }
@@ -203,6 +191,7 @@ class _StoryReader:
         ]
 
     def find(self, selector: str) -> list[DecidedRecord]:
+        """Finds the records that a position, event id, key or association selects, in their order."""
         find = self._by_key if "=" in selector else self._by_position
         return sorted(
             find(selector), key=lambda record: (record.source, record.position, record.row)
@@ -213,7 +202,7 @@ class _StoryReader:
             zip(self._manifest.sources, self._sources, strict=True)
         ):
             text = selector.removeprefix(f"{entry.name}:")
-            position = _position(source, text)
+            position = position_in(source, text)
             if position is None:
                 continue
             is_short = source.is_short(text)
@@ -245,6 +234,7 @@ class _StoryReader:
         return [self._lanes[number] for number in sorted(numbers)]
 
     def story(self, record: DecidedRecord) -> RecordStory:
+        """Explains a record."""
         lane = self._lanes[record.lane]
         entry = self._manifest.sources[record.source]
         source = self._sources[record.source]
@@ -252,12 +242,10 @@ class _StoryReader:
         if record.document != _NO_DOCUMENT:
             document = lane.document(record.document)
         by = lane.row(record.by) if record.by >= 0 else None
-        lookups: Sequence[JournalLookup] = ()
-        if record.object is not None and record.event_type in QUERY_BACK:
-            lookups = lane.lookups(record.source, record.object)
         place, raw = _place(entry, source, record)
         filters = filter_options(self._manifest.settings, record.source)
         refused = self._refused.get((record.lane, record.document))
+        status = self._status(record, by)
         return RecordStory(
             source=entry.name,
             position=source.position_text(record.position),
@@ -272,41 +260,48 @@ class _StoryReader:
             outcome=(record.outcome if refused is None else Outcome.REJECTED).label,
             reason=record.reason if refused is None else refused.reason,
             meaning=meaning_of(record, filters) if refused is None else refused.detail,
-            status=self._status(record, by),
+            status=status,
             by=None if by is None else source.position_text(by.position),
-            lookups=tuple(lookups),
+            lookups=tuple(_lookups(lane, record)),
             document=document,
             target=self._segment or str(self._documents),
-            sent_to=self._sinks,
-            late=self._late(record),
+            sent_to=tuple(sink.target for sink in self.sinks),
+            late=late_text(self._journal, self._manifest, record),
             segment=self._segment,
+            offsets=self._offsets(record, document) if refused is None else (),
+            written=self._written(entry, status),
         )
 
-    def _late(self, record: DecidedRecord) -> str | None:
-        """Explains a record with a smaller id than earlier runs have read; ``None`` for other records."""
-        entry = self._manifest.sources[record.source]
-        behind = self._manifest.behind.get(entry.name, 0)
-        number = record.position.high
-        if record.outcome is not Outcome.PUBLISHED or record.position.part or number >= behind:
+    def of_document(self, lane: int, number: int) -> list[DecidedRecord]:
+        """Finds the records of a document by its number in a lane."""
+        return self._lanes[lane].by_document(number)
+
+    def event_id(self, record: DecidedRecord) -> str | None:
+        """The event id of the document of a record; ``None`` without a document."""
+        if record.document == _NO_DOCUMENT:
             return None
-        root = self._journal.place.absolute().parent
-        journals = Journals(root, self._manifest.job)
-        condition = _at_position(record.position)
-        select = partial(journals.segments.find_runs, condition=condition)
+        return self._lanes[record.lane].document(record.document).event_id
 
-        def read(journal: Journal, manifest: Manifest) -> tuple[str, str | None]:
-            return manifest.run, _outcome_in(journal, manifest, entry.name, record.position)
+    def _offsets(
+        self, record: DecidedRecord, document: PublishedDocument | None
+    ) -> tuple[SentRange, ...]:
+        if document is None or record.object is None:
+            return ()
+        source = self._manifest.sources[record.source].name
+        return tuple(offsets_of(self.sinks, record.lane, document, source, record.object))
 
-        for run, outcome in read_runs(journals, select, read):
-            if run == self._manifest.run:
-                break
-            if outcome is not None:
-                return f"an earlier run has read this record: {outcome} in run {run}"
-        has_all_journals = journals.has_first_run()
-        return (
-            f"an earlier run has read record {behind}, but none has read this record: it was committed late"
-            + ("" if has_all_journals else ", or was read by a run whose journal is deleted")
-        )
+    def _written(self, entry: SourceEntry, status: str) -> str | None:
+        """The status that the acknowledgement of the run has written, see ``RecordStory``."""
+        has_status = entry.table is not None and FORMATS[entry.format].has_status
+        if (
+            not has_status
+            or self._end is None
+            or not self._end.writes_status
+            or status == Status.NEW
+        ):
+            return None
+        is_deleted = self._end.deletes_rows and status in (Status.SUCCESS, Status.WARNING)
+        return _DELETED if is_deleted else status
 
     def _status(self, record: DecidedRecord, by: DecidedRecord | None) -> str:
         """Returns the letter of ``_status``, or F if the sink refused the document."""
@@ -315,26 +310,10 @@ class _StoryReader:
         return Status.FATAL if is_refused else _status(record, by)
 
 
-def _outcome_in(
-    journal: Journal, manifest: Manifest, source: str, position: Position
-) -> str | None:
-    """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
-    numbers = [number for number, entry in enumerate(manifest.sources) if entry.name == source]
-    for lane in range(manifest.lanes):
-        reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.lane_tables)
-        for number in numbers:
-            records = reader.by_position(number, position)
-            if records:
-                reason = records[-1].reason
-                return records[-1].outcome.label + (f" ({reason})" if reason else "")
-    return None
-
-
-def _position(source: Source, text: str) -> Position | None:
-    try:
-        return parse_position(text, source.parse_position)
-    except UsageError:
-        return None
+def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[JournalLookup]:
+    if record.object is None or record.event_type not in QUERY_BACK:
+        return ()
+    return lane.lookups(record.source, record.object)
 
 
 def _place(entry: SourceEntry, source: Source, record: DecidedRecord) -> tuple[str, str | None]:

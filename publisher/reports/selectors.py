@@ -1,10 +1,22 @@
-"""Selectors of objects: keys and associations as people write them."""
+"""Selectors of objects and records: keys, associations and positions as people write them."""
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
+from functools import reduce
+from typing import NoReturn
+
+import pyarrow.compute as pc
+
 from publisher.errors import UsageError
-from publisher.model.change import Object
+from publisher.journal.manifest import SourceEntry
+from publisher.journal.segment_files import SegmentSource
+from publisher.model.change import Object, Position
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
+from publisher.sources.contract import Source
+from publisher.sources.positions import parse_position
+from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
 
 
@@ -33,3 +45,52 @@ def key_texts(key: str) -> frozenset[str]:
         return frozenset({key, canonical(parts), numbers})
     except KeyProblem as problem:
         raise UsageError(str(problem)) from problem
+
+
+def condition_on(sources: Sequence[SegmentSource], selector: str) -> pc.Expression | None:
+    """A condition on decisions that every wanted record fulfils; ``None`` if there can be none."""
+    if "=" in selector:
+        return pc.field("key").isin(sorted(key_texts(split_association(selector)[0])))
+    conditions = []
+    for entry in sources:
+        source = FORMATS[entry.format].restore(entry.options, entry.reading)
+        text = selector.removeprefix(f"{entry.name}:")
+        position = position_in(source, text)
+        if position is not None:
+            conditions.append(at_position(position, is_short=source.is_short(text)))
+    return reduce(operator.or_, conditions) if conditions else None
+
+
+def at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
+    """A condition on decisions at a position; a short position omits ``high``."""
+    condition = pc.field("low") == position.low
+    if not is_short:
+        condition = (pc.field("high") == position.high) & condition
+    return condition
+
+
+def refuse_unknown(
+    where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
+) -> NoReturn:
+    """Raises ``UsageError`` for a selector that selects no record."""
+    forms = f" {_forms_of(sources)}, an" if sources else ", an"
+    raise UsageError(
+        f"{where} has no record {selector!r}: give a position as{forms} event id as SOURCE:POSITION, a key as"
+        " idu=1, or an association as idu=1,table=usr"
+    )
+
+
+def _forms_of(sources: Sequence[SourceEntry | SegmentSource]) -> str:
+    """Describes how positions are written in these sources."""
+    forms: dict[str, list[str]] = {}
+    for entry in sources:
+        forms.setdefault(FORMATS[entry.format].position_text, []).append(entry.name)
+    return ", ".join(f"{form} ({' and '.join(names)})" for form, names in forms.items())
+
+
+def position_in(source: Source, text: str) -> Position | None:
+    """Parses a position of a source; ``None`` if the text is none."""
+    try:
+        return parse_position(text, source.parse_position)
+    except UsageError:
+        return None

@@ -230,7 +230,7 @@ class Acknowledgement:
         write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
-        mark(partial(journal.mark_sent, _end_of(report), texts))
+        mark(partial(journal.mark_sent, _end_of(report, options), texts))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
@@ -270,9 +270,15 @@ def _may_leave_out_rows(source: SourceSettings) -> bool:
     return has_integer_ids(source.database, source.table, source.options)
 
 
-def _end_of(report: RunReport) -> RunEnd:
-    engine = None if report.engine is None else report.engine.name
-    return RunEnd(report.is_idle, report.notes, report.seconds, engine)
+def _end_of(report: RunReport, options: AcknowledgeOptions) -> RunEnd:
+    return RunEnd(
+        report.is_idle,
+        report.notes,
+        report.seconds,
+        None if report.engine is None else report.engine.name,
+        writes_status=options.write_status,
+        deletes_rows=options.delete_processed_rows,
+    )
 
 
 def _abandonment_note(entry: SourceEntry, error: Exception) -> str:

@@ -230,9 +230,7 @@ class KafkaDispatcher:
         lanes = self._lanes(journal, manifest)
         record = self._record(journal, manifest, topics, tokens, lanes)
         totals = {result.lane: result.documents for result in manifest.results}
-        tasks = [
-            self._send_task(lane, totals[lane.lane], record, identity, topics) for lane in lanes
-        ]
+        tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
         pending = [t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))]
         write_journal_rejects(journal, manifest, record.refusals)
         whole = Token(identity, manifest.run, plan, sum(totals.values()))
@@ -293,7 +291,7 @@ class KafkaDispatcher:
         count = letters.count()
         if not count:
             return []
-        task = self._send_task(letters, count, record, identity, topics)
+        task = self._send_task(letters, count, record, identity)
         report = task.send()
         self.session.note(task)
         return [report]
@@ -321,7 +319,6 @@ class KafkaDispatcher:
         total: int,
         record: DispatchRecord,
         identity: str,
-        topics: KafkaTopics,
     ) -> LaneSendTask:
         return LaneSendTask(
             documents=lane,
@@ -335,7 +332,7 @@ class KafkaDispatcher:
             limits=producer_limits(self.options, record),
             check_lease=self.check_lease,
             producers=self.session.producers,
-            partitions={name: n for name in record.topics if (n := topics.partitions.get(name))},
+            partitions=record.partitions,
         )
 
     def _open_topics(self) -> KafkaTopics:

@@ -1,0 +1,135 @@
+"""Explains documents: from their place in a topic or file back to records and looked-up rows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.topic_template import TopicTemplate
+from publisher.dispatch.refusals import read_records
+from publisher.dispatch.sent_ranges import SentRange
+from publisher.errors import UsageError
+from publisher.journal.find_journal import find_job, find_journal, read_journal, read_runs
+from publisher.journal.lane_reader import DecidedRecord
+from publisher.journal.manifest import Journal
+from publisher.model.change import Status
+from publisher.reports.explain import RecordStory, StoryReader, explain, stories_of
+from publisher.reports.places import FilePlace, TopicPlace, target_of
+
+_ORDINAL = re.compile(r"\.\d+$")
+
+
+def explain_line(place: FilePlace) -> list[RecordStory]:
+    """Explains the records of the document on a line of a part file.
+
+    Raises:
+        UsageError: The file is not a part file beside a journal, or has no such line.
+        FatalError: The journal is damaged, or another version of the program wrote it.
+    """
+    lane, number = place.lane, place.line - 1
+
+    def read(journal: Journal) -> list[RecordStory]:
+        manifest = journal.manifest()
+        results = manifest.results if manifest is not None else ()
+        count = next((result.documents for result in results if result.lane == lane), 0)
+        if manifest is None or not 0 <= number < count:
+            raise UsageError(f"{place.file} has {count:,} document(s): correct line {place.line}")
+        return stories_of(journal, manifest, lambda reader: reader.of_document(lane, number))
+
+    folder = place.file.absolute().parent
+    try:
+        find_journal(folder)
+    except UsageError:  # the documents of a topic are in a folder of the journal
+        return read_journal(folder.parent, read)
+    return read_journal(folder, read)
+
+
+def explain_offset(
+    directory: Path, place: TopicPlace, options: KafkaOptions | None
+) -> list[RecordStory]:
+    """Explains the records of the document at an offset, which is read from its topic.
+
+    ``options`` configure the connection; by default the brokers are those that the journal names.
+
+    Raises:
+        UsageError: There is no document at this place, or the journal does not have it.
+        FatalError: The journal is damaged, or another version of the program wrote it.
+        UnreachableError: The brokers do not answer.
+    """
+    from publisher.dispatch.kafka.read_offsets import read_record_at  # noqa: PLC0415 - an extra
+
+    options = options or _options_of(directory)
+    headers = read_record_at(options, place.topic, place.partition, place.offset).headers
+    event_id = headers.get("event-id")
+    if event_id is None:
+        raise UsageError(f"{place} is not a record of this program: it has no header event-id")
+    is_letter = "reason" in headers
+
+    def find(reader: StoryReader, selector: str) -> list[DecidedRecord]:
+        found = reader.find(selector)
+        if is_letter:
+            return found
+        documents = {
+            (record.lane, record.document)
+            for record in found
+            if reader.event_id(record) == event_id and _may_be_at(reader, record, place)
+        }
+        return [r for lane, number in sorted(documents) for r in reader.of_document(lane, number)]
+
+    try:
+        return explain(directory, event_id, find)
+    except UsageError:
+        shorter = _ORDINAL.sub("", event_id)  # one record may have several documents
+        if shorter == event_id:
+            raise
+        return explain(directory, shorter, find)
+
+
+def _may_be_at(reader: StoryReader, record: DecidedRecord, place: TopicPlace) -> bool:
+    """Returns whether the journal does not exclude that a document is at a place: several runs may have
+    documents with the same event id."""
+    ranges = reader.story(record).offsets
+    return not ranges or any(r.has(place.topic, place.partition, place.offset) for r in ranges)
+
+
+def find_offsets(story: RecordStory, options: KafkaOptions | None) -> RecordStory:
+    """Replaces the ranges of a document by its exact offsets, which are read from the topics.
+
+    A document without ranges is searched in the whole topic.  For ``options`` see ``explain_offset``.
+
+    Raises:
+        UsageError: A topic does not exist.
+        UnreachableError: The brokers do not answer.
+    """
+    from publisher.dispatch.kafka.read_offsets import find_event  # noqa: PLC0415 - an extra
+
+    document, obj = story.document, story.object
+    is_exact = bool(story.offsets) and all(r.first == r.last for r in story.offsets)
+    if document is None or obj is None or is_exact or story.status == Status.FATAL:
+        return story
+    found: list[SentRange] = []
+    for sink in story.sent_to:
+        target = target_of(sink)
+        topic = TopicTemplate(target.topic).topic(story.source, obj.schema, obj.table)
+        ranges = [r for r in story.offsets if r.topic == topic]
+        login = options or KafkaOptions().with_target(target)
+        found += find_event(login, document.event_id, ranges, [topic])
+    return replace(story, offsets=tuple(found))
+
+
+def _options_of(directory: Path) -> KafkaOptions:
+    """The brokers that the newest run of a journal names, without a login."""
+
+    def read(journal: Journal, _: object = None) -> list[str]:
+        return [record.target for record in read_records(journal.root)]
+
+    job = find_job(directory)
+    runs = [read_journal(directory, read)] if job is None else read_runs(job, lambda _: [], read)
+    targets = [target for of_run in runs for target in of_run]
+    if not targets:
+        raise UsageError(
+            f"{directory} names no brokers: give the job file with -c, whose [dispatch] names them"
+        )
+    return KafkaOptions().with_target(target_of(targets[-1]))
