@@ -14,9 +14,10 @@ from publisher.cli import parameters
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
 from publisher.engine.without_pandas import start_arrow_without_pandas
-from publisher.errors import FindingsError
+from publisher.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:
+    from publisher.engine.contract import EngineName
     from publisher.reports.diff.compare_objects import Counts
     from publisher.reports.diff.differences import JournalDiff, JournalSummary
     from publisher.reports.diff.examples import OperationExample, RecordExample
@@ -29,7 +30,15 @@ _ATTRIBUTES_OF_EXAMPLE = 5
 
 @click.command()
 @click.argument("first", metavar="JOURNAL", type=parameters.PATH)
-@click.argument("second", metavar="OTHER", type=parameters.PATH)
+@click.argument("second", metavar="[OTHER]", type=parameters.PATH, required=False)
+@click.option(
+    "--set",
+    "assignments",
+    metavar="SETTING=VALUE",
+    multiple=True,
+    help="Plan the run JOURNAL again with another setting (sources.NAME.SETTING, documents.SETTING or "
+    "classes.SETTING), and compare both plans. May be repeated.",
+)
 @click.option(
     "--examples",
     type=click.IntRange(0),
@@ -37,24 +46,54 @@ _ATTRIBUTES_OF_EXAMPLE = 5
     metavar="N",
     help="Maximum number of examples of each kind of difference; default 3.",
 )
+@parameters.engine
 @parameters.report_as_json
-def diff(first: Path, second: Path, examples: int, json_: bool) -> None:
+def diff(
+    first: Path,
+    second: Path | None,
+    assignments: tuple[str, ...],
+    examples: int,
+    engine: EngineName | None,
+    json_: bool,
+) -> None:
     """Compare two runs object by object: records, outcomes and documents.
 
     JOURNAL and OTHER are each the journal of a run, a directory that replay wrote, or the journal
     directory of a job, whose runs are compared as a whole.  The exit code is 3 if anything differs.
+
+    Without OTHER, the input of the run JOURNAL is planned again, with the settings of --set, and both
+    plans are compared.  Nothing is published, and no status is written.
     """
     start_arrow_without_pandas()
-    from publisher.cli import output
     from publisher.reports.diff.build import diff_journals
 
-    found = diff_journals(first, second, examples)
+    if second is not None:
+        if assignments:
+            raise UsageError("--set appears beside OTHER: leave one of both out")
+        _show(diff_journals(first, second, examples), json_)
+        return
+    from publisher import console
+    from publisher.runs.what_if import plan_again
+
+    name = " ".join(["planned again", *(["with", *assignments] if assignments else [])])
+    with (
+        console.progress() as progress,
+        plan_again(first, assignments, engine or "auto", progress) as planned,
+    ):
+        found = diff_journals(first, planned, examples, name=name)
+    _show(found, json_)
+
+
+def _show(found: JournalDiff, json_: bool) -> None:
+    """Prints a comparison.  Raises ``FindingsError`` if anything differs."""
+    from publisher.cli import output
+
     if json_:
         echo_json([output.as_json(found)])
     else:
         echo(_text(found))
     if found.differs:
-        raise FindingsError(f"{second} differs from {first}")
+        raise FindingsError(f"{found.first.journal} and {found.second.journal} differ")
 
 
 def _text(found: JournalDiff) -> Iterator[str]:

@@ -25,6 +25,7 @@ from publisher.journal.durable import read_versioned, sync, write_all_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
+from publisher.model.change import Position
 from publisher.model.plain import restore
 
 JOURNAL_FORMAT = 6
@@ -86,6 +87,8 @@ class Manifest:
     """The sources whose state this run replaces (``source_state``)."""
     job_identity: str | None = None
     """Identity of the job's journal directory; ``None`` for a replay."""
+    window: tuple[Position | None, Position | None] | None = None
+    """First and last position that the run publishes; ``None``: all."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 

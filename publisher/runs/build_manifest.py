@@ -63,6 +63,7 @@ def build_manifest(
         records_read=check_conservation(results, splits),
         behind=dict(request.behind),
         job_identity=request.job_identity,
+        window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
             source.name
             for source in work.sources

@@ -41,8 +41,12 @@ ROWS_OF_PARTITION = 100_000
 MAX_PARTITIONS = 256
 
 
-def diff_journals(first: Path, second: Path, examples: int = 3) -> JournalDiff:
+def diff_journals(
+    first: Path, second: Path, examples: int = 3, *, name: str | None = None
+) -> JournalDiff:
     """Compares two journals, directories of ``replay``, or all runs of two jobs.
+
+    ``name`` describes the second one, if its directory is temporary.
 
     Starts no Spark.  Memory depends on the largest lane and segment, not on the number of differences;
     a copy of identities and digests goes to temporary files.
@@ -52,10 +56,11 @@ def diff_journals(first: Path, second: Path, examples: int = 3) -> JournalDiff:
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
     directories = (first, second)
-    return read_settled(directories, lambda: _diff(directories, examples))
+    names = (str(first), name or str(second))
+    return read_settled(directories, lambda: _diff(directories, names, examples))
 
 
-def _diff(directories: Sequence[Path], examples: int) -> JournalDiff:
+def _diff(directories: Sequence[Path], names: Sequence[str], examples: int) -> JournalDiff:
     with ExitStack() as stack:
         sides = [list(open_parts(directory, stack)) for directory in directories]
         for directory, parts in zip(directories, sides, strict=True):
@@ -74,14 +79,14 @@ def _diff(directories: Sequence[Path], examples: int) -> JournalDiff:
                     rows.add(table, text_partitions(table["group"], rows.count))
         for partition in rows.read():
             _compare_partition(partition, sides, differences)
-        summaries = map(_summarize, directories, sides)
+        summaries = map(_summarize, names, sides)
         return differences.finish(*summaries)
 
 
-def _summarize(directory: Path, parts: Sequence[JournalPart]) -> JournalSummary:
+def _summarize(name: str, parts: Sequence[JournalPart]) -> JournalSummary:
     manifests = {run.manifest.run: run.manifest for part in parts for run in part.runs}.values()
     return JournalSummary(
-        journal=str(directory),
+        journal=name,
         runs=len(manifests),
         records=sum(manifest.records_read for manifest in manifests),
         documents=sum(result.documents for m in manifests for result in m.results),
@@ -155,13 +160,14 @@ def _drop_equal_objects(rows: pa.Table, differences: DifferenceBuilder) -> pa.Ta
     objects = same.filter(same["has_object"])["code"]
     differences.add_same(
         objects=len(objects.unique()),
-        records=pc.sum(pc.equal(same["kind"], int(RowKind.RECORD))).as_py() or 0,
+        records=pc.sum(same["records"]).as_py() or 0,
         documents=pc.sum(pc.equal(same["kind"], int(RowKind.DOCUMENT))).as_py() or 0,
         operations=pc.sum(same["operations"]).as_py() or 0,
     )
     return rows.filter(is_unequal)
 
 
+_OF_RECORD = ("outcome", "reason", "records")
 _COMPARED = ("identity", "outcome", "reason", "digest")
 """Columns that are equal in equal rows."""
 
@@ -176,7 +182,7 @@ def _objects(rows: pa.Table) -> Iterator[tuple[ObjectName, tuple[ObjectRows, Obj
             side = sides[entry["side"]]
             origin = (entry["name"], entry["is_known"])
             if entry["kind"] == RowKind.RECORD:
-                side.records.append(ComparedRecord(*origin, entry["outcome"], entry["reason"]))
+                side.records.append(ComparedRecord(*origin, *(entry[name] for name in _OF_RECORD)))
             else:
                 place = DocumentPlace(entry["part"], entry["row"], entry["length"])
                 side.documents.append(

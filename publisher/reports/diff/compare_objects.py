@@ -29,6 +29,8 @@ class ComparedRecord(NamedTuple):
     is_known: bool
     outcome: int
     reason: str | None
+    records: int = 1
+    """Number of source records: two if before image and after image are records of their own."""
 
     @property
     def identity(self) -> str | None:

@@ -200,16 +200,17 @@ class DifferenceBuilder:
         (obj, one), (partner, other) = example.first, example.second
         assert isinstance(one, ComparedRecord)
         assert isinstance(other, ComparedRecord)
+        records = max(one.records, other.records)
         change = (
             "" if one.meaning == other.meaning else f"{outcome_text(one)} → {outcome_text(other)}"
         )
         if obj.group != partner.group and obj.has_object and partner.has_object:
             change = f"{change or 'the same outcome'}, of another object"
         if change:
-            self._records += Counts(changed=1)
-            self._add(self._of_records, change, example)
+            self._records += Counts(changed=records)
+            self._add(self._of_records, change, example, records)
         else:
-            self._records += Counts(1)
+            self._records += Counts(records)
 
     def _add_changed(
         self,
@@ -225,21 +226,22 @@ class DifferenceBuilder:
     def _add_only(
         self, side: int, obj: ObjectName, item: ComparedRecord | ComparedOperation
     ) -> None:
-        counts = Counts(only_second=1) if side else Counts(only_first=1)
+        count = item.records if isinstance(item, ComparedRecord) else 1
+        counts = Counts(only_second=count) if side else Counts(only_first=count)
         example = _Example(None, (obj, item)) if side else _Example((obj, item), None)
         place = ONLY_SECOND if side else ONLY_FIRST
         if isinstance(item, ComparedRecord):
             self._records += counts
-            self._add(self._of_records, f"{outcome_text(item)}, {place}", example)
+            self._add(self._of_records, f"{outcome_text(item)}, {place}", example, count)
         else:
             self._operations += counts
             self._add(self._of_operations, f"{item.kind}, {place}", example)
 
     def _add(
-        self, differences: dict[str, _Difference], change: str, example: _Example
+        self, differences: dict[str, _Difference], change: str, example: _Example, count: int = 1
     ) -> _Difference:
         found = differences.setdefault(change, _Difference())
-        found.count += 1
+        found.count += count
         if len(found.examples) < self._limit:
             found.examples.append(example)
         return found

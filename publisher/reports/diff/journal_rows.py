@@ -42,6 +42,7 @@ ROW_SCHEMA = pa.schema(
         ("is_known", pa.bool_()),
         ("outcome", pa.int8()),
         ("reason", pa.string()),
+        ("records", pa.int64()),
         # of a document
         ("operations", pa.int32()),
         ("digest", pa.binary(16)),
@@ -53,7 +54,7 @@ ROW_SCHEMA = pa.schema(
 )
 
 _POSITION = ("source", *Position._fields)
-_OF_RECORDS = (*_POSITION, "schema", "table", "key", "outcome", "reason", "document")
+_OF_RECORDS = (*_POSITION, "schema", "table", "key", "outcome", "reason", "records", "document")
 _OF_DOCUMENTS = ("source", "event_id", "operation", "length")
 
 
@@ -95,6 +96,7 @@ class RowReader:
             has_object=groups.is_valid(),
             name=positions,
             is_known=are_known,
+            records=decisions["records"],
             **_outcomes(part, decisions, documents, of_decisions),
         )
         rows, first = np.unique(of_decisions, return_index=True)

@@ -36,6 +36,7 @@ _ITEM_SCHEMA = pa.schema(
         # of a record, else null
         ("outcome", pa.int8()),
         ("reason", pa.string()),
+        ("records", pa.int64()),
         # of an operation, else null
         ("kind", pa.string()),
         ("association", pa.string()),
@@ -54,6 +55,7 @@ _OBJECT_SCHEMA = pa.schema(
         ("counts", pa.bool_()),
     ]
 )
+_OF_RECORD = ("outcome", "reason", "records")
 _ROWS_TOGETHER = 10_000
 
 
@@ -122,7 +124,8 @@ class MovedItems:
         row: dict[str, Any] = {"side": side, "identity": item.identity, "group": obj.group}
         row |= {"has_object": obj.has_object, "is_alone": obj.is_alone}
         if isinstance(item, ComparedRecord):
-            self._items.add(**row, name=item.position, outcome=item.outcome, reason=item.reason)
+            row |= {"outcome": item.outcome, "reason": item.reason, "records": item.records}
+            self._items.add(**row, name=item.position)
         else:
             values = [{"name": name, "digest": digest} for name, digest in item.values]
             row |= {"kind": item.kind, "association": item.association, "values": values}
@@ -190,7 +193,7 @@ def _no_content(_: MovableItem) -> None:
 def _restore(row: dict[str, Any]) -> MovableItem:
     obj = ObjectName(row["group"], row["has_object"], row["is_alone"])
     if row["outcome"] is not None:
-        return MovableItem(obj, ComparedRecord(row["name"], True, row["outcome"], row["reason"]))
+        return MovableItem(obj, ComparedRecord(row["name"], True, *(row[n] for n in _OF_RECORD)))
     operation = ComparedOperation(
         event_id=row["name"],
         is_known=True,

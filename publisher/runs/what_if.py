@@ -1,0 +1,153 @@
+"""Plans the input of a run again with other settings; publishes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from publisher.config.journalled_settings import change_settings, restore_settings
+from publisher.config.settings import Settings
+from publisher.console import Progress
+from publisher.engine.contract import EngineName
+from publisher.engine.start import start_engine
+from publisher.errors import UsageError
+from publisher.journal.file_entries import FileEntry
+from publisher.journal.find_journal import find_job, open_journal
+from publisher.journal.job_journals import JOURNAL, Journals
+from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.source_state import StateArchive, number_of
+from publisher.model.clock import microseconds
+from publisher.planning.filters import Window
+from publisher.runs.execute import plan
+from publisher.runs.prepare import RunRequest
+from publisher.sources.registry import FORMATS
+
+
+@contextmanager
+def plan_again(
+    directory: Path,
+    assignments: Sequence[str],
+    engine: EngineName = "auto",
+    progress: Progress | None = None,
+) -> Iterator[Path]:
+    """Plans a run again with changed settings; yields its temporary journal.
+
+    ``directory`` is the journal of a run, or a directory that ``replay`` wrote; for ``assignments`` see
+    ``change_settings``.  Nothing is published, and no status is written.
+
+    Raises:
+        UsageError: The run cannot be planned again; the message names what is missing.
+        SettingsError: An assignment is wrong.
+        PublisherError: See ``errors``.
+    """
+    if find_job(directory) is not None:
+        raise UsageError(f"{directory} has all runs of a job: give the directory of one run")
+    with ExitStack() as stack:
+        journal = stack.enter_context(open_journal(directory))
+        manifest = journal.manifest()
+        if manifest is None:
+            raise UsageError(f"{directory} has no complete run: start it again, then compare")
+        settings = change_settings(restore_settings(manifest, engine), assignments)
+        missing = list(_missing_inputs(journal, manifest))
+        if missing:
+            raise UsageError(f"run {manifest.run} cannot be planned again: {'; '.join(missing)}")
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
+        request = _request(journal, manifest, settings, folder)
+        with start_engine(engine, settings.spark) as started:
+            plan(request, started, progress)
+        yield folder
+
+
+def _request(journal: Journal, manifest: Manifest, settings: Settings, folder: Path) -> RunRequest:
+    """Requests the run again, in another folder."""
+    planned = Journal(folder / JOURNAL)
+    planned.root.mkdir()
+    return RunRequest(
+        run=manifest.run,
+        settings=settings,
+        clock=microseconds(datetime.fromisoformat(manifest.clock)),
+        journal=planned,
+        directory=folder,
+        window=None if manifest.window is None else Window(*manifest.window),
+        state=_states_before(journal, manifest),
+        number=_number(journal, manifest),
+        job_identity=manifest.job_identity,
+    )
+
+
+def _missing_inputs(journal: Journal, manifest: Manifest) -> Iterator[str]:
+    """Names everything that planning again needs and that is not there."""
+    for entry in manifest.sources:
+        if entry.table is not None:
+            yield f"the rows of table {entry.table} (source {entry.name}) are not journalled"
+        elif entry.splits and not entry.files:
+            yield f"the tables of source {entry.name} are not journalled"
+        if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
+            yield f"the earlier state of the tables of source {entry.name} is not kept"
+        yield from _changed_files(entry)
+    if manifest.settings.get("database") is not None:
+        yield "the tables that its database described are not in its journal"
+    for entry in manifest.sources:
+        if manifest.job_identity is not None and _state_before(journal, manifest, entry) is None:
+            yield f"the state of source {entry.name} before the run is deleted"
+
+
+def _changed_files(entry: SourceEntry) -> Iterator[str]:
+    for file in entry.files:
+        try:
+            now = FileEntry.of(Path(file.path))
+        except OSError as error:
+            yield f"{file.path} cannot be read ({error.strerror or error})"
+            continue
+        is_same = file.has_content_of(now) if file.digest else file.is_unchanged(now)
+        if not is_same:
+            yield f"{file.path} has changed since the run read it"
+
+
+def _journals(journal: Journal, manifest: Manifest) -> Journals:
+    return Journals(journal.place.absolute().parent, manifest.job)
+
+
+def _number(journal: Journal, manifest: Manifest) -> int:
+    """Number of the run in its job; 1 for a replay."""
+    if manifest.job_identity is None:
+        return 1
+    return _journals(journal, manifest).number_of(manifest.run) or 1
+
+
+class _StateBefore(NamedTuple):
+    """The state of a source before a run; ``None`` if it had none."""
+
+    folder: Path | None
+
+
+def _state_before(journal: Journal, manifest: Manifest, entry: SourceEntry) -> _StateBefore | None:
+    """Finds the state of a source before a run; ``None`` if it may be deleted."""
+    journals, number = _journals(journal, manifest), _number(journal, manifest)
+    archived = StateArchive(journals.root).newest(entry.name)
+    known = {number_of(archived): archived} if archived is not None else {}
+    present = [each for each in journals.numbers() if each < number]
+    for each in present:
+        state = journals.journal(journals.run_id(each)).state(entry.name)
+        if state is not None:
+            known[each] = state
+    newest = max((each for each in known if each < number), default=0)
+    if not set(range(newest + 1, number)) <= set(present):
+        return None
+    return _StateBefore(known.get(newest))
+
+
+def _states_before(journal: Journal, manifest: Manifest) -> dict[str, Path] | None:
+    """The states of the sources before the run; ``None`` for a replay."""
+    if manifest.job_identity is None:
+        return None
+    states = {
+        entry.name: before.folder
+        for entry in manifest.sources
+        if (before := _state_before(journal, manifest, entry)) is not None
+    }
+    return {name: folder for name, folder in states.items() if folder is not None}
