@@ -22,6 +22,7 @@ from publisher.errors import FatalError
 from publisher.journal.durable import read_versioned, write_durably
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
 
@@ -131,7 +132,8 @@ def has_nothing_new(
 
     ``live`` are the names of the sources whose rows get statuses.
     """
-    if manifest.states or any(result.documents for result in manifest.results):
+    states = {*manifest.states} - {PUBLISHED_OBJECTS}
+    if states or any(result.documents for result in manifest.results):
         return False
     if any(entry.files for entry in manifest.sources):
         return False

@@ -20,6 +20,7 @@ from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.segment_files import RunRows, SegmentHeader, read_run
 from publisher.journal.segments import Segment
+from publisher.journal.source_state import PUBLISHED_OBJECTS
 
 FOLD_AT = 48
 """Number of runs with folders of their own at which the oldest runs move into a segment."""
@@ -84,7 +85,7 @@ def is_suitable(manifest: Manifest) -> bool:
         manifest.records_read <= RECORDS_OF_RUN
         and size <= BYTES_OF_RUN
         and not any(source.files for source in manifest.sources)
-        and tables.issuperset(manifest.states)
+        and {*tables, PUBLISHED_OBJECTS}.issuperset(manifest.states)
     )
 
 

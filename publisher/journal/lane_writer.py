@@ -70,6 +70,8 @@ class LaneResult:
     counts: tuple[Count, ...]
     tallies: tuple[tuple[int, int], ...]
     digest: str
+    objects: int = 0
+    """Number of objects in the file of published states; 0 if there is no such file."""
 
     def to_json(self) -> str:
         """Writes the result as one line of JSON."""
@@ -112,6 +114,11 @@ class LaneNames:
         """Rejected records, one JSON object on each line."""
         return f"lane-{self.lane:05d}.rejects.jsonl"
 
+    @property
+    def objects(self) -> str:
+        """Published states of objects, only while a run is planned."""
+        return f"lane-{self.lane:05d}.objects.db"
+
     def journal_files(self) -> tuple[str, ...]:
         """The files of the journal's own folder: all except the part file."""
         return (self.index, self.decisions, self.lookups, self.rejects)
@@ -151,6 +158,11 @@ class LaneFiles:
         self._lookups: list[tuple[object, ...]] = []
         self._tallies: list[tuple[int, int]] = []
 
+    @property
+    def objects(self) -> Path:
+        """The file for the published states of objects."""
+        return self._folder / self._names.objects
+
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
         return self._decisions.add_arrivals(batch)
@@ -185,8 +197,8 @@ class LaneFiles:
         """Number of decisions that are not written yet."""
         return self._decisions.rows_in_memory
 
-    def close(self) -> LaneResult:
-        """Completes and syncs the files.
+    def close(self, objects: int = 0) -> LaneResult:
+        """Completes and syncs the files.  ``objects`` is the number of written states of objects.
 
         Raises:
             InternalError: A change has no decision.
@@ -195,7 +207,7 @@ class LaneFiles:
         self._documents.close()
         self._write_lookups()
         self._lookup_writer.close()
-        self._sync()
+        self._sync([self.objects] if objects else [])
         return LaneResult(
             lane=self._lane,
             staged=self._staged,
@@ -208,10 +220,11 @@ class LaneFiles:
             ),
             tallies=tuple(self._tallies),
             digest=self._documents.digest,
+            objects=objects,
         )
 
-    def _sync(self) -> None:
-        files = [self._folder / name for name in self._names.journal_files()]
+    def _sync(self, others: Sequence[Path]) -> None:
+        files = [*others, *(self._folder / name for name in self._names.journal_files())]
         files.append(self._documents_folder / self._names.part)
         for path in files:
             path.chmod(0o600)

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from publisher.journal.durable import make_private, sync_folder
+from publisher.journal.durable import link_or_copy, make_private, sync_folder
 
 STATE = "state"
 """Folder of the states: in staging, in a committed journal, in the directory of a job."""
+PUBLISHED_OBJECTS = ""
+"""The name in place of a source's for the published states of objects (``object_states``)."""
 _NEW = ".new"
 _LONGEST = 100
 """Maximum characters of a folder's name; longer names of sources are replaced by their digest."""
@@ -26,13 +28,13 @@ _LONGEST = 100
 
 def folder_of(source: str) -> str:
     """Converts the name of a source to the name of a folder."""
+    if source == PUBLISHED_OBJECTS:
+        return "%objects"  # a quoted name never has this form
     name = quote(source, safe=" ")
     if name.startswith("."):
         name = f"%2E{name[1:]}"
     if len(name) > _LONGEST:
-        return (
-            f"%{hashlib.sha256(source.encode()).hexdigest()}"  # a quoted name never has this form
-        )
+        return f"%{hashlib.sha256(source.encode()).hexdigest()}"  # nor this one
     return name
 
 
@@ -66,7 +68,7 @@ class StateArchive:
         if not archived.exists():
             new = folder / _NEW
             shutil.rmtree(new, ignore_errors=True)
-            shutil.copytree(state, new)
+            shutil.copytree(state, new, copy_function=link_or_copy)
             secure(new)
             new.replace(archived)
         for path in (folder, folder.parent, self.root):

@@ -21,7 +21,7 @@ REASON_TEXTS: Mapping[Reason, str] = {
     Reason.REPORTED: "an earlier run rejected it; without a record_id its status cannot be written",
     Reason.FUTURE: "its event time lies after the run's clock",
     Reason.COMMIT: "it ends a transaction and changes no row",
-    Reason.UNCHANGED: "rows without a change since the previous comparison, counted together",
+    Reason.UNCHANGED: "no change since the previous comparison, or from the values published last",
     Reason.BASELINE: "rows of the first comparison; startup_option = future publishes later changes only",
 }
 

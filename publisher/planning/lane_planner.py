@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from publisher.model.change_batches import changes_of
 from publisher.model.key_changes import KeyHistory
+from publisher.model.published_objects import PublishedObjects
 from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, Window
@@ -35,9 +36,9 @@ class LanePlanner:
         window: Window | None,
         rejected: RejectedTransactions | None,
         history: KeyHistory | None = None,
-        by_column: bool = True,
+        published: PublishedObjects | None = None,
     ) -> None:
-        """For ``polls`` see ``Planner``.  Without ``by_column`` all changes are planned one by one."""
+        """For ``polls`` and ``published`` see ``Planner``."""
         self._planner = Planner(
             renderer,
             filter_,
@@ -46,9 +47,10 @@ class LanePlanner:
             window=window,
             rejected=rejected,
             history=history,
+            published=published,
         )
         self._columnar: ColumnarPlanner | None = None
-        if by_column and polls is not None and window is None and renderer.has_uniform_documents:
+        if polls is not None and window is None and renderer.has_uniform_documents:
             self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup)
         self._changing_keys = [obj.key for obj in history.old_keys] if history else []
         self._held: tuple[Numbers, pa.RecordBatch] | None = None

@@ -33,9 +33,11 @@ from publisher.model.change import (
 )
 from publisher.model.document_batches import Documents, Outbox
 from publisher.model.key_changes import KeyHistory
+from publisher.model.published_objects import PublishedObjects
 from publisher.planning.deletes import Deletes
 from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
+from publisher.planning.minimal_drafts import MinimalDrafts
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
 from publisher.planning.precedence import apply_precedence
 from publisher.planning.query_back import (
@@ -88,10 +90,12 @@ class Planner:
         window: Window | None = None,
         rejected: RejectedTransactions | None = None,
         history: KeyHistory | None = None,
+        published: PublishedObjects | None = None,
     ) -> None:
         """Without ``polls`` every change is an operation by itself, as in formats whose records
         hold whole rows.  Without a ``lookup`` query-backs are rejected.  ``history`` has the changes of keys
-        that a survey of the input has found."""
+        that a survey of the input has found.  With ``published`` operations are reduced to their differences
+        from it."""
         self._renderer = renderer
         self._filter = filter_
         self._polls = Polls(polls) if polls else None
@@ -107,6 +111,7 @@ class Planner:
         self._waiting: list[PendingPoll] = []
         self._bytes_waiting = 0
         self._outbox = Outbox()
+        self._minimal = None if published is None else MinimalDrafts(renderer, published)
         self._repeats: list[Change] = []
         """Without polls: the changes of one position, which are repetitions of one record."""
         self._held_before = (0, 0)
@@ -227,7 +232,7 @@ class Planner:
 
     def _postpone(self, entry: PendingPoll) -> None:
         if not self._waiting:
-            self._held_before = (self._outbox.count, self._outbox.bytes)
+            self._held_before = self._held()
         self._waiting.append(entry)
         if entry.prepared.pieces:
             pieces = entry.prepared.pieces.values()
@@ -294,12 +299,19 @@ class Planner:
         return remaining
 
     def _must_look_up(self) -> bool:
-        documents, held = self._held_before
+        (documents, held), (documents_before, held_before) = self._held(), self._held_before
         return (
             len(self._waiting) >= _OBJECTS_AT_ONCE
-            or self._outbox.count - documents >= DOCUMENTS_HELD
-            or self._outbox.bytes - held + self._bytes_waiting >= BYTES_HELD
+            or documents - documents_before >= DOCUMENTS_HELD
+            or held - held_before + self._bytes_waiting >= BYTES_HELD
         )
+
+    def _held(self) -> tuple[int, int]:
+        """Number and bytes of the documents that are not taken yet."""
+        count, size = self._outbox.count, self._outbox.bytes
+        if self._minimal is not None:
+            count, size = count + self._minimal.count, size + self._minimal.bytes
+        return count, size
 
     def _look_up(self) -> None:
         """Looks up the rows of all waiting polls and renders the polls."""
@@ -317,17 +329,29 @@ class Planner:
     def _render(self, entry: PendingPoll, answer: Answer) -> None:
         rendered = self._renderer.render(entry.poll, entry.remaining, entry.prepared, answer)
         self._result.decisions += rendered.decisions
-        for rank, document in rendered.documents:
-            self._outbox.add(rank, document)
+        for draft in rendered.drafts:
+            if self._minimal is not None:
+                self._minimal.add(draft)
+            else:
+                self._outbox.add(draft.first.rank, self._renderer.document(draft))
 
     def _take(self) -> PlanResult:
         """Returns the finished plan: documents before the first change of an open poll."""
-        if not self._waiting and self._outbox.count:
+        if not self._waiting and any(self._held()):
             oldest = self._polls.oldest() if self._polls is not None else None
             before = None if oldest is None else (oldest.rank, oldest.position)
+            if self._minimal is not None:
+                self._settle(self._minimal, before)
             self._result.documents += self._outbox.take(before)
         result, self._result = self._result, PlanResult()
         return result
+
+    def _settle(self, minimal: MinimalDrafts, before: tuple[int, Position] | None) -> None:
+        """Reduces the drafts before a place to their differences from the published state."""
+        for rank, document, decisions in minimal.settle(before):
+            self._result.decisions += decisions
+            if document is not None:
+                self._outbox.add(rank, document)
 
 
 def _parts(changes: list[Change], first_rows: Mapping[int, int]) -> Iterator[list[Change]]:

@@ -1,15 +1,9 @@
-"""Renders the remaining changes of an object's poll as operations and documents.
-
-Consecutive per-field events with the same kind of operation become one operation, attributes
-in the order of positions; a change of a whole row is an operation by itself.  Up to
-``batch_size`` consecutive operations of the object and poll share a document.
-"""
+"""Renders the remaining changes of an object's poll as operations, which ``drafts`` groups into documents."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.model.catalogue import Catalogue
@@ -29,8 +23,9 @@ from publisher.model.change import (
 )
 from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import object_after
-from publisher.model.keys import IdentifierCase, parse
+from publisher.model.keys import parse
 from publisher.model.names import equal_in_any_case
+from publisher.planning.drafts import DocumentComposer, Draft, OperationPiece, SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.polls import ObjectPoll
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
@@ -38,30 +33,17 @@ from publisher.planning.rendered_columns import ColumnRenderer, RenderedColumn
 from publisher.xds.association import association, key_text
 from publisher.xds.document import DocumentOptions, Envelope, operation
 from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
-from publisher.xds.operations import MEANINGS, OperationKind
+from publisher.xds.operations import MEANINGS
 from publisher.xds.values import Values
 
 _READS_REMEMBERED = 4096
-_JOINED = PER_FIELD | {EventType.KEY_CHANGE}
-"""Event types whose consecutive changes of one kind become one operation."""
 
 
 class Rendered(NamedTuple):
-    """Documents, each with the rank of its first change, and decisions on changes without a document."""
+    """Drafts of documents, and decisions on changes without a document."""
 
-    documents: list[tuple[int, Document]]
+    drafts: list[Draft]
     decisions: list[Decision]
-
-
-class OperationPiece(NamedTuple):
-    """The contribution of one change: the kind of its operation and an element for each attribute.
-
-    ``new_association`` is the association after a change of the key."""
-
-    change: Change
-    kind: OperationKind
-    attributes: tuple[str, ...]
-    new_association: str | None = None
 
 
 class PreparedPoll(NamedTuple):
@@ -74,18 +56,6 @@ class PreparedPoll(NamedTuple):
     association: str
     pieces: dict[int, OperationPiece]
     problems: dict[int, ValueProblem]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceNaming:
-    """The name of a source, the notation of its positions, and the case of its identifiers."""
-
-    source: str
-    position_text: Callable[[Position], str] = Position.text
-    identifier_case: IdentifierCase = IdentifierCase.DATABASE
-    joins_keys: bool = False
-    """True if changes of keys are published: a delete then ends its document, because another object may
-    get the key before the next operation."""
 
 
 class Renderer:
@@ -104,6 +74,7 @@ class Renderer:
         self._naming = naming
         self._options = options
         self._envelope = envelope
+        self._composer = DocumentComposer(naming, options, envelope)
         self._catalogue = catalogue
         self._classes = classes or ClassOptions()
         self.meanings = MEANINGS[options.insert_query_back]
@@ -119,7 +90,8 @@ class Renderer:
     @property
     def has_uniform_documents(self) -> bool:
         """True if a document is one operation and depends on object and attributes alone."""
-        return self._options.batch_size == 1 and not self._options.event_id
+        options = self._options
+        return options.batch_size == 1 and not options.event_id and not options.minimal
 
     def prepare(self, changes: Sequence[Change]) -> PreparedPoll:
         """Renders the logged values of the changes of one object."""
@@ -162,7 +134,12 @@ class Renderer:
                 decisions.append(Decision(change.row, Outcome.IGNORED, Reason.NOTHING_TO_PUBLISH))
             else:
                 pieces.append(piece)
-        return Rendered(self._documents(poll, prepared.association, pieces), decisions)
+        drafts = self._composer.drafts(poll, prepared.association, pieces)
+        return Rendered(list(drafts), decisions)
+
+    def document(self, draft: Draft) -> Document:
+        """Composes the document of a draft."""
+        return self._composer.document(draft)
 
     def uniform_document(
         self, event_type: int, table: str, association: str, attributes: str
@@ -196,6 +173,11 @@ class Renderer:
         return self._classes.child_after_delete == "ignore" and any(
             self.column(change.object, name).is_multiple for name in change.columns
         )
+
+    def inserts_row(self, change: Change) -> bool:
+        """Returns whether an insert concerns the object's own row, not only rows of its child tables."""
+        columns = [self.column(change.object, name) for name in change.columns]
+        return not columns or not all(column.is_multiple for column in columns)
 
     def ends_children(self, obj: Object) -> bool:
         """Returns whether updates of an object's child tables are ignored after its delete."""
@@ -329,50 +311,6 @@ class Renderer:
         table = self._columns.known_table(obj)
         return table.key if table is not None else ()
 
-    def _documents(
-        self, poll: ObjectPoll, name: str, pieces: list[OperationPiece]
-    ) -> list[tuple[int, Document]]:
-        operations = _group(pieces) if len(pieces) > 1 else [pieces] if pieces else []
-        batches: list[list[list[OperationPiece]]] = []
-        for group in operations:
-            last = batches[-1] if batches else []
-            ended = self._naming.joins_keys and last and last[-1][0].kind == "delete"
-            if not last or ended or len(last) == self._options.batch_size:
-                batches.append([group])
-            else:
-                last.append(group)
-        return [(batch[0][0].change.rank, self._document(poll, name, batch)) for batch in batches]
-
-    def _document(self, poll: ObjectPoll, name: str, batch: list[list[OperationPiece]]) -> Document:
-        texts = []
-        for pieces in batch:
-            event_id = self._event_id(pieces[0].change.position) if self._options.event_id else None
-            parts = [element for piece in pieces for element in piece.attributes]
-            kind, renamed = pieces[0].kind, pieces[0].new_association
-            texts.append(operation(kind, poll.object.table, name, parts, event_id, renamed))
-        changes = [piece.change for pieces in batch for piece in pieces]
-        position_text = self._naming.position_text
-        first = changes[0].position
-        records = [position_text(change.position) for change in changes]
-        event_id = f"{self._naming.source}:{records[0]}"
-        return Document(
-            poll.object,
-            first,
-            poll.number,
-            " ".join([pieces[0].kind for pieces in batch]),
-            name,
-            f"{event_id}.{first.ordinal}" if first.ordinal else event_id,
-            self._envelope.document(texts),
-            tuple([change.row for change in changes]),
-            ",".join(records),
-            batch[0][0].new_association,
-        )
-
-    def _event_id(self, position: Position) -> str:
-        """An id that is stable over runs and unique within the source."""
-        text = f"{self._naming.source}:{self._naming.position_text(position)}"
-        return f"{text}.{position.ordinal}" if position.ordinal else text
-
 
 def _advice(column: str) -> str:
     if "." in column:
@@ -384,17 +322,3 @@ def _same_name(name: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     """The column of this name, else the columns whose names differ only in case."""
     same = [column for column in columns if equal_in_any_case(column, name)]
     return (name,) if name in columns else tuple(same)
-
-
-def _group(pieces: list[OperationPiece]) -> list[list[OperationPiece]]:
-    """Groups pieces by operation."""
-    groups: list[list[OperationPiece]] = []
-    kind, joinable = "", False
-    for piece in pieces:
-        can_join = piece.change.event_type in _JOINED
-        if joinable and can_join and piece.kind == kind:
-            groups[-1].append(piece)
-        else:
-            groups.append([piece])
-            kind, joinable = piece.kind, can_join
-    return groups

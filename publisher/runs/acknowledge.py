@@ -35,6 +35,8 @@ from publisher.errors import FatalError, UnreachableError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
+from publisher.journal.source_state import PUBLISHED_OBJECTS
+from publisher.journal.stored_states import forget_refused, remove_replaced_states
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
@@ -168,8 +170,9 @@ class Acknowledgement:
     def status_writing(
         self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
     ) -> StatusWriting:
-        """Prepares writing the statuses of a run."""
+        """Prepares writing the statuses of a run; forgets the published values of refused objects."""
         refused = refused_documents(sent.dispatcher.refusals(sent.journal))
+        forget_refused(sent.journal, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(
             sent.journal, sent.manifest, options, refused, self.check_lease, wrong_table
@@ -229,6 +232,8 @@ class Acknowledgement:
         self.check_lease()
         write_leftovers(self.journals.root, leftovers)
         report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
+        if PUBLISHED_OBJECTS in manifest.states:
+            remove_replaced_states(self.journals, manifest.run)
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
         mark(partial(journal.mark_sent, _end_of(report, options), texts))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))

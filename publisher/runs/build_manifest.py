@@ -18,6 +18,7 @@ from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
+from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
@@ -65,9 +66,9 @@ def build_manifest(
         job_identity=request.job_identity,
         window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
-            source.name
-            for source in work.sources
-            if request.journal.new_state(source.name).is_dir()
+            name
+            for name in (*(source.name for source in work.sources), PUBLISHED_OBJECTS)
+            if request.journal.new_state(name).is_dir()
         ),
     )
 

@@ -17,6 +17,7 @@ from publisher.engine.tasks import Work
 from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
 from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from publisher.journal.stored_states import store_states
 from publisher.runs.acknowledge import identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
@@ -67,6 +68,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)
+        if request.objects is not None and request.state is not None:
+            store_states(request.journal, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
     manifest = build_manifest(request, work, results, SourceInputs(files, logs))
     _commit(request, manifest)

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from publisher.config.settings import Settings
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
+from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.contract import Engine
 from publisher.journal.epoch import Epoch
-from publisher.journal.job_journals import DOCUMENTS, RUNS
+from publisher.journal.job_journals import DOCUMENTS, RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.recovery import refuse_interrupted_recovery
+from publisher.journal.stored_states import StoredStates, read_stored_states
 from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
@@ -42,6 +44,18 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
 
     refuse_foreign_tokens(settings.kafka, settings.name, lineage)
+
+
+def stored_objects(settings: Settings, journals: Journals, number: int) -> StoredStates | None:
+    """Reads the published states of objects before the run ``number`` of a job; ``None`` if it keeps none.
+
+    Raises ``FatalError`` if they are damaged."""
+    if not settings.documents.minimal:
+        return None
+    if settings.sink.to == "files":
+        return read_stored_states(journals, number, str(settings.sink.path), by_source=False)
+    by_source = "source" in TopicTemplate(settings.kafka.topic).fields
+    return read_stored_states(journals, number, settings.kafka.target, by_source=by_source)
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,13 @@ class JobSink:
             return self.lineage.journals.journal(run).root / DOCUMENTS
         assert self.settings.sink.path is not None
         return self.settings.sink.path.absolute() / RUNS / run
+
+    def stored_objects(self, number: int) -> StoredStates | None:
+        """Reads the published states of objects before the run ``number``; ``None`` if the job keeps none.
+
+        Raises ``FatalError`` if they are damaged."""
+        objects = stored_objects(self.settings, self.lineage.journals, number)
+        return objects.forget() if objects is not None and self.recovers else objects
 
     def dispatcher(self, run: str) -> Dispatcher:
         """Returns the dispatcher for a run; ``take_over`` must have prepared the topics."""

@@ -14,6 +14,7 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
 from publisher.engine.tasks import AnySplit, Resources, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.stored_states import StoredStates
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
@@ -60,6 +61,9 @@ class RunRequest:
     before_commit: Callable[[], None] | None = None
     """Waits until the statuses of the previous run are written; raises if they could not be."""
 
+    objects: StoredStates | None = None
+    """The published states of objects; ``None`` if operations are not reduced to differences."""
+
     def carry_over(self, source: str) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""
         if self.state is None:
@@ -87,6 +91,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         lanes=settings.run.lanes,
         clock=request.clock,
         shared=request.journal.staging / "shared",
+        states=None if request.objects is None else request.objects.before(),
     )
     return connect_keys(work, EngineTasks(engine, settings.rules))
 

@@ -208,13 +208,15 @@ class PublisherInstance:
     def publish_sources(
         self, sources: Sequence[SourceSettings], now: datetime | None = None
     ) -> RunReport:
-        """Publishes the input of these sources of the job, whether it is pending or not.
+        """Publishes the input of these sources of the job in full, whether it is pending or not.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
-            return self._carry_out(self._request(tuple(sources), now))
+            request = self._request(tuple(sources), now)
+            objects = request.objects and request.objects.hide()
+            return self._carry_out(replace(request, objects=objects))
 
     def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
         """The runs that an earlier start planned, but did not send completely."""
@@ -272,10 +274,6 @@ class PublisherInstance:
         live = self._acknowledgement.live_sources
         run = self._journals.create_run()
         journal = self._journals.journal(run)
-        unsettled = self._unsettled or {}
-        behind = self._journals.greatest_ids()
-        for name, ranges in unsettled.items():
-            behind[name] = max([behind.get(name, 0), *(last for _, last in ranges)])
         return RunRequest(
             run,
             settings,
@@ -284,16 +282,24 @@ class PublisherInstance:
             self.sink.directory(run),
             check_lease=self._lease.check,
             splits=lanes or SPLITS,
-            behind=behind,
-            number=int(run.rpartition("-")[2]),
+            behind=self._greatest_ids(),
+            number=(number := int(run.rpartition("-")[2])),
+            objects=self.sink.stored_objects(number),
             state=self._journals.states_of(s.name for s in sources if not s.has_status),
             job_identity=self._lease.lineage.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
             is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
             by_rows=by_rows,
-            unsettled=unsettled,
+            unsettled=self._unsettled or {},
             before_commit=self.settle,
         )
+
+    def _greatest_ids(self) -> dict[str, int]:
+        """The greatest record id that was read from each live source, by its name."""
+        greatest = self._journals.greatest_ids()
+        for name, ranges in (self._unsettled or {}).items():
+            greatest[name] = max([greatest.get(name, 0), *(last for _, last in ranges)])
+        return greatest
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""

@@ -27,9 +27,11 @@ from publisher.journal.identity import read_identity
 from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals, first_documents
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.stored_states import StoredStates
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
+from publisher.runs.job_sink import stored_objects
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.digest import digest_of_files
@@ -119,6 +121,9 @@ def _replay_once(
     progress: Progress | None,
 ) -> RunReport:
     """Publishes a replay unless the sink has all of its documents."""
+    if request.settings.documents.minimal:
+        objects = StoredStates(dispatcher.target, is_complete=not again)
+        request = replace(request, objects=objects)
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
     with lock_directory(request.journal.root):
         dispatcher.prepare(request.run)
@@ -160,18 +165,33 @@ def rehearse(
         start_engine(settings.run.engine, settings.spark) as engine,
     ):
         directory = Path(name)
-        journal = Journal(directory / JOURNAL)
-        journal.root.mkdir()
-        run = f"{settings.name}-rehearsal"
+        request = _rehearsal(settings, journals, directory, microseconds(now), by_rows=by_rows)
         dispatcher = FileDispatcher(directory)
-        dispatcher.prepare(run)
-        state = journals.states_of(source.name for source in sources)
-        clock = microseconds(now)
-        request = RunRequest(run, settings, clock, journal, directory, state=state, by_rows=by_rows)
+        dispatcher.prepare(request.run)
         report = plan_and_send(request, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
     return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
+
+
+def _rehearsal(
+    settings: Settings, journals: Journals, directory: Path, clock: int, *, by_rows: bool
+) -> RunRequest:
+    """Requests the next run of a job in another directory."""
+    journal = Journal(directory / JOURNAL)
+    journal.root.mkdir()
+    number = journals.last_number() + 1
+    return RunRequest(
+        f"{settings.name}-rehearsal",
+        settings,
+        clock,
+        journal,
+        directory,
+        number=number,
+        state=journals.states_of(source.name for source in settings.sources),
+        by_rows=by_rows,
+        objects=stored_objects(settings, journals, number),
+    )
 
 
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:

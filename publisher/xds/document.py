@@ -52,6 +52,9 @@ class DocumentOptions:
     """Operation of event types 5 and 7: ``modify`` as the driver's guide prints it, or ``add``."""
     value_format: ValueFormat = "xml"
     """Format of documents: ``xml``, or ``json`` for consumers without an XML parser."""
+    minimal: bool = False
+    """Reduce each ``modify`` to the values that differ from those published last, and ignore changes
+    without a difference (``unchanged``). The job keeps the published values of its objects."""
 
 
 def converter_of(value_format: ValueFormat) -> Callable[[str], str] | None:

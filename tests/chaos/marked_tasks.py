@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from publisher.dispatch.kafka import lane_sender
-from publisher.engine import tasks
+from publisher.engine import lane_tasks, tasks
 from publisher.engine.local import engine as local_engine
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
@@ -16,8 +16,8 @@ NETWORK_SECONDS = 0.03
 
 def mark_tasks() -> None:
     """Replaces the functions of tasks by functions that set marks."""
-    modules: tuple[Any, ...] = (tasks, local_engine)
-    read_split, plan_lane = tasks.read_split, tasks.plan_lane
+    modules: tuple[Any, ...] = (tasks, lane_tasks, local_engine)
+    read_split, plan_lane = tasks.read_split, lane_tasks.plan_lane
     for module in modules:
         module.read_split = while_read("read", read_split)
         module.plan_lane = during("plan", plan_lane)

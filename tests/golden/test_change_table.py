@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from publisher.model.change import TALLY, Decision, Document, Reason
 from publisher.model.change_batches import changes_of
+from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.planner import Planner
-from publisher.planning.renderer import Renderer, SourceNaming
+from publisher.planning.renderer import Renderer
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here

@@ -21,6 +21,8 @@ from publisher.model.change import (
 )
 from publisher.model.key_changes import KeyHistory
 from publisher.model.keys import IdentifierCase
+from publisher.model.published_objects import PublishedObjects
+from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
@@ -32,7 +34,7 @@ from publisher.planning.query_back import (
     NamedColumns,
     ObjectLookup,
 )
-from publisher.planning.renderer import Renderer, SourceNaming
+from publisher.planning.renderer import Renderer
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 
@@ -143,6 +145,7 @@ class Setup:
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
     position_text: Callable[[Position], str] = Position.text
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
+    published: PublishedObjects | None = None
 
     def planner(self, history: KeyHistory | None = None) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
@@ -161,6 +164,7 @@ class Setup:
             lookup=self.lookup,
             window=self.window,
             history=history,
+            published=self.published,
         )
 
     def plan(self, changes: Iterable[Change], batch: int = 0) -> PlannedDocuments:

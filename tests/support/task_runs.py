@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from publisher.database import DatabaseOptions
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.tasks import (
     Rules,
     SourceWork,
     Work,
-    plan_lane,
     read_split,
 )
 from publisher.journal.lane_reader import LaneReader
@@ -68,8 +68,12 @@ def work_of(
     )
 
 
-only_singly = partial(LanePlanner, by_column=False)
-"""In place of ``tasks.LanePlanner``: plans nothing by the column."""
+class SingleLanePlanner(LanePlanner):
+    """In place of ``lane_tasks.LanePlanner``: plans nothing by the column."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._columnar = None
 
 
 def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from publisher.console import Progress
 from publisher.engine.contract import InputSize
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
-from publisher.engine.tasks import Work, plan_lane, read_split
+from publisher.engine.tasks import Work, read_split
 from publisher.journal.conservation import EngineUse
 from publisher.journal.lane_writer import LaneResult
 from publisher.sources.task_runner import ShuffleWork

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.console import Progress
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.local.piece_files import read_pieces, sort_index, write_pieces
 from publisher.engine.local.worker_processes import WorkerProcesses
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
-from publisher.engine.tasks import Work, plan_lane, read_split
+from publisher.engine.tasks import Work, read_split
 from publisher.journal.lane_writer import LaneResult
 from publisher.sources.task_runner import ShuffleWork
 

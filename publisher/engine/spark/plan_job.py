@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from publisher.console import Progress
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.spark.event_time_ranks import rank_by_time
 from publisher.engine.spark.progress import report_progress
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.spark.task_functions import RESULT, Tasks, each_number, each_partition
-from publisher.engine.tasks import Work, plan_lane, read_split
+from publisher.engine.tasks import Work, read_split
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.change import RECORD_SCHEMA
 

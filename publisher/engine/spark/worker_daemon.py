@@ -11,7 +11,7 @@ MODULES = (
     "pyarrow",
     "pyarrow.compute",
     "pyspark.worker",
-    "publisher.engine.tasks",
+    "publisher.engine.lane_tasks",
 )
 """Modules that tasks use; none of them starts a thread when it is imported."""
 

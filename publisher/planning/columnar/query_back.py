@@ -159,7 +159,9 @@ class QueryBackPlanner:
             poll = ObjectPoll((change.rank - 1) // self._poll_size, read.object, [change])
             prepared = self._renderer.prepare([change])
             rendered = self._renderer.render(poll, [change], prepared, read.answer)
-            self._result.singles += rendered.documents
+            self._result.singles += [
+                (draft.first.rank, self._renderer.document(draft)) for draft in rendered.drafts
+            ]
             self._result.decisions += rendered.decisions
 
     def _render_together(self, template: _QueryBackTemplate, reads: list[RowRead]) -> None:

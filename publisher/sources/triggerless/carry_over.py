@@ -7,7 +7,6 @@ the differences that the comparison found; the run and ``explain`` read them.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned
+from publisher.journal.durable import link_or_copy, read_versioned
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -106,11 +105,3 @@ def identity_of(files: Sequence[Path]) -> list[list[object]]:
     """Path, size and modification time of each file; the same values mean the same files."""
     stats = [(path, path.stat()) for path in files]
     return [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
-
-
-def link_or_copy(old: Path, new: Path) -> None:
-    """Links a file under a second name, or copies it if the file system has no links."""
-    try:
-        os.link(old, new)
-    except OSError:
-        shutil.copyfile(old, new)

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from publisher.database import Database
 from publisher.errors import FatalError, InternalError
 from publisher.journal.conservation import gather_tallies
+from publisher.journal.durable import link_or_copy
 from publisher.model.change import Outcome, Reason
 from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
@@ -25,7 +26,7 @@ from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns
 from publisher.sources.live import table_reader
 from publisher.sources.task_runner import TaskRunner
-from publisher.sources.triggerless.carry_over import FOUND, KNOWN, link_or_copy
+from publisher.sources.triggerless.carry_over import FOUND, KNOWN
 from publisher.sources.triggerless.compare import (
     ComparisonCounts,
     ComparisonRules,

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from publisher.engine import tasks
+from publisher.engine import lane_tasks
 from publisher.engine.shuffle_pieces import PIECE_SCHEMA, pack
 from publisher.engine.tasks import Work, read_split
 from publisher.errors import InternalError
@@ -21,7 +21,7 @@ from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import ObjectPoll
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import only_singly, plan_all, read_all, work_of
+from tests.support.task_runs import SingleLanePlanner, plan_all, read_all, work_of
 
 PUBLISHED = Outcome.PUBLISHED
 
@@ -106,7 +106,7 @@ def test_a_change_that_planning_forgets_fails_its_lane(
         if poll.first.position.high != 3:
             close(self, poll)
 
-    monkeypatch.setattr(tasks, "LanePlanner", only_singly)
+    monkeypatch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
     monkeypatch.setattr(Planner, "close_poll", forget_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)

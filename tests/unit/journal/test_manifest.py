@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, unpack
-from publisher.engine.tasks import Work, plan_lane
+from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.durable import write_durably

@@ -13,16 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.engine import tasks
+from publisher.engine import lane_tasks
+from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, unpack
-from publisher.engine.tasks import Work, plan_lane
+from publisher.engine.tasks import Work
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import RECORD_SCHEMA, Change
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import only_singly, read_all, work_of
+from tests.support.task_runs import SingleLanePlanner, read_all, work_of
 
 COLUMNS = {
     "idu": ColumnKind.INT,
@@ -164,7 +165,7 @@ def test_planning_by_the_column_gives_the_same_files(
         batches = records.combine_chunks().to_batches(max_chunksize=cut)
         in_bulk = staged_files(work, batches, folder / "bulk")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tasks, "LanePlanner", only_singly)
+            patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
             singly = staged_files(work, batches, folder / "singly")
     assert in_bulk == singly
 

@@ -1,0 +1,227 @@
+"""The task that plans one lane of a run, independent of the engine that runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.engine.event_ranks import LaneRanks, ranks_by_id
+from publisher.engine.garbage import collect_rarely
+from publisher.engine.tasks import Resources, Work
+from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
+from publisher.journal.object_states import LaneStates, StatesOfSource
+from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
+from publisher.model.change_batches import plain_values
+from publisher.model.published_objects import PublishedObjects
+from publisher.planning.columnar.rows import Numbers
+from publisher.planning.drafts import SourceNaming
+from publisher.planning.filters import Filter
+from publisher.planning.lane_planner import LanePlanner
+from publisher.planning.planner import PlanResult
+from publisher.planning.query_back import CurrentRow, RefusedLookup
+from publisher.planning.renderer import Renderer
+from publisher.xds.document import Envelope, converter_of
+from publisher.xds.values import Values
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def plan_lane(
+    work: Work,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    lane: int,
+    staging: Path,
+    documents: Path,
+    attempt: str,
+) -> LaneResult:
+    """Plans one lane from its records in order, and stages its files."""
+    collect_rarely()
+    with Resources(work.rules) as resources:
+        texts = [source.source.position_text for source in work.sources]
+        files = LaneFiles(
+            lane,
+            staging,
+            documents,
+            attempt,
+            texts,
+            converter_of(work.rules.documents.value_format),
+        )
+        states = None
+        try:
+            states = None if work.states is None else LaneStates(work.states, files.objects)
+            lane_plan = _LanePlan(work, lane, resources, files, states)
+            for batch in batches:
+                lane_plan.add(batch)
+            return lane_plan.close()
+        except BaseException:
+            files.abandon()
+            if states is not None:
+                states.abandon()
+            raise
+
+
+class _LanePlan:
+    """Plans the sources of a lane one after the other, and writes the results."""
+
+    def __init__(
+        self,
+        work: Work,
+        lane: int,
+        resources: Resources,
+        files: LaneFiles,
+        states: LaneStates | None,
+    ) -> None:
+        self._states = states
+        self._work = work
+        self._lane = lane
+        self._resources = resources
+        self._files = files
+        self._source = -1
+        self._planner: LanePlanner | None = None
+        self._ranks: LaneRanks | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        sources = batch.column("source").to_numpy()
+        starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
+        for start, end in pairwise(starts):
+            if end > start:
+                self._switch(int(sources[start]))
+                self._add_of_source(batch.slice(start, end - start))
+        self._files.advance()
+
+    def close(self) -> LaneResult:
+        self._finish()
+        return self._files.close(0 if self._states is None else self._states.close())
+
+    def _switch(self, source: int) -> None:
+        if source != self._source:
+            self._finish()
+            self._source = source
+            states = _states_of(self._work, source, self._states)
+            self._planner = _planner_of(self._work, source, self._lane, self._resources, states)
+            self._ranks = _ranks_of(self._work, source)
+
+    def _finish(self) -> None:
+        if self._planner is not None:
+            self._write(self._planner.finish())
+            self._planner = None
+            if self._ranks is not None:
+                self._ranks.check()
+
+    def _add_of_source(self, batch: pa.RecordBatch) -> None:
+        assert self._planner is not None
+        outcomes = batch.column("outcome")
+        if outcomes.null_count < batch.num_rows:
+            batch = self._take_notes(self._take_tallies(batch))
+            outcomes = batch.column("outcome")
+        first = self._files.add_arrivals(batch)
+        rows = np.arange(first, first + batch.num_rows)
+        if outcomes.null_count < batch.num_rows:
+            rows, batch = self._take_decisions(rows, batch)
+        if batch.num_rows:
+            batch = batch if self._ranks is None else self._ranks.rank(batch)
+            self._write(self._planner.add(rows, batch))
+
+    def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
+        tallies = batch.filter(is_tally)
+        for tally in tallies.select(["split", "row"]).to_pylist():
+            self._files.add_tally(tally["split"], tally["row"])
+        return batch.filter(pc.invert(is_tally))
+
+    def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._ranks is None:
+            return batch
+        is_note = pc.fill_null(pc.equal(batch.column("outcome"), IDS), False)
+        self._ranks.add_notes(batch.filter(is_note))
+        return batch.filter(pc.invert(is_note))
+
+    def _take_decisions(
+        self, rows: Numbers, batch: pa.RecordBatch
+    ) -> tuple[Numbers, pa.RecordBatch]:
+        """Writes the decisions on records without a change; returns the changes and their rows."""
+        is_change = batch.column("outcome").is_null()
+        change_flags = is_change.to_numpy(zero_copy_only=False)
+        decided = batch.filter(pc.invert(is_change))
+        decisions = [
+            Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
+            for row, outcome, reason, detail, raw in zip(
+                rows[~change_flags].tolist(),
+                *(plain_values(decided.column(c)) for c in ("outcome", "reason", "detail", "raw")),
+                strict=True,
+            )
+        ]
+        self._write([PlanResult(decisions=decisions)])
+        return rows[change_flags], batch.filter(is_change)
+
+    def _write(self, results: Iterable[PlanResult]) -> None:
+        for result in results:
+            for obj, poll, answer in result.lookups:
+                kind, text = _answer_text(answer)
+                self._files.add_lookup(self._source, obj, poll, kind, text)
+            self._files.add_plan(self._source, result.documents, result.decisions)
+
+
+def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedObjects | None:
+    """The published states of objects as one source knows them."""
+    if states is None or work.states is None or not work.states.by_source:
+        return states
+    return StatesOfSource(states, work.sources[source].name)
+
+
+def _planner_of(
+    work: Work, number: int, lane: int, resources: Resources, states: PublishedObjects | None
+) -> LanePlanner:
+    """Builds the planner of one source."""
+    source = work.sources[number]
+    held_after = work.clock if source.polls is not None and source.polls.future_events else None
+    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+    filter_ = Filter(source.filters, held_after=held_after, catalogue=catalogue)
+    renderer = Renderer(
+        SourceNaming(
+            source.name,
+            source.source.position_text,
+            source.identifier_case,
+            source.source.joins_keys,
+        ),
+        work.rules.documents,
+        Envelope(work.rules.envelope),
+        Values(work.rules.values),
+        filter_,
+        catalogue,
+        work.rules.classes,
+    )
+    keys = source.connected_keys
+    return LanePlanner(
+        renderer,
+        filter_,
+        polls=source.polls,
+        lookup=resources.lookup_of(source),
+        window=source.window,
+        rejected=source.rejected,
+        history=keys.history(lane, source.place_of) if keys is not None else None,
+        published=states,
+    )
+
+
+def _ranks_of(work: Work, number: int) -> LaneRanks | None:
+    """Returns the ranks of one source, unless the engine has ranked its changes."""
+    if not ranks_by_id(work.sources[number].polls):
+        return None
+    splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
+    return LaneRanks(work.shared, splits)
+
+
+def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswer, str | None]:
+    if answer is None:
+        return LookupAnswer.GONE, None
+    if isinstance(answer, RefusedLookup):
+        return LookupAnswer.REFUSED, answer.detail
+    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))

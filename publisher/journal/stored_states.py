@@ -1,0 +1,179 @@
+"""The published states of a job's objects from run to run.
+
+Each run of a job with ``minimal`` leaves a state (``source_state``) that names all files of objects' states;
+files of earlier runs are linked into it.  A state counts for the next run only: after a run without
+``minimal``, for another sink, and after a recovery, all states are unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.journal.durable import link_or_copy, make_private, read_versioned, sync_folder
+from publisher.journal.job_journals import Journals
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.object_states import (
+    StatesBefore,
+    count_to_merge,
+    merge_states,
+    name_in_source,
+    write_unknown,
+)
+from publisher.journal.source_state import PUBLISHED_OBJECTS
+
+FORMAT = 1
+_MANIFEST = "objects.json"
+_FILES = "files"
+_REFUSED = "refused.db"
+_REMEDY = (
+    "publish once with minimal = false in [documents], after which all values count as unknown"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStates:
+    """The published states of a job's objects after a run."""
+
+    target: str
+    """The sink that has the documents."""
+    is_complete: bool = False
+    """See ``StatesBefore``."""
+    by_source: bool = False
+    """See ``StatesBefore``."""
+    files: tuple[tuple[Path, int], ...] = ()
+    """Files of objects' states, newest first, with the numbers of their rows."""
+    is_hidden: bool = False
+    """True if the next run publishes its objects as if their states were unknown."""
+
+    def forget(self) -> StoredStates:
+        """The states of which none is known any more."""
+        return StoredStates(self.target, by_source=self.by_source)
+
+    def hide(self) -> StoredStates:
+        """The states before a run that publishes in full, whatever the sink has."""
+        return self.forget() if self.by_source else replace(self, is_hidden=True)
+
+    def before(self) -> StatesBefore:
+        """The states as the tasks of the next run read them."""
+        if self.is_hidden:
+            return StatesBefore(by_source=self.by_source)
+        files = tuple(str(path) for path, _ in self.files)
+        return StatesBefore(files, self.is_complete, self.by_source)
+
+
+def read_stored_states(
+    journals: Journals, number: int, target: str, *, by_source: bool
+) -> StoredStates:
+    """Reads the states that count for the run ``number`` of a job and its sink.
+
+    Raises ``FatalError`` if they are damaged, or of another version of the program."""
+    unknown = StoredStates(target, is_complete=number == 1, by_source=by_source)
+    folder = journals.state_of(PUBLISHED_OBJECTS)
+    if folder is None:
+        return unknown
+
+    def decode(content: dict[str, Any]) -> StoredStates:
+        if [content[name] for name in ("run", "target", "by_source")] != [
+            *(number - 1, target, by_source)
+        ]:
+            return unknown
+        files = tuple((folder / _FILES / name, int(rows)) for name, rows in content["files"])
+        refused = folder / _FILES / _REFUSED
+        if refused.exists():
+            files = ((refused, 0), *files)
+        return replace(unknown, is_complete=bool(content["is_complete"]), files=files)
+
+    stored = read_versioned(folder / _MANIFEST, FORMAT, decode, _REMEDY)
+    if stored is None:
+        raise FatalError(f"{folder / _MANIFEST} is missing: restore it, or {_REMEDY}")
+    return stored
+
+
+def store_states(
+    journal: Journal, number: int, before: StoredStates, results: Sequence[LaneResult]
+) -> None:
+    """Writes the states after the run ``number`` from those before it and those of its lanes."""
+    target = journal.new_state(PUBLISHED_OBJECTS)
+    shutil.rmtree(target, ignore_errors=True)
+    (target / _FILES).mkdir(parents=True)
+    files = [
+        (journal.staging / result.staged / LaneNames(result.lane).objects, result.objects)
+        for result in results
+        if result.objects
+    ]
+    files += before.files
+    count = count_to_merge([rows for _, rows in files])
+    if count > 1:
+        merged = target / _FILES / f"{number}-merged.db"
+        paths = [path for path, _ in files[:count]]
+        rows = merge_states(paths, merged, is_oldest=count == len(files))
+        files[:count] = [(merged, rows)]
+    content = {
+        "format": FORMAT,
+        "run": number,
+        "target": before.target,
+        "by_source": before.by_source,
+        "is_complete": before.is_complete,
+        "files": [[_keep(path, target / _FILES, number), rows] for path, rows in files],
+    }
+    (target / _MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+def _keep(path: Path, folder: Path, number: int) -> str:
+    """Links or copies a file into a new state; returns its name there."""
+    name = path.name if path.name[:1].isdigit() else f"{number}-{path.name}"
+    if path.parent != folder:
+        link_or_copy(path, folder / name)
+    return name
+
+
+def forget_refused(
+    journal: Journal, manifest: Manifest, refused: Iterable[tuple[int, int]]
+) -> None:
+    """Makes the states of objects unknown whose documents the sink has refused, by lane and document."""
+    state = journal.state(PUBLISHED_OBJECTS)
+    by_lane: dict[int, list[int]] = {}
+    for lane, document in refused:
+        by_lane.setdefault(lane, []).append(document)
+    if state is None or not by_lane:
+        return
+    by_source = json.loads((state / _MANIFEST).read_text("utf-8"))["by_source"]
+    names: set[str] = set()
+    for lane, documents in by_lane.items():
+        for source, association in _associations(journal, lane, documents):
+            name = manifest.sources[source].name
+            names.add(name_in_source(association, name) if by_source else association)
+    new = state / f"{_REFUSED}.new"
+    write_unknown(new, sorted(names))
+    make_private(new)
+    new.replace(state / _FILES / _REFUSED)
+    sync_folder(state / _FILES)
+
+
+def _associations(
+    journal: Journal, lane: int, documents: Sequence[int]
+) -> Iterator[tuple[int, str]]:
+    """Yields source and association of documents, before and after a change of the key."""
+    columns = ["source", "association", "new_association"]
+    index = pq.read_table(journal.root / LaneNames(lane).index, columns=columns)
+    for row in index.take(sorted(documents)).to_pylist():
+        for column in columns[1:]:
+            if row[column] is not None:
+                yield row["source"], row[column]
+
+
+def remove_replaced_states(journals: Journals, run: str) -> None:
+    """Removes the files of states that the state of a sent run has replaced."""
+    for state in journals.earlier_states(run, PUBLISHED_OBJECTS):
+        if not (state / _FILES).is_dir():
+            return
+        shutil.rmtree(state / _FILES)
