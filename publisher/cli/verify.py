@@ -40,6 +40,15 @@ _LABELS = {
     help="Maximum number of examples of each kind and table.",
 )
 @click.option(
+    "--wait",
+    "wait_seconds",
+    type=click.FloatRange(0),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Maximum time to wait for changes that an instance of the job is publishing.",
+)
+@click.option(
     "--repair", is_flag=True, help="Publish the differences, except those of unsettled objects."
 )
 @click.option(
@@ -56,6 +65,7 @@ _LABELS = {
 def verify(
     config: Path,
     examples: int,
+    wait_seconds: float,
     repair: bool,
     baseline: bool,
     dry_run: bool,
@@ -76,7 +86,7 @@ def verify(
     if (baseline or dry_run) and not repair:
         raise click.UsageError("--baseline and --dry-run need --repair: add it, or leave them out")
     settings = parameters.load_settings_to_publish(config, **overrides)
-    request = VerifyRequest(settings, examples)
+    request = VerifyRequest(settings, examples, wait_seconds)
     if repair and not dry_run:
         _repair(request, json_, baseline=baseline)
         return
@@ -119,6 +129,8 @@ def _table_text(table: TableResult) -> Iterator[str]:
         yield f"  attributes {', '.join(f'{name} {table.attributes[name]:,}' for name in names)}"
     if table.unwritable:
         yield f"  unwritable {table.unwritable:,} values that no document can have"
+    if table.unreadable_rows:
+        yield f"  unreadable {table.unreadable_rows:,} rows without a usable key or value"
     for example in table.examples:
         yield from _example_text(example)
 

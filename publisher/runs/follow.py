@@ -19,12 +19,13 @@ from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, ReplacedError, UnreachableError
 from publisher.observing.contract import Observer, Poll
+from publisher.runs.following import mark_following
 from publisher.runs.notes import notes_of
 from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.runs.repair import repair_in
-from publisher.runs.repair_orders import answer_order, mark_following, next_order
+from publisher.runs.repair_orders import answer_order, next_order
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
 

@@ -11,10 +11,11 @@ from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
+from publisher.runs.following import is_followed
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance
-from publisher.runs.repair_orders import RepairReport, is_followed, order_repair
-from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare_once
+from publisher.runs.repair_orders import RepairReport, order_repair
+from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
 from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
 from publisher.verify.repair_source import BASELINE, repair_source
@@ -84,7 +85,7 @@ def repair_in(
     after the repair.  Objects whose changes wait are not repaired.
     """
     kinds = _kinds(baseline)
-    with compare_once(request, engine) as verification:
+    with compare(request, engine, is_publisher=True) as verification:
         sources = tuple(_repair_sources(request.settings, verification, kinds))
         run = job.publish_sources(sources) if sources else None
     return RepairReport(verification.report.for_people(), run)

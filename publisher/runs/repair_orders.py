@@ -1,18 +1,14 @@
 """Orders of repairs for the running instance of a job, which carries them out between two polls.
 
-An instance that follows holds a shared lock.  An order is a file in the job's journal directory; the instance
+An order is a file in the job's journal directory; the instance
 replaces it with a file that holds the answer.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,10 +16,11 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import read_versioned, write_durably
 from publisher.model.plain import restore
+from publisher.runs.following import is_followed
 from publisher.runs.verify import VerifyReport
 
 _FORMAT = 1
-_FOLDER, _LOCK = "repairs", "follow.lock"
+_FOLDER = "repairs"
 _ORDER, _ANSWER = ".order.json", ".answer.json"
 _REMEDY = "remove it, and start the repair again"
 _PAUSE = 0.1
@@ -46,32 +43,6 @@ class RepairOrder:
     path: Path
     baseline: bool
     examples: int
-
-
-@contextmanager
-def mark_following(root: Path) -> Iterator[None]:
-    """Shows other programs that an instance follows the job with this journal directory."""
-    descriptor = os.open(root / _LOCK, os.O_RDONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def is_followed(root: Path) -> bool:
-    """Tests whether an instance follows the job."""
-    try:
-        descriptor = os.open(root / _LOCK, os.O_RDONLY)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def order_repair(root: Path, *, baseline: bool, examples: int) -> RepairReport | None:

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
 
 from publisher.config.settings import Settings
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.start import start_engine
 from publisher.engine.survey import EngineTasks
 from publisher.engine.tasks import Resources, Work
-from publisher.errors import UsageError
+from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal
 from publisher.model.clock import microseconds
+from publisher.runs.following import is_followed
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
+from publisher.verify.compare import ResultKind
 from publisher.verify.documents import DocumentSurvey, connect_keys, survey_documents
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
-from publisher.verify.results import BucketOutcome
+from publisher.verify.pieces import first_hashes
+from publisher.verify.results import BucketOutcome, objects_with
 from publisher.verify.tables import PlannedTables, TableSource, plan_tables
 from publisher.verify.work import JournalDocuments, PublishingRules, VerifyWork
 
@@ -31,6 +38,11 @@ SPLITS = 8
 _BUCKET_BYTES = 24 << 20
 """Approximate bytes of documents and rows in a bucket; a task needs a multiple of this memory."""
 _MAX_BUCKETS = 4096
+_ROUNDS = 3
+"""Maximum number of comparisons of an unsettled object."""
+_ATTEMPTS = 3
+_PAUSE = 0.2
+"""Seconds between two looks for new documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +52,8 @@ class VerifyRequest:
     settings: Settings
     examples: int = 5
     """Maximum number of examples of each kind and table."""
+    wait_seconds: float = 10.0
+    """Maximum time to wait for changes that an instance of the job is publishing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,65 +91,136 @@ def verify(request: VerifyRequest) -> VerifyReport:
     settings = request.settings.for_publish()
     with (
         start_engine(settings.run.engine, settings.spark) as engine,
-        compare_once(replace(request, settings=settings), engine) as verification,
+        compare(replace(request, settings=settings), engine) as verification,
     ):
         return verification.report.for_people()
 
 
 @contextmanager
-def compare_once(request: VerifyRequest, engine: Engine) -> Iterator[Verification]:
-    """Compares documents and tables as they are now.
+def compare(
+    request: VerifyRequest, engine: Engine, *, is_publisher: bool = False
+) -> Iterator[Verification]:
+    """Compares documents and tables, and unsettled objects again while changes are being published.
 
-    First the ends of the documents are noted, then the tables are read as of one moment, then the changes
-    that wait, then the final ends: an object whose change is on its way cannot seem to be different.
+    ``is_publisher`` says that nothing is published meanwhile, because this process has the lease of the job.
     """
     settings = request.settings
     journals = Journals(settings.journals, settings.name)
     if not journals.root.is_dir():
         raise UsageError(f"job {settings.name} has published nothing yet: publish first")
-    with TemporaryDirectory(prefix="verify-", dir=journals.root) as name, ExitStack() as stack:
-        work, planned = _plan(request, journals, engine, Path(name), stack)
+    with TemporaryDirectory(prefix="verify-", dir=journals.root) as name:
+        folder = Path(name)
+        comparison = _Comparison(request, journals, engine, folder)
+        outcome = comparison.run_round()
+        while not is_publisher and outcome.count([ResultKind.UNSETTLED]):
+            if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
+                break
+            outcome = outcome.settled_by(comparison.run_round(), request.examples)
+        report = VerifyReport(
+            settings.name, _sink_of(settings), outcome, comparison.documents.has_expired
+        )
+        yield Verification(report, folder, comparison.planned)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """The rounds of a comparison; each after the first compares the objects that were unsettled."""
+
+    request: VerifyRequest
+    journals: Journals
+    engine: Engine
+    folder: Path
+    rounds: int = 0
+    documents: PublishedDocuments = field(init=False)
+    """The documents that the last round has read."""
+    planned: PlannedTables = field(init=False)
+    unsettled: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    """The unsettled objects of the last round."""
+
+    def run_round(self) -> BucketOutcome:
+        """Compares all objects, or those that are unsettled.
+
+        An instance that publishes meanwhile may remove files of the journal, or of a state: then the round
+        is repeated.
+        """
+        self.rounds += 1
+        for attempt in range(1, _ATTEMPTS):
+            last = self.journals.last_number()
+            try:
+                return self._run_round(self.folder / f"{self.rounds}-{attempt}")
+            except FatalError:
+                if last == self.journals.last_number() and not self._is_followed:
+                    raise
+        return self._run_round(self.folder / f"{self.rounds}-{_ATTEMPTS}")
+
+    @property
+    def _is_followed(self) -> bool:
+        return is_followed(self.journals.root)
+
+    def _run_round(self, folder: Path) -> BucketOutcome:
+        folder.mkdir()
         outcome = BucketOutcome()
-        for text in engine.shuffle(work):
-            outcome = outcome.joined(BucketOutcome.from_json(text), request.examples)
-        report = VerifyReport(settings.name, _sink_of(settings), outcome, work.has_expired)
-        yield Verification(report, Path(name), planned)
+        with ExitStack() as stack:
+            work = self._plan(folder, stack)
+            for text in self.engine.shuffle(work):
+                outcome = outcome.joined(BucketOutcome.from_json(text), self.request.examples)
+        files = [name for table in outcome.tables for name in table.files]
+        self.unsettled = objects_with(folder, files, ResultKind.UNSETTLED)
+        return outcome.in_folder(folder.name)
 
+    def wait_for_documents(self) -> bool:
+        """Waits for new documents; returns whether there are any."""
+        deadline = time.monotonic() + self.request.wait_seconds
+        while True:
+            found = _find_documents(self.request.settings, self.journals)
+            if any(True for _ in found.after(self.documents.ends)):
+                return True
+            if time.monotonic() > deadline or not self._is_followed:
+                return False
+            time.sleep(_PAUSE)
 
-def _plan(
-    request: VerifyRequest, journals: Journals, engine: Engine, folder: Path, stack: ExitStack
-) -> tuple[VerifyWork, PlannedTables]:
-    settings = request.settings
-    before = _find_documents(settings, journals)
-    tasks = EngineTasks(engine, settings.rules)
-    surveys = tasks.survey(survey_documents, before.parts)
-    planned = _plan_tables(settings, surveys, folder, stack)
-    waiting = _waiting_work(settings, journals, engine, folder, stack)
-    after = _find_documents(settings, journals)
-    surveys += tasks.survey(survey_documents, [*after.after(before.ends)])
-    size = sum(survey.bytes for survey in surveys) + planned.bytes
-    engine.expect(lambda: InputSize(bytes=size))
-    unsent = frozenset(manifest.run for _, manifest in journals.unsent_runs())
-    work = VerifyWork(
-        after.parts,
-        planned.comparison,
-        planned.tables,
-        tuple(
-            PublishingRules(source.options.identifier_case, source.filters)
-            for source in settings.sources
-        ),
-        settings.values,
-        planned.catalogue,
-        _buckets(size),
-        connect_keys([rename for survey in surveys for rename in survey.renames]),
-        waiting,
-        JournalDocuments(journals.root, unsent),
-        before.ends,
-        after.has_expired,
-        planned.publishes_all,
-        request.examples,
-    )
-    return work, planned
+    def _plan(self, folder: Path, stack: ExitStack) -> VerifyWork:
+        """Plans a round.
+
+        First the ends of the documents are noted, then the tables are read as of one moment, then the changes
+        that wait, then the final ends: an object whose change is on its way cannot seem to be different.
+        """
+        settings, journals, engine = self.request.settings, self.journals, self.engine
+        before = _find_documents(settings, journals)
+        engine.expect(lambda: InputSize(bytes=before.bytes))
+        tasks = EngineTasks(engine, settings.rules)
+        surveys = tasks.survey(survey_documents, before.parts)
+        self.planned = _plan_tables(settings, surveys, folder, stack)
+        waiting = _waiting_work(settings, journals, engine, folder, stack)
+        unsent = frozenset(manifest.run for _, manifest in journals.unsent_runs())
+        self.documents = after = _find_documents(settings, journals)
+        surveys += tasks.survey(survey_documents, [*after.after(before.ends)])
+        connected = connect_keys([rename for survey in surveys for rename in survey.renames])
+        size = sum(survey.bytes for survey in surveys) + self.planned.bytes
+        engine.expect(lambda: InputSize(bytes=size))
+        rules = [PublishingRules(s.options.identifier_case, s.filters) for s in settings.sources]
+        return VerifyWork(
+            after.parts,
+            self.planned.comparison,
+            self.planned.tables,
+            tuple(rules),
+            settings.values,
+            self.planned.catalogue,
+            _buckets(size),
+            connected,
+            waiting,
+            JournalDocuments(journals.root, unsent),
+            before.ends,
+            after.has_expired,
+            self.planned.publishes_all,
+            self.request.examples,
+            self._write_hashes(folder, connected) if self.rounds > 1 else None,
+        )
+
+    def _write_hashes(self, folder: Path, connected: Mapping[str, str]) -> Path:
+        path = folder / "only.npy"
+        np.save(path, np.unique(first_hashes(self.unsettled, connected)))
+        return path
 
 
 def _find_documents(settings: Settings, journals: Journals) -> PublishedDocuments:
@@ -177,6 +262,8 @@ def _waiting_work(
 ) -> Work | None:
     """Prepares the next run of the job as far as its records can be read."""
     sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
+    if not settings.acknowledge.write_status:  # published rows look as if they waited
+        sources = tuple(source for source in sources if not source.has_status)
     if not any(source.reads for source in sources):
         return None
     journal = Journal(folder / "next")

@@ -96,8 +96,8 @@ class ObjectEvidence:
     """Objects whose next change is read but not published yet."""
     journal: Mapping[str, Collection[str]] = field(default_factory=dict)
     """Ids of the published documents of each object, as the journal has them."""
-    marks: Mapping[str, int] = field(default_factory=dict)
-    """The end of each part of the documents before the tables were read."""
+    marks: Mapping[str, int] | None = None
+    """The end of each part of the documents before the tables were read; ``None``: none came later."""
     has_expired: bool = False
     """True if the first documents of the topic, or of the runs, are gone."""
     publishes_all: bool = False
@@ -107,8 +107,10 @@ class ObjectEvidence:
         """Tests whether a change of an object is being published."""
         if association in self.waiting:
             return True
+        if self.marks is None:
+            return False
         origins = self.folded.last.get(association, ())
-        return any(origin.number >= self.marks.get(origin.part, 1 << 62) for origin in origins)
+        return any(origin.number >= self.marks.get(origin.part, 0) for origin in origins)
 
     def has_lost(self, association: str) -> bool:
         """Tests whether documents of an object are in the journal, but not at the sink."""

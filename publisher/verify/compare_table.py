@@ -121,8 +121,7 @@ class TableComparison:
         self._judge_missing(rows, sides[0], differences.missing, collected)
         self._judge_surplus(sides[1], differences.surplus, collected)
         masks = self._judge_changed(names, sides, differences)[:, : len(self.table.shape.columns)]
-        repairable = np.flatnonzero(masks.any(axis=1))
-        collected.add_changed(rows.take(differences.changed[repairable]), masks[repairable], None)
+        collected.add_changed(rows.take(differences.changed), masks, None)
         counts = Counter(str(kind) for kind in self.kinds.values())
         result = TableResult(
             self.table.name.text,

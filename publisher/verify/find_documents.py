@@ -17,6 +17,9 @@ from publisher.errors import FatalError
 from publisher.verify.documents import DocumentPart, FilePart, TopicPart
 
 _FIELD = re.compile(r"\\\{(" + "|".join(sorted(PLACEHOLDERS)) + r")\\\}")
+_WHOLE_FILE = 1 << 62
+_DOCUMENT_BYTES = 500
+"""Typical size of a document."""
 _RANGES = 8
 """Number of ranges of offsets into which partitions are divided, so that all cores read."""
 
@@ -31,20 +34,31 @@ class PublishedDocuments:
 
     @property
     def ends(self) -> dict[str, int]:
-        """The end of each part of a topic."""
+        """The end of each part; the part files of a run are complete."""
         ends: dict[str, int] = {}
         for part in self.parts:
-            if isinstance(part, TopicPart):
-                ends[part.name] = max(part.end, ends.get(part.name, 0))
+            end = part.end if isinstance(part, TopicPart) else _WHOLE_FILE
+            ends[part.name] = max(end, ends.get(part.name, 0))
         return ends
+
+    @property
+    def bytes(self) -> int:
+        """The approximate size of all documents."""
+        return sum(
+            (part.end - part.start) * _DOCUMENT_BYTES
+            if isinstance(part, TopicPart)
+            else part.path.stat().st_size
+            for part in self.parts
+        )
 
     def after(self, ends: dict[str, int]) -> Iterator[DocumentPart]:
         """Yields the parts that lie after earlier ends."""
         for part in self.parts:
             start = ends.get(part.name)
-            if isinstance(part, FilePart) or start is None or part.start >= start:
+            if start is None:
                 yield part
-            elif part.end > start:
+            elif isinstance(part, TopicPart) and part.end > start:
+                start = max(start, part.start)
                 yield TopicPart(part.options, part.topic, part.partition, start, part.end)
 
 

@@ -9,10 +9,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.model.packed_batches import BatchGatherer, pack_batch, unpack_batch
-from publisher.sources.triggerless.hashing import text_hashes
+from publisher.sources.triggerless.hashing import Hashes, text_hashes
 from publisher.sources.triggerless.shuffle_pieces import bucket_of
 
 _ROWS, _BYTES = 1 << 14, 8 << 20
@@ -31,6 +32,8 @@ class EvidenceKind(IntEnum):
     """Objects whose next change is read but not published yet."""
     JOURNAL = 4
     """Documents that the journal shows as published."""
+    FAULTS = 5
+    """Rows of a table that cannot be read."""
 
 
 EVIDENCE_SCHEMA = pa.schema(
@@ -64,26 +67,24 @@ class EvidencePacker:
     member: int = 0
     connected: Mapping[str, str] = field(default_factory=dict)
     """The first association of each group that changes of keys connect."""
+    only: Hashes | None = None
+    """The sorted hashes of the objects to compare; other rows are left out.  ``None``: all."""
     _waiting: BatchGatherer = field(default_factory=lambda: BatchGatherer(_BYTES, _ROWS))
 
     def add(self, associations: pa.Array, columns: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         """Collects rows, each with the association of its object; yields pieces once there are enough."""
-        hashes = text_hashes(self._first_names(associations))
+        hashes = first_hashes(associations, self.connected)
         names = ["hash", "association", *columns]
         batch = pa.RecordBatch.from_arrays(
             [pa.array(hashes), associations, *columns.values()], names=names
         )
+        if self.only is not None:
+            batch = batch.filter(pa.array(_are_among(hashes, self.only)))
         yield from map(self._cut, self._waiting.add(batch))
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """Yields the pieces of the remaining rows."""
         yield from map(self._cut, self._waiting.flush())
-
-    def _first_names(self, associations: pa.Array) -> pa.Array:
-        if not self.connected:
-            return associations
-        names = [self.connected.get(name, name) for name in associations.to_pylist()]
-        return pa.array(names, pa.string())
 
     def _cut(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         buckets = bucket_of(rows.column("hash").to_numpy(), self.buckets)
@@ -92,6 +93,21 @@ class EvidencePacker:
         starts = [0, *(np.flatnonzero(np.diff(buckets)) + 1).tolist(), len(buckets)]
         packed = [pack_batch(rows.slice(low, high - low)) for low, high in pairwise(starts)]
         return _batch(buckets[starts[:-1]].tolist(), self.kind, self.table, self.member, packed)
+
+
+def first_hashes(associations: pa.Array, connected: Mapping[str, str]) -> Hashes:
+    """Returns the hash of each object: that of the first association of its group."""
+    if connected:
+        names = [connected.get(name, name) for name in associations.to_pylist()]
+        associations = pa.array(names, pa.string())
+    return text_hashes(associations)
+
+
+def _are_among(hashes: Hashes, chosen: Hashes) -> npt.NDArray[np.bool_]:
+    if not len(chosen):
+        return np.zeros(len(hashes), bool)
+    places = np.minimum(np.searchsorted(chosen, hashes), len(chosen) - 1)
+    return np.asarray(chosen[places] == hashes)
 
 
 def marks(buckets: int) -> pa.RecordBatch:

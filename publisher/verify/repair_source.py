@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.model.catalogue import Table
+from publisher.model.change import EventType
 from publisher.model.keys import IdentifierCase
 from publisher.sources.contract import PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
@@ -91,8 +92,16 @@ class RepairSource(Triggerless):
             with pq.ParquetFile(self.folder / name) as file:
                 for rows in file.iter_batches(use_threads=False):
                     chosen = rows.filter(pc.is_in(rows.column("result"), wanted))
+                    chosen = chosen.filter(_has_change(chosen))
                     if chosen.num_rows:
                         yield chosen.select(DIFFERENCE_SCHEMA.names)
+
+
+def _has_change(rows: pa.RecordBatch) -> pa.Array:
+    """Tests whether a row is a change: attributes that no column has cannot be repaired."""
+    names = pc.greater(pc.list_value_length(rows.column("columns")), 0)
+    is_replaced = pc.equal(rows.column("event_type"), EventType.REPLACE_FIELD.value)
+    return pc.or_(names, pc.invert(is_replaced))
 
 
 def repair_source(

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from publisher.model.plain import restore
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
@@ -76,6 +79,13 @@ class TableResult:
             (*self.files, *other.files),
         )
 
+    def without_unsettled(self) -> TableResult:
+        """Returns the result of the other objects."""
+        kind = str(ResultKind.UNSETTLED)
+        counts = {name: count for name, count in self.counts.items() if name != kind}
+        examples = tuple(example for example in self.examples if example.kind != kind)
+        return replace(self, counts=counts, examples=examples)
+
 
 @dataclass(frozen=True, slots=True)
 class BucketOutcome:
@@ -114,6 +124,11 @@ class BucketOutcome:
             _add(self.uncompared, other.uncompared),
         )
 
+    def settled_by(self, later: BucketOutcome, examples: int) -> BucketOutcome:
+        """Replaces the unsettled objects by the result of comparing them again."""
+        earlier = replace(self, tables=tuple(table.without_unsettled() for table in self.tables))
+        return earlier.joined(BucketOutcome(later.tables), examples)
+
     def count(self, kinds: Iterable[ResultKind]) -> int:
         """Counts the objects with these results."""
         return sum(result.counts.get(kind, 0) for result in self.tables for kind in kinds)
@@ -122,6 +137,14 @@ class BucketOutcome:
     def has_findings(self) -> bool:
         """True if consumers cannot have what the tables have."""
         return bool(self.count(FINDINGS) or self.unreadable)
+
+    def in_folder(self, folder: str) -> BucketOutcome:
+        """Names the files as seen from the parent of their folder."""
+
+        def place(table: TableResult) -> TableResult:
+            return replace(table, files=tuple(f"{folder}/{name}" for name in table.files))
+
+        return replace(self, tables=tuple(map(place, self.tables)))
 
     def without_files(self) -> BucketOutcome:
         """Returns the result for people, who need no names of files."""
@@ -142,3 +165,12 @@ def first_of_kinds(examples: Sequence[Example], count: int) -> tuple[Example, ..
 
 def _add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
+
+
+def objects_with(folder: Path, files: Iterable[str], kind: ResultKind) -> pa.Array:
+    """Reads the associations of the objects with a result from files of ``RESULT_SCHEMA``."""
+    columns = [pa.chunked_array([[]], pa.string())]
+    for name in files:
+        table = pq.read_table(folder / name, columns=["result", "association"])
+        columns.append(table.filter(pc.equal(table["result"], str(kind)))["association"])
+    return pa.concat_arrays([chunk for column in columns for chunk in column.chunks])

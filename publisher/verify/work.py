@@ -85,11 +85,13 @@ class VerifyWork:
     waiting: Work | None = None
     """The run that would be next."""
     journal: JournalDocuments | None = None
-    marks: Mapping[str, int] = field(default_factory=dict)
+    marks: Mapping[str, int] | None = None
     """See ``ObjectEvidence``."""
     has_expired: bool = False
     publishes_all: bool = False
     examples: int = 5
+    only: Path | None = None
+    """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
 
     @property
     def parts(self) -> int:
@@ -141,7 +143,8 @@ class VerifyWork:
         return [(kind, number) for kind, count in counts.items() for number in range(count)]
 
     def _packer(self, kind: EvidenceKind, table: int = 0, member: int = 0) -> EvidencePacker:
-        return EvidencePacker(self.buckets, kind, table, member, self.connected)
+        only = None if self.only is None else np.load(self.only, mmap_mode="r")
+        return EvidencePacker(self.buckets, kind, table, member, self.connected, only)
 
     def _read_documents(self, number: int) -> Iterator[pa.RecordBatch]:
         packer = self._packer(EvidenceKind.DOCUMENTS)
@@ -159,10 +162,12 @@ class VerifyWork:
         work = self.comparison.splits()[number]
         table = self.tables[work.table]
         packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
+        faulty = EvidencePacker(self.buckets, EvidenceKind.FAULTS, work.table)
         for member, rows in read_split_rows(self.comparison, number):
+            yield from faulty.add(pa.array([""] * len(rows.faults), pa.string()), {})
             columns = {"key": rows.keys} | {f"v{n}": text for n, text in enumerate(rows.values)}
             yield from packers[member].add(table.associations(rows.keys), columns)
-        for packer in packers.values():
+        for packer in (*packers.values(), faulty):
             yield from packer.rest()
 
     def _read_waiting(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -230,6 +235,7 @@ class _Bucket:
     documents: list[pa.RecordBatch] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     journal: dict[str, set[str]] = field(default_factory=dict)
+    faults: Counter[int] = field(default_factory=Counter)
     unreadable: list[UnreadableDocument] = field(default_factory=list)
 
     def compare(self, evidence: Iterable[Evidence]) -> BucketOutcome:
@@ -264,6 +270,8 @@ class _Bucket:
             self.documents.append(piece.rows)
         elif piece.kind is EvidenceKind.ROWS:
             self.rows.setdefault((piece.table, piece.member), []).append(piece.rows)
+        elif piece.kind is EvidenceKind.FAULTS:
+            self.faults[piece.table] += piece.rows.num_rows
         elif piece.kind is EvidenceKind.WAITING:
             self.waiting.update(piece.rows.column("association").to_pylist())
         elif piece.kind is EvidenceKind.JOURNAL:
@@ -320,6 +328,8 @@ class _Bucket:
         renderer = self.work.renderer(table)
         comparison = TableComparison(table, renderer, given, self.work.examples)
         result, differences = comparison.run()
+        orphans = sum(map(len, objects.orphans))
+        result = replace(result, unreadable_rows=self.faults[number] + orphans)
         if not differences.num_rows:
             return result
         name = f"{number:03d}-{self.number:05d}-{self.attempt}.parquet"

@@ -16,8 +16,8 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, UsageError
 from publisher.runs import publisher_instance
 from publisher.runs.follow import Follower
+from publisher.runs.following import is_followed
 from publisher.runs.repair import rehearse_repair, repair
-from publisher.runs.repair_orders import is_followed
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from tests.support.followed_jobs import PollWatcher
 from tests.support.local_engine import EngineSwitch
@@ -40,6 +40,8 @@ link = ["idu"]
 lanes = 3
 [dispatch]
 path = "out"
+[follow]
+polling_interval = 0.3
 """
 TABLES = (
     "CREATE TABLE dep (site TEXT, name TEXT, chief INTEGER, PRIMARY KEY (site, name))",
@@ -297,3 +299,29 @@ def test_json_documents_are_compared(tmp_path: Path) -> None:
     made.execute(*TABLES, "INSERT INTO dep VALUES ('a \"b\\', 'x', 1), ('<c>', 'y', NULL)")
     made.publish()
     assert counts(made.verify()) == {"equal": 2}
+
+
+def test_unsettled_objects_are_compared_again(job: Job) -> None:
+    settings = load(job.path)
+    stop = threading.Event()
+    follower = Follower(settings, LocalEngine(), PollWatcher(lambda: None), stop)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    try:
+        while not is_followed(settings.journals):
+            time.sleep(0.01)
+        for number in range(5):
+            job.execute(f"UPDATE usr SET fname = 'again {number}' WHERE idu % 3 = {number % 3}")
+            report = verify(VerifyRequest(settings, wait_seconds=30))
+            assert counts(report) == {"equal": 62}
+            assert report.outcome.documents >= 62
+    finally:
+        stop.set()
+        thread.join(30)
+
+
+def test_rows_that_cannot_be_read_are_counted(job: Job) -> None:
+    job.execute("INSERT INTO phone (idu, number) VALUES (NULL, '1'), (4711, '2')")
+    report = job.verify()
+    assert counts(report) == {"equal": 62}
+    assert {t.table: t.unreadable_rows for t in report.outcome.tables} == {"usr": 2, "dep": 0}
