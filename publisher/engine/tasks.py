@@ -91,17 +91,16 @@ class Rules:
 
     def have_classes(self, format_: str) -> bool:
         """Returns whether sources of a format publish the objects of classes instead of rows."""
-        if self.classes.minimal_metadata:
-            return False
-        declared = any(table.children or table.references or table.view for table in self.tables)
+        tables = self.described_tables
+        declared = any(table.children or table.references or table.view for table in tables)
         return declared or self.classes.sync_filter is not None or format_ == "event-log"
 
     @property
     def described_tables(self) -> tuple[Table, ...]:
-        """The tables of the job file, without children and references if there are no classes."""
+        """The tables of the job file, with ``minimal_metadata`` without children and references."""
         if not self.classes.minimal_metadata:
             return self.tables
-        return tuple(replace(t, children={}, references={}, view=False) for t in self.tables)
+        return tuple(replace(table, children={}, references={}) for table in self.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ class Resources:
     def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
         rules, database = self._rules, self._database and catalogue_of(self._database)
         keys = (database.keys_of, database.key_columns_of) if database else ()
-        return ClassCatalogue(catalogue, rules.tables, rules.classes, *keys)
+        return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
     def lookup_of(self, source: SourceWork) -> Lookup:
         """Returns the look-up for a source: of objects of classes, or of rows."""

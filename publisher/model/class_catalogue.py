@@ -19,6 +19,7 @@ from publisher.model.classes import (
     TableKeys,
     attribute_of,
     describe_child,
+    double_names,
     owner_of,
     with_children,
 )
@@ -97,6 +98,8 @@ class ClassCatalogue:
 
     def _describe(self, schema: str | None, name: str) -> Table | None:
         table = self._tables.table(schema, name)
+        if self._options.minimal_metadata:
+            return table
         declared = self._declared_parent(schema, name)
         if declared is not None:
             parent, child = declared
@@ -205,6 +208,9 @@ class ClassCatalogue:
                 f"the child table {name} of {parent.name} has no columns of values: name them in "
                 f"[tables.{parent.name}.children.{name}.columns]"
             )
+        problem = next(double_names(parent, name, columns), None)
+        if problem is not None:
+            raise TableRefusedError(problem)
         if table is not None:
             columns = {table.column(column) or column: kind for column, kind in columns.items()}
         key = child.key or by_keys.key or parent.key

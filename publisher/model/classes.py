@@ -6,7 +6,7 @@ attribute, ``usr_phone.phoneno``; columns that refer to the key of a class are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -30,7 +30,8 @@ class ClassOptions:
     """Tables and views that are classes with ``sync_filter = "list"``, as ``table`` or
     ``schema.table``; never child tables."""
     minimal_metadata: bool = False
-    """Publish the rows of each table without regard to children and references."""
+    """Publish the rows of each table without regard to children and references. Columns of views have one
+    value and are no references; the prefixes of their names still describe the key."""
     child_columns: Literal["reject", "each"] = "reject"
     """Handling of child tables with several columns of values, or that are linked to a part of the
     parent's key: reject their events, or make each column an attribute."""
@@ -165,6 +166,7 @@ def _problems_of_child(
         )
     if not values:
         yield f"child table {table.name} has no column of values: add one, or exclude the table"
+    yield from double_names(parent, table.name, values)
     if takes_each_column:
         return
     advice = f'set child_columns = "each", or declare it in [tables.{parent.name}.children]'
@@ -172,6 +174,17 @@ def _problems_of_child(
         yield f"child table {table.name} is linked to a part of the key of {parent.name}: {advice}"
     if len(values) > 1:
         yield f"child table {table.name} has several columns of values, {', '.join(values)}: {advice}"
+
+
+def double_names(parent: Table, child: str, columns: Iterable[str]) -> Iterator[str]:
+    """Yields the problems of columns of a child table whose attributes have the name of a parent's column."""
+    for column in columns:
+        attribute = attribute_of(child, column)
+        if any(equal_in_any_case(own, attribute) for own in parent.columns):
+            yield (
+                f"column {column} of child table {child} is the attribute {attribute}, and {parent.name} "
+                "has a column of this name: rename one of both, or exclude the child table"
+            )
 
 
 def with_children(
@@ -183,7 +196,7 @@ def with_children(
         for name, child in children.items()
         for column, kind in child.columns.items()
     }
-    own = {name: kind for name, kind in parent.columns.items() if name not in attributes}
+    own = dict(parent.columns)
     if not parent.complete:
         own = dict.fromkeys(references.keys() - attributes.keys(), ColumnKind.STRING) | own
     return replace(

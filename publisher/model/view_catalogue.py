@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import Catalogue, Reference, Table
+from publisher.model.catalogue import Catalogue, JobCatalogue, Reference, Table
 from publisher.model.classes import ClassOptions
 from publisher.model.names import equal_in_any_case
 from publisher.model.view_names import (
@@ -102,12 +102,15 @@ class ViewCatalogue:
 
     def _describe(self, view: Table) -> Table:
         keys = self._keys_of(view.schema)
+        minimal = self._options.minimal_metadata
         names = [parse_view_name(column, keys.names) for column in view.columns]
+        if minimal:
+            names = [replace(name, is_multiple=False) for name in names]
         columns = ViewColumns({name.schema_name: name for name in names}, keys.names)
         key = _key_of(view, names, columns)
         problems = [*ambiguous_names(names, keys.names), *_key_problems(view, names, key, columns)]
         references: dict[str, Reference] = {}
-        if self._options.enable_refs:
+        if self._options.enable_refs and not minimal:
             problems += _reference_problems(names, keys)
             references = _references_of(view, names, keys)
         if problems:
@@ -118,6 +121,10 @@ class ViewCatalogue:
         }
         kinds = {name.schema_name: view.columns[name.written] for name in names}
         padded = {name.schema_name for name in names if name.written in view.padded}
+        declared = JobCatalogue(self._declared).table(view.schema, view.name)
+        if declared is not None:  # by any variant of the names
+            kinds |= columns.by_attribute(declared.columns)
+            padded |= columns.by_attribute(dict.fromkeys(declared.padded)).keys()
         return replace(
             view,
             key=tuple(column for column in key if column is not None),

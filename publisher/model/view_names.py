@@ -13,8 +13,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from publisher.model.names import find_name
+
+T = TypeVar("T")
 
 _VALUES = re.compile(r"(sv_|mv_)(.+)", re.IGNORECASE | re.DOTALL).fullmatch
 _PRIMARY = re.compile(r"pk_(sv_)?([0-9]+_)?(.+)", re.IGNORECASE | re.DOTALL).fullmatch
@@ -69,10 +72,22 @@ class ViewColumns:
                 return attribute
         return find_name(name, self.names)
 
+    def by_attribute(self, values: Mapping[str, T]) -> dict[str, T]:
+        """Returns values by attribute instead of by any variant of a column's name; omits unknown names."""
+        attributes = {name: self.attribute(name) for name in values}
+        return {own: values[name] for name, own in attributes.items() if own is not None}
+
     def written(self, name: str) -> str:
         """Returns the view's own spelling of a column; unknown names stay as they are."""
         attribute = self.attribute(name)
         return name if attribute is None else self.names[attribute].written
+
+
+def find_variant(name: str, columns: Collection[str]) -> str | None:
+    """Finds the column of a view that any variant of its name means."""
+    return ViewColumns({own: parse_view_name(own, ()) for own in columns}, frozenset()).attribute(
+        name
+    )
 
 
 def parse_view_name(name: str, keys: Collection[str]) -> ViewName:

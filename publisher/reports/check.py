@@ -23,6 +23,8 @@ from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.durable import check_report_target
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
+from publisher.model.names import find_name
+from publisher.model.view_names import find_variant
 from publisher.reports.classes import summarize_classes
 from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
@@ -199,7 +201,9 @@ def _tables(settings: Settings) -> str:
                 problems.append(f"table {table.name} does not exist")
                 continue
             names = {*table.columns, *table.key, *table.padded}
-            unknown = sorted(name for name in names if actual.column(name) is None)
+            is_class = actual.view and settings.classes.enable_meta_identifiers
+            find = find_variant if is_class else find_name
+            unknown = sorted(name for name in names if find(name, actual.columns) is None)
             problems += [f"table {table.name} has no column {name}" for name in unknown]
     if problems:
         raise FatalError(f"{'; '.join(problems)}: correct [tables] of the job file")

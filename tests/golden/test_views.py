@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from publisher.config.job_file import load
+from publisher.reports.check import check
 from tests.golden.stories import operations
 from tests.golden.test_classes import (
     EXPECTED,
@@ -178,6 +180,58 @@ def test_prefixes_are_parts_of_names_without_meta_identifiers(tmp_path: Path) ->
     (operation,) = operations_of(folder)
     for name in (b"sv_fname", b"mv_phoneno", b"fk__idu__manager"):
         assert b'attr-name="' + name in operation
+
+
+def test_minimal_metadata_takes_several_values_and_references_away(tmp_path: Path) -> None:
+    settings = "[classes]\nminimal_metadata = true\n"
+    events = ["6|view_usr|idu=2", "6|view_usr|pk_idu=1", "8|view_usr|idu=2|mv_phoneno"]
+    folder = replay_events(tmp_path, events, settings, job=direct_job(tmp_path))
+    assert outcomes_of(folder, 3) == [
+        *("published", "rejected: several-values", "superseded: row-query-back")
+    ]
+    (operation,) = operations_of(folder)
+    assert b"<association>pk_idu=2,table=view_usr,schema=direct</association>" in operation
+    for name in (b"fname", b"phoneno", b"fk_manager"):
+        assert b'attr-name="' + name in operation
+    events = ["3|view_usr|idu=1|fk__idu__manager||2"]
+    folder = tmp_path / "declared"
+    folder.mkdir()
+    (operation,) = operations_of(replay_events(folder, events, settings, job=DECLARED))
+    assert b'<value type="int">2</value>' in operation
+
+
+@pytest.mark.parametrize("name", ["manager", "FK_MANAGER", "fk__idu__manager"])
+def test_types_of_columns_are_declared_by_any_variant_of_their_names(
+    name: str, tmp_path: Path
+) -> None:
+    job = f'{direct_job(tmp_path)}[tables.view_usr]\ncolumns = {{ {name} = "string" }}\n'
+    plain = "[classes]\nenable_refs = false\n"
+    folder = replay_events(tmp_path, ["8|view_usr|idu=1|manager"], plain, job=job)
+    assert b'attr-name="fk_manager"' in operations_of(folder)[0]
+    assert b'<value type="string">2</value>' in operations_of(folder)[0]
+
+
+@pytest.mark.parametrize(
+    ("column", "more", "is_known"),
+    [
+        ("manager", "", True),
+        ("MV_Fname", "", True),
+        ("pk_manager", "", True),
+        ("sv_absent", "", False),
+        ("manager", "enable_meta_identifiers = false", False),
+        ("SV_fname", "enable_meta_identifiers = false", True),
+    ],
+)
+def test_check_compares_columns_of_views_by_their_variants(
+    column: str, more: str, is_known: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "job.toml"
+    log = '[[sources]]\nformat = "event-log"\nsnapshots = ["log.csv"]\n'
+    declared = f'[tables.view_usr]\ncolumns = {{ {column} = "string" }}\n[classes]\n{more}\n'
+    path.write_text(direct_job(tmp_path).replace("[source]", log) + declared, "utf-8")
+    (finding,) = (found for found in check(load(path)) if found.what == "tables")
+    assert finding.ok == is_known
+    assert is_known or f"table view_usr has no column {column}" in finding.detail
 
 
 @pytest.mark.parametrize("setting", ["child_after_delete", ""])

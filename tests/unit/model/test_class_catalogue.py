@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from publisher.errors import TableRefusedError
@@ -65,3 +67,26 @@ def test_a_declared_child_of_a_table_outside_the_list_is_refused() -> None:
     outside = ClassOptions(sync_filter="list", sync_tables=("grp",))
     with pytest.raises(TableRefusedError, match="neither in sync_tables nor a child"):
         classes(outside, declared).table("s", "phone")
+
+
+DOTTED = Table("s", "usr", ("a", "b"), dict.fromkeys(("a", "b", "Phone.no"), INT), complete=True)
+
+
+def test_a_child_whose_attribute_has_the_name_of_a_column_is_refused() -> None:
+    tables = JobCatalogue([DOTTED, PHONE])
+    found = ClassCatalogue(tables, [], ClassOptions(), lambda _, name: KEYS[name])
+    with pytest.raises(
+        TableRefusedError, match=r"no of child table phone is the attribute phone\.no"
+    ):
+        found.table("s", "phone")
+    usr = found.table("s", "usr")
+    assert usr is not None
+    assert (list(usr.columns), dict(usr.children)) == (list(DOTTED.columns), {})
+
+
+def test_a_declared_child_whose_attribute_has_the_name_of_a_column_refuses_the_class() -> None:
+    declared = replace(DOTTED, children={"phone": ChildTable({"no": INT})})
+    found = ClassCatalogue(JobCatalogue([declared]), [declared], ClassOptions())
+    for name in ("usr", "phone"):
+        with pytest.raises(TableRefusedError, match="usr has a column of this name: rename one"):
+            found.table("s", name)
