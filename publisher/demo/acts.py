@@ -15,6 +15,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "usr": USR_COLUMNS,
     "usr_phone": ("phoneno",),
     "employee": EMPLOYEE_COLUMNS,
+    "employee_phone": ("phoneno",),
     "membership": MEMBERSHIP_COLUMNS,
 }
 """Columns outside the key or the link to the parent, by recorded table."""
@@ -22,15 +23,18 @@ KEYS: dict[str, tuple[str, ...]] = {
     "usr": ("idu",),
     "usr_phone": ("idu",),
     "employee": ("empno",),
+    "employee_phone": ("empno",),
     "membership": ("grp", "empno"),
 }
 """Columns of the primary key, or of the link to the parent, by recorded table."""
 
-PARENTS = {"usr_phone": "usr"}
+PARENTS = {"usr_phone": "usr", "employee_phone": "employee"}
 """Parent tables, by child table: a row of a child table is a value of the parent's object."""
 
-ATTRIBUTES = COLUMNS | {"usr": (*USR_COLUMNS, "usr_phone.phoneno")}
-"""Attributes of each class."""
+ATTRIBUTES = COLUMNS | {
+    parent: (*COLUMNS[parent], f"{child}.phoneno") for child, parent in PARENTS.items()
+}
+"""Attributes of each class; those of a child table have its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,13 @@ class RowChange:
         """A row with its key, all columns in the order of the table."""
         key = dict(zip(KEYS[self.table], self.key, strict=True))
         return key | {name: row[name] for name in COLUMNS[self.table]}
+
+
+def phone_change(table: str, number: int, before: str | None, after: str | None) -> RowChange:
+    """Returns the change of a row of a child table of phones."""
+    row_before: Row | None = None if before is None else {"phoneno": before}
+    row_after: Row | None = None if after is None else {"phoneno": after}
+    return RowChange(table, (number,), row_before, row_after)
 
 
 @dataclass(frozen=True, slots=True)

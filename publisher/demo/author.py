@@ -9,6 +9,7 @@ from publisher.demo.acts import Act, act_of
 from publisher.demo.episodes import (
     ARRIVALS,
     CHANGES,
+    CHANGES_WITHOUT_DELETE,
     PLAIN_CHANGES,
     Episode,
     delete_row,
@@ -31,6 +32,7 @@ from publisher.demo.people import (
     membership_key,
     view_key,
 )
+from publisher.demo.phones import phone_episode
 
 EPISODE_DISTANCE = 12_000
 """Minimum number of rows between two episodes of an object: more than a poll, so that no poll has both."""
@@ -50,6 +52,7 @@ class Author:
         self._last_rows: dict[Subject, int] = {}
         self._former_employees: list[int] = []
         self._members = list(company.memberships)
+        self._phone_owners = list(company.phones)
         self._kinds = {
             self._change: 70,
             self._arrival: 12,
@@ -57,6 +60,7 @@ class Author:
             self._membership: 9,
             self._new_membership: 2,
             self._view: 6,
+            self._phone: 6,
             self._excluded_event: 2,
         }
 
@@ -97,7 +101,19 @@ class Author:
         return [replace_fields(self._employee(self._choose_employee()))[0] for _ in range(rows)]
 
     def _change(self) -> list[Event]:
-        return self._play(self._choose(CHANGES), self._employee(self._choose_employee()))
+        number = self._choose_employee()
+        episodes = CHANGES_WITHOUT_DELETE if can_be_member(number) else CHANGES
+        return self._play(self._choose(episodes), self._employee(number))
+
+    def _phone(self) -> list[Event]:
+        phones = self.company.phones
+        while True:
+            number = self._random.choice(self._phone_owners)
+            if self._is_idle(Subject("employee", number)):
+                break
+        self._last_rows[Subject("employee", number)] = self._row_count
+        self._act = phone_episode(self._random, number, phones[number])
+        return list(self._act.events)
 
     def _arrival(self) -> list[Event]:
         """Adds a new employee, or one who left long ago."""

@@ -27,6 +27,7 @@ DEFERRED_RECORDS = 40
 """Number of records that are written before their before images."""
 FILES = {
     "employee": "employee__ct/20260507.csv",
+    "employee_phone": "employee_phone__ct/20260507.jsonl",
     "membership": "membership__ct/20260507.jsonl",
     "usr": "usr__ct/20260507.csv",
     "usr_phone": "usr_phone__ct/20260507.csv",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.consumer import AttributeChange, Modify, Operation, RemoveAllValues
-from publisher.demo.acts import COLUMNS, Act
+from publisher.demo.acts import COLUMNS, PARENTS, Act, RowChange
 from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.model.change import QUERY_BACK, Reason
 
@@ -35,6 +35,9 @@ REPLACEMENT_BY_QUERY_BACK = ActKind("update, delete, insert", "2, 4, 5")
 EARLIER_UPDATE = ActKind("update followed by another one", "6, 8")
 VIEW_UPDATE = ActKind("update through a view", "any")
 LOOPBACK_UPDATE = ActKind("update by the driver's user", "any")
+PHONE_ROW = ActKind("phone added or removed", "2 of a child table")
+PHONE_UPDATE = ActKind("phone changed", "2 of a child table")
+PHONE_BY_QUERY_BACK = ActKind("phone changed in any way", "8 of a child table")
 KINDS = (
     *(INSERT, INSERT_BY_ROW_QUERY_BACK, INSERT_BY_FIELD_QUERY_BACK),
     *(
@@ -45,6 +48,7 @@ KINDS = (
         MIXED_UPDATE,
     ),
     *(DELETE, REPLACEMENT, REPLACEMENT_BY_QUERY_BACK, EARLIER_UPDATE, VIEW_UPDATE, LOOPBACK_UPDATE),
+    *(PHONE_ROW, PHONE_UPDATE, PHONE_BY_QUERY_BACK),
 )
 """All kinds, in the order of display."""
 
@@ -89,11 +93,21 @@ def kind_of(act: Act) -> ActKind:
     if len(act.changes) > 1:
         return REPLACEMENT_BY_QUERY_BACK if 5 in act.event_types else REPLACEMENT
     (change,) = act.changes
+    return _phone_kind(act, change) if change.table in PARENTS else _row_kind(act, change)
+
+
+def _row_kind(act: Act, change: RowChange) -> ActKind:
     if change.after is None:
         return DELETE
     if change.before is None:
         return _insert_kind(act.event_types)
     return _update_kind(act.event_types)
+
+
+def _phone_kind(act: Act, change: RowChange) -> ActKind:
+    if 8 in act.event_types:
+        return PHONE_BY_QUERY_BACK
+    return PHONE_UPDATE if change.before and change.after else PHONE_ROW
 
 
 def _insert_kind(types: frozenset[int]) -> ActKind:
@@ -132,7 +146,7 @@ def _line(
 def _form(documents: Sequence[Operations], acts: Sequence[Act]) -> str:
     """Returns the most frequent form of the documents."""
     forms = Counter(
-        ", ".join(form_of(operation, act.changes[0].table) for operation in operations) or "nothing"
+        ", ".join(form_of(operation, act.row[0]) for operation in operations) or "nothing"
         for operations, act in zip(documents, acts, strict=True)
     )
     return forms.most_common(1)[0][0]
@@ -145,8 +159,13 @@ def form_of(operation: Operation, table: str) -> str:
     names = attributes_of(operation)
     forms = {_attribute_form(changes_of(operation, name)) for name in names}
     form = forms.pop() if len(forms) == 1 else "some of each"
-    return "whole row" if len(names) == len(COLUMNS[table]) and form == "new" else form
+    if form == "new" and names >= set(COLUMNS[table]):
+        return "whole row" if names == set(COLUMNS[table]) else "whole object"
+    return form
 
 
 def _attribute_form(changes: Sequence[AttributeChange]) -> str:
-    return "new" if isinstance(changes[0], RemoveAllValues) else "old → new"
+    if isinstance(changes[0], RemoveAllValues):
+        return "new"
+    is_single = "." not in changes[0].attribute
+    return "old → new" if is_single or len(changes) > 1 else "one value"

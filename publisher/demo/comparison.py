@@ -18,6 +18,7 @@ from rich.table import Table
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
+from publisher.demo.acts import PARENTS
 from publisher.demo.opening import USERS
 from publisher.demo.people import Company
 from publisher.engine.contract import Engine
@@ -32,7 +33,7 @@ from publisher.sources.table_queue.layout import dirr_out
 JOB = "comparison.toml"
 SAMPLES = Path("recorded") / "dirr"
 CLASSES = ("usr", "employee", "membership")
-TABLES = (*CLASSES, "usr_phone")
+TABLES = (*CLASSES, *PARENTS)
 PROMOTED = 12
 """Employees who get a new title."""
 KINDS = ("add", "modify", "delete")

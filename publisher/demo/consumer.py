@@ -6,7 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from publisher.consumer import KnownObject, Modify, Objects, Operation, RemoveValue, Value
+from publisher.consumer import (
+    KnownObject,
+    Modify,
+    Objects,
+    Operation,
+    RemoveAllValues,
+    RemoveValue,
+    Value,
+)
 from publisher.demo.acts import ATTRIBUTES, Act
 from publisher.demo.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
 from publisher.demo.recordings import Operations, attributes_of, changes_of
@@ -19,7 +27,7 @@ class KnownState:
 
     exists: bool
     values: Mapping[str, frozenset[Value]]
-    """Values of the attributes that documents mention."""
+    """All values of the attributes that documents show."""
 
 
 def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) -> KnownState:
@@ -32,12 +40,18 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
     for operation in operations:
         if isinstance(operation, Modify):
             _check_removed(operation, objects.get(operation.association), mentioned)
-            mentioned |= attributes_of(operation)
+            mentioned |= {name for name in attributes_of(operation) if _shows_all(operation, name)}
         else:
             mentioned = set(columns)
         objects.apply(operation)
     row = next(iter(objects.values()), KnownObject("", {}))
     return KnownState(bool(objects), {name: frozenset(row.values(name)) for name in mentioned})
+
+
+def _shows_all(operation: Modify, attribute: str) -> bool:
+    """Returns whether an operation shows all values: a child table may have others than the changed one."""
+    changes = changes_of(operation, attribute)
+    return "." not in attribute or isinstance(changes[0], RemoveAllValues)
 
 
 def _check_removed(operation: Modify, row: KnownObject | None, mentioned: set[str]) -> None:

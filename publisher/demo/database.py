@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +21,7 @@ CREATE TABLE usr (
     photo BLOB,
     manager INTEGER REFERENCES usr (idu)
 );
--- No primary key: each row is a value of its user's attribute usr_phone.phoneno.
+-- Child tables have no primary key: each row is a value of its parent's attribute, such as usr_phone.phoneno.
 CREATE TABLE usr_phone (
     idu INTEGER NOT NULL REFERENCES usr (idu),
     phoneno VARCHAR(32) NOT NULL,
@@ -38,7 +38,13 @@ CREATE TABLE employee (
     last_login TIMESTAMP,
     active BOOLEAN,
     salary DECIMAL(10, 2),
-    photo BLOB
+    photo BLOB,
+    manager INTEGER REFERENCES employee (empno)
+);
+CREATE TABLE employee_phone (
+    empno INTEGER NOT NULL REFERENCES employee (empno),
+    phoneno VARCHAR(32) NOT NULL,
+    UNIQUE (empno, phoneno)
 );
 CREATE TABLE membership (
     grp VARCHAR(64) NOT NULL,
@@ -77,8 +83,8 @@ def write_database(path: Path, company: Company, events: Iterable[Event]) -> Non
         connection.executescript(TABLES)
         users = [(number, *values) for number, values in USERS.items()]
         _fill(connection, "usr", users)
-        phones = [(number, phone) for number, phones in PHONES.items() for phone in phones]
-        _fill(connection, "usr_phone", phones)
+        _fill(connection, "usr_phone", _phones(PHONES))
+        _fill(connection, "employee_phone", _phones(company.phones))
         employees = (
             (number, *(_sqlite_value(row[name]) for name in EMPLOYEE_COLUMNS))
             for number, row in company.employees.items()
@@ -93,6 +99,10 @@ def write_database(path: Path, company: Company, events: Iterable[Event]) -> Non
         connection.commit()
     finally:
         connection.close()
+
+
+def _phones(phones: Mapping[int, Iterable[str]]) -> list[tuple[object, ...]]:
+    return [(number, phone) for number, own in phones.items() for phone in own]
 
 
 def write_snapshot(path: Path, events: Iterable[Event]) -> None:

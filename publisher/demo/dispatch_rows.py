@@ -27,7 +27,7 @@ from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
 
-NUMBERS = {"usr": 1, "employee": 2, "membership": 3, "usr_phone": 4}
+NUMBERS = {"usr": 1, "employee": 2, "membership": 3, "usr_phone": 4, "employee_phone": 5}
 """Numbers of the tables at the source."""
 ATTRIBUTES = """TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 1,idu,1,2,1,4
@@ -46,12 +46,15 @@ ATTRIBUTES = """TABNUM_SRC,NAME,ATRNUM,TYP,PKEY,LEN
 2,active,9,10,0,1
 2,salary,10,5,0,16
 2,photo,11,9,0,64
+2,manager,12,2,0,4
 3,grp,1,12,1,128
 3,empno,2,2,1,4
 3,role,3,8,0,16
 3,since,4,4,0,16
 4,idu,1,2,1,4
 4,phoneno,2,8,1,32
+5,empno,1,2,1,4
+5,phoneno,2,8,1,32
 """
 """An export of DISPATCH_ATTRS: type codes 1 CHAR, 2 INTEGER, 4 DATE, 5 DECIMAL, 8 VARCHAR, 9 VARBYTE, 10
 BOOLEAN, 12 NVARCHAR."""

@@ -165,6 +165,13 @@ CHANGES: dict[Episode, int] = {
 }
 """Episodes of existing employees, with their weights."""
 
+CHANGES_WITHOUT_DELETE = {
+    episode: weight
+    for episode, weight in CHANGES.items()
+    if episode not in {replace_row, delete_and_read_back}
+}
+"""Episodes of employees whose phones and memberships stay."""
+
 ARRIVALS: dict[Episode, int] = {
     insert_fields: 5,
     insert_row_query_back: 3,

@@ -17,16 +17,10 @@ from publisher.reports.history import IdentityHistory, ValueChange, read_history
 USER = "idu=1,table=usr,schema=indirect"
 """The user whose changes are shown."""
 _CHANGE = "\nUser 1, Jack Frost, gets another name, manager and phone"
-_REASONS = (
-    (
-        "The log has an event for each column, and its events become one document. The other systems"
-        " record rows: each row of the child table usr_phone changes a value of the user, in a document of"
-        " its own."
-    ),
-    (
-        "Linkexpress marks no changed columns, so a document replaces the values of all of them. It never"
-        " updates a key: to Linkexpress, another phone is a deleted and an inserted row of usr_phone."
-    ),
+_REASON = (
+    "The log has an event for each column, and its events become one document. The other systems record"
+    " rows: each row of the child table usr_phone changes a value of the user, in a document of its own."
+    " Linkexpress records another phone as two rows, a deleted and an inserted one."
 )
 """Explains why the documents of the change differ."""
 
@@ -51,8 +45,7 @@ def print_change(
     for text, group in _groups([str(len(of_source)) for of_source in recorded], titles):
         table.add_row("(documents)", text, group)
     console.print(table)
-    for reason in _REASONS:
-        console.print(reason, style="dim", markup=False)
+    console.print(_REASON, style="dim", markup=False)
 
 
 class RecordedRun(NamedTuple):

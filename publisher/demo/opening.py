@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from publisher.demo.acts import USR_COLUMNS, Act, RowChange
+from publisher.demo.acts import USR_COLUMNS, Act, RowChange, phone_change
 from publisher.demo.log import Event
 from publisher.demo.people import Row
 from publisher.model.change import Outcome, Reason
@@ -85,12 +85,7 @@ def _user_change(number: int, before: Row | None, after: Row | None) -> RowChang
 
 
 def _phone_change(number: int, before: str | None, after: str | None) -> RowChange:
-    """A change of a row of ``usr_phone``."""
-    return RowChange("usr_phone", (number,), _phone_row(before), _phone_row(after))
-
-
-def _phone_row(phone: str | None) -> Row | None:
-    return None if phone is None else {"phoneno": phone}
+    return phone_change("usr_phone", number, before, after)
 
 
 def _user(event_type: int, key: str, column: str | None, old: str | None, new: str | None) -> Event:

@@ -48,9 +48,12 @@ EMPLOYEE_COLUMNS = (
     "active",
     "salary",
     "photo",
+    "manager",
 )
 MEMBERSHIP_COLUMNS = ("role", "since")
 VIEW_COLUMNS = ("given_name", "family_name", "title", "active")
+_SHARE_OF_MEMBERS = 5
+_MANAGERS = 500
 FIRST_HIRE = date(2009, 3, 2)
 FIRST_LOGIN = datetime(2026, 4, 1, 7, 0, 0)  # noqa: DTZ001  the columns have no zone
 
@@ -61,22 +64,30 @@ class Company:
 
     employees: dict[int, Row]
     memberships: dict[tuple[str, int], Row]
+    phones: dict[int, list[str]]
+    """Phones of the employees who can have some."""
 
 
 def company(random: Random, employees: int) -> Company:
-    """Invents ``employees`` employees, and for each who can be a member a membership of one group."""
+    """Invents ``employees`` employees; some are members of a group, have phones, and manage others."""
     people = {number: employee(random) for number in range(1, employees + 1)}
     members = {
         (random.choice(GROUPS), number): membership(random)
         for number in people
         if can_be_member(number)
     }
-    return Company(people, members)
+    phones = {
+        number: [phone_number(random) for _ in range(random.randrange(3))] for _, number in members
+    }
+    return Company(people, members, {number: sorted(set(own)) for number, own in phones.items()})
 
 
 def can_be_member(number: int) -> bool:
-    """Returns whether an employee can be a member of groups: one in five can, and never leaves."""
-    return number % 5 == 1
+    """Returns whether an employee can be a member of groups, have phones and be a manager.
+
+    One in five can, and never leaves.
+    """
+    return number % _SHARE_OF_MEMBERS == 1
 
 
 def employee(random: Random) -> Row:
@@ -92,6 +103,17 @@ def membership(random: Random) -> Row:
 def column_value(random: Random, column: str) -> Value:
     """A new value for a column."""
     return MAKERS[column](random)
+
+
+def phone_number(random: Random) -> str:
+    """A phone number."""
+    return f"{random.randrange(100, 1000)}-{random.randrange(10_000):04}"
+
+
+def _manager(random: Random) -> Value:
+    if random.random() < 0.1:
+        return None
+    return _SHARE_OF_MEMBERS * random.randrange(_MANAGERS) + 1
 
 
 def _day(random: Random) -> Value:
@@ -114,6 +136,7 @@ MAKERS: dict[str, Callable[[Random], Value]] = {
     "active": lambda random: random.random() < 0.9,
     "salary": lambda random: Decimal(random.randrange(200_000, 900_000)) / 100,
     "photo": _photo,
+    "manager": _manager,
     "role": lambda random: random.choice(ROLES),
 }
 

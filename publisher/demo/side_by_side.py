@@ -15,8 +15,9 @@ from publisher.model.change import Outcome
 _FORM_WIDTH = 24
 """Characters of the longest form."""
 FORMS = (
-    "old → new: the documents contain the old and the new value of each changed column; new: only the new"
-    " value; whole row: the new values of all columns. The last two remove all earlier values first."
+    "old → new: the documents contain the old and the new value of each changed column; one value: a value"
+    " is added or removed; new: only the new values; whole row: the new values of all columns; whole object:"
+    " also those of its child tables. The last three remove all earlier values first."
 )
 """Explains the forms in the lines."""
 DIFFERENCES = (
@@ -31,12 +32,16 @@ DIFFERENCES = (
     ),
     (
         "- Linkexpress records the whole new row without marking the changed columns. It is published as"
-        " event type 3, and gives the same documents as a row query-back (6)."
+        " event type 3. A row query-back (5, 6) also reads the phones of the employee, from a child table."
     ),
     (
         "- An insert with query-back (5, 7) becomes a <modify>, as the driver's guide prints it"
         ' (insert_query_back = "add" changes that). The other systems record the new row, which becomes an'
         " <add>."
+    ),
+    (
+        "- A row of the child table employee_phone is a value of the employee. Its key contains the phone, so"
+        " Linkexpress records another phone as a deleted and an inserted row."
     ),
     "- A query-back reads the row as it is during the run, not as it was after the change.",
     (

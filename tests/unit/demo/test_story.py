@@ -43,6 +43,15 @@ def test_has_the_rows_and_people_that_are_promised(story: Story) -> None:
     assert {e.event_type for e in story.events} >= set(range(1, 9))
 
 
+def test_managers_exist_and_phones_are_distinct(story: Story) -> None:
+    managers = {row["manager"] for row in story.company.employees.values()}
+    assert len(managers) > 100
+    assert managers - {None} <= story.company.employees.keys()
+    assert story.company.phones.keys() <= story.company.employees.keys()
+    assert max(map(len, story.company.phones.values())) > 1
+    assert all(len(set(phones)) == len(phones) for phones in story.company.phones.values())
+
+
 def test_every_reason_that_a_table_can_have_is_there(story: Story) -> None:
     reasons = {reason for _, reason in story.counts(live=True)}
     assert reasons >= REJECTS_OF_A_TABLE
