@@ -32,6 +32,7 @@ from publisher.cli.migrate import migrate
 from publisher.cli.print_report import echo
 from publisher.cli.publish import publish
 from publisher.cli.recover import recover
+from publisher.cli.rejects import rejects
 from publisher.cli.replay import replay
 from publisher.cli.report import report
 from publisher.cli.retry import retry
@@ -118,7 +119,8 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(acknowledge, activity, check, classes, ddl, demo, diff, dispatch, explain),
-    *(history, inspect, migrate, publish, recover, replay, report, retry, status, validate, verify),
+    *(history, inspect, migrate, publish, recover, rejects, replay, report, retry, status),
+    *(validate, verify),
 ):
     cli.add_command(command)
 

@@ -216,6 +216,7 @@ def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any
     for _, entry in merge(*lanes, key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
+            "id": f"{manifest.run}:{entry['split']}:{entry['row']}",
             "source": source.name,
             "position": entry["position"],
             "file": source.splits[entry["split"] - source.first_split].get("path"),
@@ -289,6 +290,7 @@ def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequenc
 
 def _reject(refusal: Refusal) -> dict[str, Any]:
     return {
+        "id": None,
         "source": refusal.source,
         "position": refusal.position,
         "file": None,

@@ -65,6 +65,16 @@ class SourceEntry:
     """The reason of its documents, if they show no changes of the source."""
 
 
+class RetriedRecord(NamedTuple):
+    """A rejected record of an earlier run that this run reads again in a corrected form."""
+
+    id: str
+    """``RUN:SPLIT:ROW`` of the rejected record."""
+    source: int
+    row: int
+    """Number of the corrected record in the file of the source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The plan of a run.
@@ -89,6 +99,8 @@ class Manifest:
     """Identity of the job's journal directory; ``None`` for a replay."""
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
+    retried: tuple[RetriedRecord, ...] = ()
+    """The rejected records that a retry reads again."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 

@@ -47,6 +47,7 @@ def test_each_rejected_record_comes_once_with_reason_and_position(
     send(sink, journal, manifest)
     first, second = kafka.read(letters)
     assert headers(first) | {"detail": ""} == {
+        "reject-id": f"{manifest.run}:0:102",
         "event-id": "log:51",
         "source": "log",
         "position": "51",
@@ -80,4 +81,4 @@ def test_a_record_that_is_too_large_says_so_and_goes_without_its_text(tmp_path: 
     (_, value, found) = first.records[0]
     assert value == b""
     assert ("raw-bytes", b"5000") in found
-    assert tuple(name for name, _ in found)[:5] == dead_letters.HEADERS
+    assert tuple(name for name, _ in found)[:6] == dead_letters.HEADERS

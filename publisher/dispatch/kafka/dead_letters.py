@@ -17,7 +17,7 @@ from publisher.dispatch.kafka.records import RECOVERED, Batch, DeadLetter, Heade
 
 LANE = "rejects"
 """Replaces the lane's number in tokens and transactional ids."""
-HEADERS = ("event-id", "source", "position", "reason", "detail")
+HEADERS = ("event-id", "source", "position", "reason", "detail", "reject-id")
 """Headers of a record, all UTF-8; a record that is too large for the topic has an empty value and the
 additional header ``raw-bytes``."""
 _OVERHEAD = 1_000
@@ -55,7 +55,8 @@ class DeadLetters:
 
     def _record(self, entry: dict[str, Any]) -> DeadLetter:
         event_id = f"{entry['source']}:{entry['position']}"
-        texts = (event_id, entry["source"], entry["position"], entry["reason"], entry["detail"])
+        names = ("source", "position", "reason", "detail", "id")
+        texts = (event_id, *(entry.get(name) for name in names))
         headers: list[Header] = [
             (name, str(text or "").encode()) for name, text in zip(HEADERS, texts, strict=True)
         ]

@@ -54,8 +54,9 @@ class KafkaOptions:
     """Compacted topic of the progress tokens; created if it is missing."""
     dead_letter_topic: Annotated[str, Len(1)] | None = None
     """Topic for rejected records: the raw record as value, ``event-id``, ``source``, ``position``,
-    ``reason`` and ``detail`` as headers. The delivery guarantee is the same as for documents. A record
-    too large for the topic is sent without value, and the header ``raw-bytes`` gives its length."""
+    ``reason``, ``detail`` and ``reject-id`` as headers. The delivery guarantee is the same as for
+    documents. A record too large for the topic is sent without value, and the header ``raw-bytes`` gives
+    its length."""
     partitioner: Partitioner = "murmur2_random"
     """Function that maps keys to partitions; the default is the function of Java clients."""
     timeout: Annotated[int, Ge(1), Le(3_600)] = 60

@@ -1,0 +1,236 @@
+"""Rejected records over runs: how many of each reason, what to do, and what became of retried ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from publisher.dispatch.refusals import refusals_in
+from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
+from publisher.model.change import Outcome, Position
+from publisher.sources.contract import SourceBase
+from publisher.sources.registry import FORMATS
+
+_COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
+_RETRIED_COLUMNS = ("source", "row", "outcome", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """The result of a retry: its run, and the outcome of the corrected record in it."""
+
+    run: str
+    outcome: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedRecord:
+    """A rejected record, or a document that a sink refused.
+
+    ``id`` is ``None`` for a refused document; ``detail`` says what to do."""
+
+    id: str | None
+    run: str
+    source: str
+    format: str
+    position: str
+    file: str | None
+    reason: str
+    object: str | None
+    detail: str
+    raw: str | None
+    retry: RetryResult | None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectGroup:
+    """Rejected records of one source and reason; ``sample`` is the newest that was not retried, or else the
+    newest."""
+
+    source: str
+    reason: str
+    records: int
+    retried: int
+    runs: int
+    sample: RejectedRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RejectSelection:
+    """The rejected records to show: those that match every criterion that is not empty."""
+
+    sources: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+
+    def matches(self, record: RejectedRecord) -> bool:
+        """Returns whether a record is selected."""
+        is_of_source = not self.sources or record.source in self.sources
+        return is_of_source and (not self.reasons or record.reason in self.reasons)
+
+
+EVERYTHING = RejectSelection()
+
+
+def read_rejects(
+    directories: Sequence[Path], selection: RejectSelection = EVERYTHING
+) -> Iterator[RejectedRecord]:
+    """Yields the rejected records of journals, oldest run first.
+
+    ``directories`` are journals, directories of ``replay``, or journal directories of jobs.
+
+    Raises:
+        UsageError: There is no journal.
+        FatalError: A journal is damaged, or another version of the program wrote it.
+    """
+    for directory in directories:
+        retries = read_retries(scan_runs(directory))
+        refused_in: set[str] = set()
+        for part in scan_runs(directory):
+            found = [*_rejected(part, retries), *_refused(part, refused_in)]
+            yield from filter(selection.matches, found)
+
+
+def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
+    """The results of all retries, by the id of the rejected record."""
+    results: dict[str, RetryResult] = {}
+    for part in parts:
+        ids = {
+            (number, record.source, record.row): record.id
+            for number, run in enumerate(part.runs)
+            for record in run.manifest.retried
+        }
+        if not ids:
+            continue
+        for entry in part.decisions(_RETRIED_COLUMNS).to_pylist():
+            name = ids.get((entry["run"], entry["source"], entry["row"]))
+            if name is not None:
+                outcome = Outcome(entry["outcome"]).label
+                run = part.runs[entry["run"]].manifest.run
+                results[name] = RetryResult(run, outcome, entry["reason"])
+    return results
+
+
+def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
+    """Groups records by source and reason, most frequent first."""
+    groups: dict[tuple[str, str], list[RejectedRecord]] = {}
+    counts: dict[tuple[str, str], tuple[int, int, set[str]]] = {}
+    for record in records:
+        name = record.source, record.reason
+        total, retried, runs = counts.get(name, (0, 0, set()))
+        counts[name] = total + 1, retried + (record.retry is not None), runs | {record.run}
+        groups.setdefault(name, [record])
+        if record.retry is None or groups[name][0].retry is not None:
+            groups[name] = [record]
+    found = [
+        RejectGroup(*name, counts[name][0], counts[name][1], len(counts[name][2]), sample)
+        for name, (sample,) in groups.items()
+    ]
+    return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
+
+
+def _rejected(part: JournalPart, retries: Mapping[str, RetryResult]) -> Iterator[RejectedRecord]:
+    rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
+    readers: dict[tuple[int, int], SourceBase] = {}
+    seen: set[tuple[int, int, int]] = set()
+    for batch in rejected.to_batches(1_000):
+        for entry in batch.to_pylist():
+            place = entry["run"], entry["split"], entry["row"]
+            if place in seen:  # a record may give several changes
+                continue
+            seen.add(place)
+            run, number = part.runs[entry["run"]], entry["source"]
+            reader = readers.get((entry["run"], number))
+            if reader is None:
+                source = run.manifest.sources[number]
+                reader = FORMATS[source.format].restore(source.options, source.reading)
+                readers[entry["run"], number] = reader
+            yield _record(run, entry, reader, retries)
+
+
+def _record(
+    run: ScannedRun,
+    entry: Mapping[str, Any],
+    reader: SourceBase,
+    retries: Mapping[str, RetryResult],
+) -> RejectedRecord:
+    source = run.manifest.sources[entry["source"]]
+    name = f"{run.manifest.run}:{entry['split']}:{entry['row']}"
+    position = Position(*(entry[field] for field in Position._fields))
+    split = {} if source.table else source.splits[entry["split"] - source.first_split]
+    return RejectedRecord(
+        id=name,
+        run=run.manifest.run,
+        source=source.name,
+        format=source.format,
+        position=reader.position_text(position._replace(part=position.part or "")),
+        file=None if split.get("path") is None else str(split["path"]),
+        reason=entry["reason"],
+        object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,
+        detail=entry["detail"] or "",
+        raw=entry["raw"],
+        retry=retries.get(name),
+    )
+
+
+def _refused(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
+    """The documents that sinks refused; a run with several parts is read once."""
+    for run in part.runs:
+        if run.manifest.run in seen:
+            continue
+        seen.add(run.manifest.run)
+        formats = {source.name: source.format for source in run.manifest.sources}
+        for refusal in refusals_in(run.texts):
+            yield RejectedRecord(
+                id=None,
+                run=run.manifest.run,
+                source=refusal.source,
+                format=formats[refusal.source],
+                position=refusal.records,
+                file=None,
+                reason=refusal.reason,
+                object=None,
+                detail=refusal.detail,
+                raw=None,
+                retry=None,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedReject:
+    """A rejected record as ``rejects --export`` writes it: people correct ``raw``."""
+
+    id: str
+    source: str
+    format: str
+    position: str
+    file: str | None
+    reason: str
+    detail: str
+    raw: Any
+    """The record in the form of its format: JSON, with binary data in hex."""
+
+
+def exported(record: RejectedRecord) -> ExportedReject | None:
+    """The form in which a record is exported; ``None`` for records that cannot be retried, or were."""
+    if record.id is None or record.raw is None or record.retry is not None:
+        return None
+    try:
+        raw = json.loads(record.raw)
+    except ValueError:
+        raw = record.raw
+    return ExportedReject(
+        record.id,
+        record.source,
+        record.format,
+        record.position,
+        record.file,
+        record.reason,
+        record.detail,
+        raw,
+    )
