@@ -23,8 +23,8 @@ path = "out"
 """
 
 
-def row(number: int, **values: str) -> dict[str, str]:
-    usual = {
+def row(number: int, **values: object) -> dict[str, object]:
+    usual: dict[str, object] = {
         "record_id": str(number),
         "table_key": f"idu={number}",
         "status": "N",
@@ -47,7 +47,7 @@ class RejectJob:
         (base / "hr.toml").write_text(JOB)
         (base / "in").mkdir()
 
-    def publish(self, name: str, rows: list[dict[str, str]], more: str = "") -> Result:
+    def publish(self, name: str, rows: list[dict[str, object]], more: str = "") -> Result:
         (self.base / "in" / name).write_text(csv_text(rows) + more)
         return self.run("publish", "--engine", "local")
 
