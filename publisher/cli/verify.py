@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
     from publisher.runs.verify import VerifyReport, VerifyRequest
-    from publisher.verify.results import Example, TableResult
+    from publisher.verify.results import BucketOutcome, Example, TableResult
 
 _LABELS = {
     "missing": "missing",
@@ -49,6 +49,13 @@ _LABELS = {
     help="Maximum time to wait for changes that an instance of the job is publishing.",
 )
 @click.option(
+    "--consumer-dump",
+    type=parameters.PATH,
+    metavar="FILE",
+    help="Compare the state of a consumer with the documents, too: JSON lines or Parquet with object, "
+    "attribute and values.",
+)
+@click.option(
     "--repair", is_flag=True, help="Publish the differences, except those of unsettled objects."
 )
 @click.option(
@@ -66,6 +73,7 @@ def verify(
     config: Path,
     examples: int,
     wait_seconds: float,
+    consumer_dump: Path | None,
     repair: bool,
     baseline: bool,
     dry_run: bool,
@@ -79,29 +87,39 @@ def verify(
     """
     start_arrow_without_pandas()
     defer_parts_of_arrow()
-    from publisher.cli import output
     from publisher.runs.verify import VerifyRequest
     from publisher.runs.verify import verify as run_verification
 
     if (baseline or dry_run) and not repair:
         raise click.UsageError("--baseline and --dry-run need --repair: add it, or leave them out")
+    if repair and consumer_dump is not None:
+        raise click.UsageError("--repair excludes --consumer-dump: verify again after the repair")
     settings = parameters.load_settings_to_publish(config, **overrides)
-    request = VerifyRequest(settings, examples, wait_seconds)
-    if repair and not dry_run:
+    request = VerifyRequest(settings, examples, wait_seconds, consumer_dump)
+    if not repair:
+        _show(run_verification(request), json_)
+    elif dry_run:
+        _show_rehearsal(run_verification(request), json_, baseline=baseline)
+    else:
         _repair(request, json_, baseline=baseline)
-        return
-    report = run_verification(request)
-    if dry_run:
-        _show_rehearsal(report, json_, baseline=baseline)
-        return
+
+
+def _show(report: VerifyReport, json_: bool) -> None:
+    """Prints a report.  Raises ``FindingsError`` if something is wrong."""
+    from publisher.cli import output
+
     if json_:
         echo_json([output.as_json(report)])
     else:
         echo(_text(report))
     if report.outcome.has_findings:
-        raise FindingsError(
-            "the documents differ from the tables: compare the examples, then repair with --repair"
-        )
+        raise FindingsError(_advice(report.outcome))
+
+
+def _advice(outcome: BucketOutcome) -> str:
+    if outcome.consumer is not None and outcome.consumer.counts:
+        return "the consumer differs from the documents: let it read the documents again"
+    return "the documents differ from the tables: compare the examples, then repair with --repair"
 
 
 def _text(report: VerifyReport) -> Iterator[str]:
@@ -117,13 +135,19 @@ def _text(report: VerifyReport) -> Iterator[str]:
         yield from _table_text(table)
     for name, count in outcome.uncompared.items():
         yield f"{name or 'other associations'}: {count:,} published objects, no table to compare with"
+    if outcome.consumer is not None:
+        yield f"consumer: {_counts_text(outcome.consumer.equal, outcome.consumer.counts)}"
+        for example in outcome.consumer.examples:
+            yield from _example_text(example)
+
+
+def _counts_text(equal: int, counts: Mapping[str, int]) -> str:
+    named = [f"{counts[kind]:,} {label}" for kind, label in _LABELS.items() if kind in counts]
+    return ", ".join([f"{equal:,} equal", *named])
 
 
 def _table_text(table: TableResult) -> Iterator[str]:
-    counts = [
-        f"{table.counts[kind]:,} {label}" for kind, label in _LABELS.items() if kind in table.counts
-    ]
-    yield f"{table.table}: {', '.join([f'{table.equal:,} equal', *counts])}"
+    yield f"{table.table}: {_counts_text(table.equal, table.counts)}"
     if table.attributes:
         names = sorted(table.attributes, key=lambda name: (-table.attributes[name], name))
         yield f"  attributes {', '.join(f'{name} {table.attributes[name]:,}' for name in names)}"

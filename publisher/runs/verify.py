@@ -26,6 +26,7 @@ from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
 from publisher.verify.compare import ResultKind
+from publisher.verify.consumer_dump import DumpPart, dump_parts
 from publisher.verify.documents import DocumentSurvey, connect_keys, survey_documents
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
 from publisher.verify.pieces import first_hashes
@@ -54,6 +55,8 @@ class VerifyRequest:
     """Maximum number of examples of each kind and table."""
     wait_seconds: float = 10.0
     """Maximum time to wait for changes that an instance of the job is publishing."""
+    consumer_dump: Path | None = None
+    """File with the state of a consumer, to compare with the documents, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,8 @@ def compare(
         raise UsageError(f"job {settings.name} has published nothing yet: publish first")
     with TemporaryDirectory(prefix="verify-", dir=journals.root) as name:
         folder = Path(name)
-        comparison = _Comparison(request, journals, engine, folder)
+        dump = () if request.consumer_dump is None else dump_parts(request.consumer_dump)
+        comparison = _Comparison(request, journals, engine, folder, dump)
         outcome = comparison.run_round()
         while not is_publisher and outcome.count([ResultKind.UNSETTLED]):
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
@@ -130,6 +134,7 @@ class _Comparison:
     journals: Journals
     engine: Engine
     folder: Path
+    dump: tuple[DumpPart, ...] = ()
     rounds: int = 0
     documents: PublishedDocuments = field(init=False)
     """The documents that the last round has read."""
@@ -214,6 +219,7 @@ class _Comparison:
             after.has_expired,
             self.planned.publishes_all,
             self.request.examples,
+            self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
         )
 

@@ -20,6 +20,8 @@ _TAGS = re.compile(r"<[^>]*>")
 _REFERENCE = re.compile(r' association-ref="([^"]*)"')
 _ENTITIES = {"&quot;": '"', "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _BETWEEN = "\x00"
+_SHOWN = 1_000
+"""Maximum number of characters of a value that people see."""
 
 
 def table_elements(
@@ -76,7 +78,7 @@ def attributes_of(folded: FoldedObjects, associations: Collection[str]) -> Mappi
 
 
 def readable(joined: str | None) -> list[str]:
-    """Splits joined elements to the texts of their values, for people."""
+    """Splits joined elements to the texts of their values, for people; long texts are truncated."""
     if joined is None:
         return []
     elements = split_values(pa.array([joined], pa.string()))[0].as_py()
@@ -86,4 +88,5 @@ def readable(joined: str | None) -> list[str]:
 def _text(element: str) -> str:
     text = unescape(_TAGS.sub("", element), _ENTITIES)
     reference = _REFERENCE.search(element)
-    return text or (unescape(reference[1], _ENTITIES) if reference else "")
+    text = text or (unescape(reference[1], _ENTITIES) if reference else "")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -34,6 +34,8 @@ class EvidenceKind(IntEnum):
     """Documents that the journal shows as published."""
     FAULTS = 5
     """Rows of a table that cannot be read."""
+    CONSUMER = 6
+    """The state of a consumer."""
 
 
 EVIDENCE_SCHEMA = pa.schema(

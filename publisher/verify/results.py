@@ -88,6 +88,26 @@ class TableResult:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsumerResult:
+    """The comparison of a consumer's state with the documents.
+
+    In examples the first values are those of the consumer, the second those of the documents."""
+
+    equal: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Number of objects by the kind of their result."""
+    examples: tuple[Example, ...] = ()
+
+    def joined(self, other: ConsumerResult, examples: int) -> ConsumerResult:
+        """Adds the result of another part; keeps at most so many examples of each kind."""
+        return ConsumerResult(
+            self.equal + other.equal,
+            _add(self.counts, other.counts),
+            first_of_kinds((*self.examples, *other.examples), examples),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BucketOutcome:
     """The result of one bucket, or of several."""
 
@@ -99,6 +119,8 @@ class BucketOutcome:
     unreadable_examples: tuple[UnreadableDocument, ...] = ()
     uncompared: Mapping[str, int] = field(default_factory=dict)
     """Number of published objects by table, for tables that cannot be compared."""
+    consumer: ConsumerResult | None = None
+    """The comparison with a consumer's state; ``None`` if there is none."""
 
     def to_json(self) -> str:
         """Serialises the result."""
@@ -122,6 +144,7 @@ class BucketOutcome:
             self.unreadable + other.unreadable,
             (*self.unreadable_examples, *other.unreadable_examples)[:examples],
             _add(self.uncompared, other.uncompared),
+            _join_consumers(self.consumer, other.consumer, examples),
         )
 
     def settled_by(self, later: BucketOutcome, examples: int) -> BucketOutcome:
@@ -136,7 +159,8 @@ class BucketOutcome:
     @property
     def has_findings(self) -> bool:
         """True if consumers cannot have what the tables have."""
-        return bool(self.count(FINDINGS) or self.unreadable)
+        is_consumer_wrong = self.consumer is not None and bool(self.consumer.counts)
+        return bool(self.count(FINDINGS) or self.unreadable) or is_consumer_wrong
 
     def in_folder(self, folder: str) -> BucketOutcome:
         """Names the files as seen from the parent of their folder."""
@@ -161,6 +185,14 @@ def first_of_kinds(examples: Sequence[Example], count: int) -> tuple[Example, ..
         if taken[example.kind] <= count:
             kept.append(example)
     return tuple(kept)
+
+
+def _join_consumers(
+    one: ConsumerResult | None, other: ConsumerResult | None, examples: int
+) -> ConsumerResult | None:
+    if one is None or other is None:
+        return one or other
+    return one.joined(other, examples)
 
 
 def _add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from publisher.sources.triggerless.tasks import read_split_rows
 from publisher.verify.associations import TableName, split_association, table_of_suffix
 from publisher.verify.compare import ObjectEvidence
 from publisher.verify.compare_table import ComparedTable, CompareInput, TableComparison
+from publisher.verify.consumer_dump import ConsumerState, DumpPart, DumpRow
 from publisher.verify.documents import DocumentPart, StoredDocument
 from publisher.verify.fold import FoldedObjects, fold
 from publisher.verify.pieces import (
@@ -90,6 +91,8 @@ class VerifyWork:
     has_expired: bool = False
     publishes_all: bool = False
     examples: int = 5
+    dump: tuple[DumpPart, ...] = ()
+    """The state of a consumer."""
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
 
@@ -120,6 +123,8 @@ class VerifyWork:
             yield from self._read_rows(number)
         elif kind is EvidenceKind.WAITING:
             yield from self._read_waiting(number)
+        elif kind is EvidenceKind.CONSUMER:
+            yield from self._read_dump(number)
         else:
             yield from self._read_journal()
 
@@ -138,6 +143,7 @@ class VerifyWork:
             EvidenceKind.DOCUMENTS: len(self.documents),
             EvidenceKind.ROWS: len(self.comparison.splits()),
             EvidenceKind.WAITING: 0 if self.waiting is None else len(self.waiting.splits()),
+            EvidenceKind.CONSUMER: len(self.dump),
             EvidenceKind.JOURNAL: 0 if self.journal is None else 1,
         }
         return [(kind, number) for kind, count in counts.items() for number in range(count)]
@@ -180,6 +186,16 @@ class VerifyWork:
             )
             names = (changes.column(name).to_pylist() for name in ("schema", "table", "key"))
             yield from packer.add(_associations(zip(*names, strict=True), orders), {})
+        yield from packer.rest()
+
+    def _read_dump(self, number: int) -> Iterator[pa.RecordBatch]:
+        packer = self._packer(EvidenceKind.CONSUMER)
+        for rows in self.dump[number].read():
+            columns = {
+                "attribute": pa.array([row.attribute for row in rows], pa.string()),
+                "values": pa.array([row.values for row in rows], pa.list_(pa.string())),
+            }
+            yield from packer.add(pa.array([row.association for row in rows], pa.string()), columns)
         yield from packer.rest()
 
     def _read_journal(self) -> Iterator[pa.RecordBatch]:
@@ -235,6 +251,7 @@ class _Bucket:
     documents: list[pa.RecordBatch] = field(default_factory=list)
     waiting: set[str] = field(default_factory=set)
     journal: dict[str, set[str]] = field(default_factory=dict)
+    consumer: ConsumerState = field(default_factory=ConsumerState)
     faults: Counter[int] = field(default_factory=Counter)
     unreadable: list[UnreadableDocument] = field(default_factory=list)
 
@@ -263,6 +280,7 @@ class _Bucket:
             len(self.unreadable),
             tuple(self.unreadable[: self.work.examples]),
             others,
+            self.consumer.compare(folded, self.work.examples) if self.work.dump else None,
         )
 
     def _take(self, piece: Evidence) -> None:
@@ -272,6 +290,10 @@ class _Bucket:
             self.rows.setdefault((piece.table, piece.member), []).append(piece.rows)
         elif piece.kind is EvidenceKind.FAULTS:
             self.faults[piece.table] += piece.rows.num_rows
+        elif piece.kind is EvidenceKind.CONSUMER:
+            names = ("association", "attribute", "values")
+            for row in zip(*(piece.rows.column(n).to_pylist() for n in names), strict=True):
+                self.consumer.add(DumpRow(*row))
         elif piece.kind is EvidenceKind.WAITING:
             self.waiting.update(piece.rows.column("association").to_pylist())
         elif piece.kind is EvidenceKind.JOURNAL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.config.job_file import load
+from publisher.consumer import Inbox, Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, UsageError
 from publisher.runs import publisher_instance
@@ -19,6 +21,7 @@ from publisher.runs.follow import Follower
 from publisher.runs.following import is_followed
 from publisher.runs.repair import rehearse_repair, repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
+from publisher.verify.results import ConsumerResult
 from tests.support.followed_jobs import PollWatcher
 from tests.support.local_engine import EngineSwitch
 
@@ -325,3 +328,26 @@ def test_rows_that_cannot_be_read_are_counted(job: Job) -> None:
     report = job.verify()
     assert counts(report) == {"equal": 62}
     assert {t.table: t.unreadable_rows for t in report.outcome.tables} == {"usr": 2, "dep": 0}
+
+
+def test_the_state_of_a_consumer_is_compared(job: Job, tmp_path: Path) -> None:
+    objects = Objects()
+    objects.apply_all(Inbox().in_order(read_files(part_files(tmp_path / "out"))))
+    rows: list[dict[str, object]] = [{"object": name} for name in objects]
+    rows += [
+        {"object": name, "attribute": attribute, "values": [value.text for value in values]}
+        for name in objects
+        for attribute, values in objects[name].attributes.items()
+    ]
+    dump = tmp_path / "state.jsonl"
+    dump.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    request = VerifyRequest(load(job.path), consumer_dump=dump)
+    assert verify(request).outcome.consumer == ConsumerResult(62)
+    kept = [row for row in rows if not str(row["object"]).startswith(("idu=7,", "idu=17,"))]
+    kept[-1]["values"] = ["other"]
+    dump.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
+    report = verify(request)
+    assert report.outcome.consumer is not None
+    assert report.outcome.consumer.counts == {"missing": 2, "different": 1}
+    assert counts(report) == {"equal": 62}
+    assert report.outcome.has_findings

@@ -1,0 +1,154 @@
+"""The state of a consumer as the third side: read from a file, and compared with the documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.consumer.operations import Value
+from publisher.errors import FatalError, UsageError
+from publisher.verify.compare import ResultKind
+from publisher.verify.fold import FoldedObjects
+from publisher.verify.results import AttributeValues, ConsumerResult, Example, first_of_kinds
+
+_COLUMNS = ("object", "attribute", "values")
+_ADVICE = 'write {"object": ASSOCIATION, "attribute": NAME, "values": [TEXT, …]}'
+_PARQUET = (".parquet", ".pq")
+_AT_ONCE = 10_000
+
+
+class DumpRow(NamedTuple):
+    """The values of an attribute; an object without attributes has a row without a name."""
+
+    association: str
+    attribute: str | None
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DumpPart:
+    """A file of JSON lines, or a row group of a Parquet file."""
+
+    path: Path
+    row_group: int | None = None
+
+    def read(self) -> Iterator[Sequence[DumpRow]]:
+        """Reads the rows in batches.  Raises ``FatalError`` if the file is something else."""
+        rows = self._lines() if self.row_group is None else self._group(self.row_group)
+        while batch := [*islice(rows, _AT_ONCE)]:
+            yield batch
+
+    def _lines(self) -> Iterator[DumpRow]:
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _parse(line, f"{self.path}:{number}")
+
+    def _group(self, number: int) -> Iterator[DumpRow]:
+        with pq.ParquetFile(self.path) as file:
+            batches = file.iter_batches(row_groups=[number], columns=[*_COLUMNS], use_threads=False)
+            for batch in batches:
+                for row in batch.to_pylist():
+                    yield _row(row, str(self.path))
+
+
+def dump_parts(path: Path) -> tuple[DumpPart, ...]:
+    """Divides the file of a consumer's state.  Raises ``UsageError`` if it cannot be one."""
+    if not path.is_file():
+        raise UsageError(f"{path} is no file: name the file with the consumer's state")
+    if path.suffix.lower() not in _PARQUET:
+        return (DumpPart(path),)
+    try:
+        with pq.ParquetFile(path) as file:
+            missing = set(_COLUMNS) - set(file.schema_arrow.names)
+            groups = file.num_row_groups
+    except pa.ArrowInvalid as error:
+        raise UsageError(f"{path} is no Parquet file ({error}): write it again") from error
+    if missing:
+        raise UsageError(f"{path} has no column {', '.join(sorted(missing))}: add it")
+    return tuple(DumpPart(path, number) for number in range(groups))
+
+
+def _parse(line: bytes, place: str) -> DumpRow:
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise FatalError(f"{place}: not JSON ({error}): {_ADVICE}") from error
+    if not isinstance(content, dict):
+        raise FatalError(f"{place}: not an object of JSON: {_ADVICE}")
+    return _row(content, place)
+
+
+def _row(content: Mapping[str, Any], place: str) -> DumpRow:
+    association, attribute = content.get("object"), content.get("attribute")
+    values = content.get("values")
+    is_list = values is None or isinstance(values, list)
+    if not (isinstance(association, str) and isinstance(attribute, str | None) and is_list):
+        raise FatalError(f"{place}: {str(content)[:80]} is no row of a state: {_ADVICE}")
+    return DumpRow(association, attribute, tuple(map(_text, values or ())))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@dataclass(slots=True)
+class ConsumerState:
+    """The objects of a consumer in one bucket: the texts of values by attribute."""
+
+    objects: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+
+    def add(self, row: DumpRow) -> None:
+        """Adds a row of the consumer's state."""
+        attributes = self.objects.setdefault(row.association, {})
+        if row.attribute is not None and row.values:
+            attributes.setdefault(row.attribute, set()).update(row.values)
+
+    def compare(self, folded: FoldedObjects, examples: int) -> ConsumerResult:
+        """Compares the consumer's objects with those that the documents lead to."""
+        found: list[Example] = []
+        equal = 0
+        for name in folded.objects.keys() | self.objects.keys():
+            example = self._compare_object(name, folded)
+            if example is None:
+                equal += 1
+            else:
+                found.append(example)
+        counts: dict[str, int] = {}
+        for example in found:
+            counts[example.kind] = counts.get(example.kind, 0) + 1
+        return ConsumerResult(equal, counts, first_of_kinds(found, examples))
+
+    def _compare_object(self, name: str, folded: FoldedObjects) -> Example | None:
+        if name not in self.objects:
+            return Example(str(ResultKind.MISSING), name)
+        if name not in folded.objects:
+            return Example(str(ResultKind.SURPLUS), name)
+        theirs = self.objects[name]
+        ours = {
+            attribute: {text_of(value) for value in values}
+            for attribute, values in folded.objects[name].attributes.items()
+        }
+        differing = [a for a in sorted(ours.keys() | theirs.keys()) if ours.get(a) != theirs.get(a)]
+        if not differing:
+            return None
+        values = (
+            AttributeValues(a, tuple(sorted(theirs.get(a, ()))), tuple(sorted(ours.get(a, ()))))
+            for a in differing
+        )
+        return Example(str(ResultKind.DIFFERENT), name, tuple(values))
+
+
+def text_of(value: Value) -> str:
+    """Returns the text of a value; of a reference without text its target."""
+    if value.components:
+        parts = {part.name: part.text for part in value.components}
+        return json.dumps(parts, ensure_ascii=False)
+    return value.text or value.association_ref or ""
