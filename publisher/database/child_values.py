@@ -12,7 +12,7 @@ from publisher.database.statements import Query, query
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import attribute_of
-from publisher.planning.query_back import Answer, CurrentRow
+from publisher.planning.query_back import CurrentRows
 
 
 class ChildReader(NamedTuple):
@@ -31,7 +31,6 @@ class ClassReader:
     def __init__(self, readers: Sequence[ChildReader]) -> None:
         self._readers = readers
         self._attributes = tuple(sorted(name for reader in readers for name in reader.values))
-        self._columns: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._parts: dict[frozenset[str], ClassReader | None] = {}
 
     def part(self, columns: Collection[str]) -> ClassReader | None:
@@ -46,44 +45,43 @@ class ClassReader:
             self._parts[names] = ClassReader(readers) if readers else None
         return self._parts[names]
 
-    def complete(self, connection: Connection, answers: Sequence[Answer]) -> list[Answer]:
+    def complete(self, connection: Connection, rows: CurrentRows) -> CurrentRows:
         """Adds the attributes to rows of the parent table: their distinct values by code points."""
-        rows = [answer for answer in answers if isinstance(answer, CurrentRow)]
-        if not rows:
-            return list(answers)
         values: dict[str, list[tuple[str, ...]]] = {}
         for reader in self._readers:
             values |= _read_values(connection, reader, rows)
-        attributes = zip(*(values[name] for name in self._attributes), strict=True)
-        columns = [*map(self._columns_of, rows)]
-        completed = iter(
-            CurrentRow(names, (*row.values, *added))
-            for names, row, added in zip(columns, rows, attributes, strict=True)
-        )
-        return [next(completed) if isinstance(answer, CurrentRow) else answer for answer in answers]
-
-    def _columns_of(self, row: CurrentRow) -> tuple[str, ...]:
-        return self._columns.setdefault(row.columns, row.columns + self._attributes)
+        columns = rows.columns + self._attributes
+        added = [values[name] for name in self._attributes]
+        return CurrentRows(rows.places, columns, [*rows.values, *added])
 
 
 def _read_values(
-    connection: Connection, reader: ChildReader, rows: Sequence[CurrentRow]
+    connection: Connection, reader: ChildReader, rows: CurrentRows
 ) -> dict[str, list[tuple[str, ...]]]:
     """Reads the values of each attribute for each row of the parent.
 
     The keys are those of the rows, not of the events: the database may find a row by a key in another case.
     """
-    places = [rows[0].columns.index(column) for column in reader.key]
-    keys = [reader.query.key([str(row.values[place]) for place in places]) for row in rows]
-    found = reader.query.all_rows(connection, keys)
-    result: dict[str, list[tuple[str, ...]]] = {}
-    for attribute, column in reader.values.items():
-        place = reader.query.columns.index(column)
-        texts = [{row[place] for row in rows_of_key} for rows_of_key in found]
-        result[attribute] = [
-            tuple(sorted([value for value in values if value is not None])) for values in texts
-        ]
-    return result
+    parts = [map(str, rows.values[rows.columns.index(column)]) for column in reader.key]
+    keys = reader.query.keys(parts)
+    children = reader.query.all_rows(connection, keys)
+    return {
+        attribute: _distinct_values(
+            children.numbers, children.values[reader.query.columns.index(column)], len(keys)
+        )
+        for attribute, column in reader.values.items()
+    }
+
+
+def _distinct_values(
+    numbers: Sequence[int], values: Sequence[str | None], keys: int
+) -> list[tuple[str, ...]]:
+    """Groups values by the numbers of their keys."""
+    found: list[list[str]] = [[] for _ in range(keys)]
+    for number, value in zip(numbers, values, strict=True):
+        if value is not None:
+            found[number].append(value)
+    return [tuple(sorted(set(of_key)) if len(of_key) > 1 else of_key) for of_key in found]
 
 
 def class_reader(

@@ -26,6 +26,10 @@ from publisher.redaction import redact as redact_text
 T = TypeVar("T")
 
 
+_POOL_TIMEOUT = 3600
+"""Seconds that a thread waits for the connection that a look-up uses in another thread."""
+
+
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
     """``[database]``: the database of the published tables.  Set ``url`` or ``url_env``."""
@@ -276,7 +280,12 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         arguments["connect_args"] = _connect_args(url.drivername, options)
     try:
         engine = create_engine(
-            url, poolclass=QueuePool, pool_size=options.connections, max_overflow=0, **arguments
+            url,
+            poolclass=QueuePool,
+            pool_size=options.connections,
+            max_overflow=0,
+            pool_timeout=_POOL_TIMEOUT,
+            **arguments,
         )
     except (NoSuchModuleError, ImportError) as error:
         text = missing_extra(error) or (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
@@ -12,26 +12,33 @@ from publisher.database import catalogue_of, failures, statements
 from publisher.database.catalogue import Relation
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
-from publisher.database.statements import Query, Values
+from publisher.database.numbered_rows import Values
+from publisher.database.statements import Query
 from publisher.database.view_objects import ViewQuery
 from publisher.errors import TableRefusedError
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object, Reason
-from publisher.planning.query_back import NO_NAMED_COLUMNS, Answer, NamedColumns, RefusedLookup
+from publisher.planning.query_back import (
+    NO_NAMED_COLUMNS,
+    Answer,
+    Answers,
+    NamedColumns,
+    RefusedLookup,
+)
 
 TextOf = Callable[[Any], str | None]
 
 
 class KeyBatch(NamedTuple):
-    """Objects of one table with the values of their keys, as statements need them."""
+    """Objects of one table by their places in a look-up, and the values of their keys."""
 
-    objects: list[Object]
+    places: list[int]
     values: list[Values]
 
     def part(self, start: int, end: int) -> KeyBatch:
         """Returns the keys from ``start`` up to, but not including, ``end``."""
-        return KeyBatch(self.objects[start:end], self.values[start:end])
+        return KeyBatch(self.places[start:end], self.values[start:end])
 
 
 class ObjectQuery(NamedTuple):
@@ -66,62 +73,53 @@ class DatabaseLookup:
         self._readers: dict[Query, ClassReader] = {}
         self._text_of = text_of
         self._snapshot = snapshot
-        self._queries: dict[tuple[str | None, str, tuple[str, ...]], Query | RefusedLookup] = {}
+        self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
+        """By schema, table and the columns that keys name."""
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
     ) -> dict[Object, Answer]:
         """Returns an answer for each object."""
-        answers: dict[Object, Answer] = {}
-        batches: dict[ObjectQuery, KeyBatch] = {}
-        for object_ in objects:
-            try:
-                query, values = self._query_and_values(object_)
-            except _RefusedError as error:
-                answers[object_] = error.refused
-                continue
-            object_query = self._object_query(query, named.get(object_))
-            batch = batches.get(object_query)
-            if batch is None:
-                batch = batches[object_query] = KeyBatch([], [])
-            batch.objects.append(object_)
-            batch.values.append(values)
-        for object_query, batch in batches.items():
-            size = object_query.rows.max_keys(self._database.options.keys_per_statement)
-            for start in range(0, len(batch.objects), size):
-                self._read(object_query, batch.part(start, start + size), answers)
+        read = self.read(objects, named)
+        answers: dict[Object, Answer] = {objects[n]: answer for n, answer in read.others.items()}
+        for rows in read.rows:
+            answers |= {objects[place]: row for place, row in rows.answers()}
         return answers
 
-    def _object_query(self, query: Query, columns: Collection[str] | None) -> ObjectQuery:
+    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+        """Reads the current rows of the objects; an object may appear several times."""
+        answers = Answers([], {})
+        for table_key, keys_of_table in _group_by_table(objects, answers).items():
+            query = self._queries.get(table_key)
+            if query is None:
+                query = self._queries[table_key] = self._query(*table_key)
+            if isinstance(query, RefusedLookup):
+                answers.others.update(dict.fromkeys(keys_of_table.places, query))
+                continue
+            batch = _convert_keys(query, keys_of_table, answers)
+            for object_query, part in self._divide(query, batch, objects, named):
+                size = query.max_keys(self._database.options.keys_per_statement)
+                for start in range(0, len(part.places), size):
+                    self._read(object_query, part.part(start, start + size), answers)
+        return answers
+
+    def _divide(
+        self, query: Query, batch: KeyBatch, objects: Sequence[Object], named: NamedColumns
+    ) -> Iterable[tuple[ObjectQuery, KeyBatch]]:
+        """Divides a batch by the child tables that its objects need."""
         reader = self._readers.get(query)
-        if reader is not None and columns is not None:
-            reader = reader.part(columns)
-        return ObjectQuery(query, reader)
+        if reader is None or not named:
+            return [(ObjectQuery(query, reader), batch)]
+        parts: dict[ObjectQuery, KeyBatch] = {}
+        for place, values in zip(*batch, strict=True):
+            columns = named.get(objects[place])
+            needed = reader if columns is None else reader.part(columns)
+            part = parts.setdefault(ObjectQuery(query, needed), KeyBatch([], []))
+            part.places.append(place)
+            part.values.append(values)
+        return parts.items()
 
-    def _query_and_values(self, object_: Object) -> tuple[Query, Values]:
-        schema, table, key = object_
-        try:
-            parts = keys.parse(key)
-        except keys.KeyProblem as problem:
-            raise _RefusedError(Reason.TABLE_KEY, str(problem)) from None
-        # keys of one part take a shortcut, because this code runs for each object
-        first = parts[0]
-        columns = (first[0],) if len(parts) == 1 else tuple([part[0] for part in parts])
-        texts = (first[1],) if len(parts) == 1 else tuple([part[1] for part in parts])
-        query = self._queries.get((schema, table, columns))
-        if query is None:
-            query = self._queries[schema, table, columns] = self._query(schema, table, columns)
-        if isinstance(query, RefusedLookup):
-            raise _RefusedError(*query)
-        try:
-            return query, query.key(texts)
-        except ValueError as problem:  # KeyValueError, and numbers of too many digits
-            detail = f"{problem}: fix the key in the event"
-            raise _RefusedError(Reason.DATABASE_REFUSED, detail) from None
-
-    def _query(
-        self, schema: str | None, name: str, columns: tuple[str, ...]
-    ) -> Query | RefusedLookup:
+    def _query(self, schema: str | None, name: str, *columns: str) -> Query | RefusedLookup:
         try:
             relation = catalogue_of(self._database).relation(schema, name)
         except TableRefusedError as refused:
@@ -161,38 +159,46 @@ class DatabaseLookup:
             self._readers[query] = reader
         return query
 
-    def _read(self, query: ObjectQuery, batch: KeyBatch, answers: dict[Object, Answer]) -> None:
+    def _read(self, query: ObjectQuery, batch: KeyBatch, answers: Answers) -> None:
         """Answers a batch; halves it if single rows make the statement fail."""
         rows_query, reader = query
+        is_query = reader is None and self._snapshot is None
 
-        def read(connection: Connection) -> list[Answer]:
+        def read(connection: Connection) -> Answers:
             if self._snapshot is not None:
                 from publisher.database.copy import join_snapshot  # noqa: PLC0415 - needs psycopg
 
                 join_snapshot(connection, self._snapshot)
             elif reader is not None:
                 begin_snapshot(connection)
+            found = rows_query.rows(connection, batch.values)
             if reader is None:
-                return rows_query.rows(connection, batch.values)
-            return reader.complete(connection, rows_query.rows(connection, batch.values))
+                return found
+            return Answers([reader.complete(connection, rows) for rows in found.rows], found.others)
 
         try:
-            rows = self._database.run(read)
+            found = self._database.run(read, is_query=is_query)
         except (DBAPIError, ValueError, OverflowError) as error:
             self._handle_failure(query, batch, error, answers)
-        else:
-            answers.update(zip(batch.objects, rows, strict=True))
+            return
+        for rows in found.rows:
+            places = [batch.places[number] for number in rows.places]
+            answers.rows.append(rows._replace(places=places))
+        answers.others.update(
+            (batch.places[number], answer) for number, answer in found.others.items()
+        )
 
     def _handle_failure(
-        self, query: ObjectQuery, batch: KeyBatch, error: Exception, answers: dict[Object, Answer]
+        self, query: ObjectQuery, batch: KeyBatch, error: Exception, answers: Answers
     ) -> None:
         if isinstance(error, DBAPIError) and failures.is_missing_permission(error):
-            answers.update(dict.fromkeys(batch.objects, self._refuse_table(query.rows, error)))
+            refused = self._refuse_table(query.rows, error)
+            answers.others.update(dict.fromkeys(batch.places, refused))
             return
         if not failures.is_data_error(error):
             assert isinstance(error, DBAPIError)
             raise fatal(self._database, error, f"Reading rows of {query.rows.name}") from error
-        size = len(batch.objects)
+        size = len(batch.places)
         if size > 1 and not failures.concerns_statement(error):
             self._read(query, batch.part(0, size // 2), answers)
             self._read(query, batch.part(size // 2, size), answers)
@@ -202,7 +208,7 @@ class DatabaseLookup:
             f"reading the row of {query.rows.name} failed: {failures.message_of(error)}: fix the row, "
             "the view or the key",
         )
-        answers.update(dict.fromkeys(batch.objects, refused))
+        answers.others.update(dict.fromkeys(batch.places, refused))
 
     def _refuse_table(self, query: Query, error: DBAPIError) -> RefusedLookup:
         return RefusedLookup(
@@ -213,12 +219,49 @@ class DatabaseLookup:
         )
 
 
-class _RefusedError(Exception):
-    """The key of an object is wrong, so that its row cannot be looked up."""
+class KeyTexts(NamedTuple):
+    """The keys of the objects of one table, as texts of their columns."""
 
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.refused = RefusedLookup(reason, detail)
+    places: list[int]
+    texts: list[Sequence[str]]
+
+
+def _group_by_table(objects: Sequence[Object], answers: Answers) -> dict[tuple[Any, ...], KeyTexts]:
+    """Groups keys by schema, table and the columns that they name; refuses those that cannot be parsed."""
+    groups: dict[tuple[Any, ...], KeyTexts] = {}
+    simple = keys.parse_simple([obj.key for obj in objects])
+    if simple is not None and len({obj[:2] for obj in objects}) == 1:
+        columns, texts = zip(*simple, strict=True)
+        if len(set(columns)) == 1:
+            schema, table, _ = objects[0]
+            return {(schema, table, columns[0]): KeyTexts([*range(len(objects))], [*zip(texts)])}
+    for place, (schema, table, key) in enumerate(objects):
+        try:
+            columns, texts, _ = zip(*keys.parse(key), strict=True)
+        except keys.KeyProblem as problem:
+            answers.others[place] = RefusedLookup(Reason.TABLE_KEY, str(problem))
+            continue
+        group = groups.setdefault((schema, table, *columns), KeyTexts([], []))
+        group.places.append(place)
+        group.texts.append(texts)
+    return groups
+
+
+def _convert_keys(query: Query, group: KeyTexts, answers: Answers) -> KeyBatch:
+    """Converts the texts of keys to values; refuses those that have no value of the column's type."""
+    try:
+        return KeyBatch(group.places, query.keys(zip(*group.texts, strict=True)))
+    except ValueError:
+        batch = KeyBatch([], [])
+    for place, texts in zip(*group, strict=True):
+        try:
+            batch.values.extend(query.keys([text] for text in texts))
+        except ValueError as problem:  # KeyValueError, and numbers of too many digits
+            detail = f"{problem}: fix the key in the event"
+            answers.others[place] = RefusedLookup(Reason.DATABASE_REFUSED, detail)
+        else:
+            batch.places.append(place)
+    return batch
 
 
 def _unknown_column(relation: Relation, column: str) -> RefusedLookup:

@@ -11,8 +11,11 @@ The database decides whether a row has a key, by the column's type and collation
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from functools import partial
+from itertools import chain, compress, repeat
+from operator import itemgetter
 from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import (
@@ -35,17 +38,17 @@ from sqlalchemy.dialects import mysql
 from publisher.database import key_values
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.key_values import KeyValueError, key_column
+from publisher.database.numbered_rows import (
+    NumberedRows,
+    Texts,
+    Values,
+    by_column,
+    several_rows,
+)
 from publisher.model.catalogue import ColumnKind
-from publisher.model.change import Reason
-from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
+from publisher.planning.query_back import Answer, Answers, CurrentRow, CurrentRows, RefusedLookup
 
 __all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "query"]
-
-Values: TypeAlias = tuple[Any, ...]
-"""The values of a key, in the order of its columns."""
-
-Texts: TypeAlias = tuple[str | None, ...]
-"""The values of a row in the text form of the log, by column."""
 
 Convert: TypeAlias = Callable[[Any], str | None]
 
@@ -61,13 +64,13 @@ class Query(Protocol):
     def max_keys(self, wanted: int) -> int:
         """Returns the maximum number of keys of one statement, at most ``wanted``."""
 
-    def key(self, texts: Sequence[str]) -> Values:
-        """Converts the texts of a key to values.  Raises ``KeyValueError``."""
+    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
+        """Converts the texts of keys, column by column, to their values.  Raises ``ValueError``."""
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
-        """Reads the row of each key."""
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
+        """Reads the row of each key; the places of answers are those of the keys."""
 
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
         """Reads all rows of each key, in any order; each key must be the key of another row."""
 
 
@@ -88,7 +91,7 @@ class JoinQuery:
     ) -> None:
         self.name = relation.table.name
         self.columns = tuple(relation.types)
-        self._read = [_READ_AS_TEXT.get(relation.table.columns[name], str) for name in columns]
+        self._read = [_text_reader(relation.table.columns[name]) for name in columns]
         self._bytes = [
             place for place, name in enumerate(self.columns) if relation.casts[name] == "bytea"
         ]
@@ -99,43 +102,58 @@ class JoinQuery:
         """Returns ``wanted``: one parameter has all values of a column, so there is no limit."""
         return wanted
 
-    def key(self, texts: Sequence[str]) -> Values:
+    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
         """Checks the texts, which the server converts to the types of the columns."""
-        if len(texts) == 1:
-            return (self._read[0](texts[0]),)
-        return tuple(read(text) for read, text in zip(self._read, texts, strict=True))
+        values = [read(texts) for read, texts in zip(self._read, columns, strict=True)]
+        return list(zip(*values, strict=True))
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
         """Reads the row of each key; the server matches them."""
-        answers: list[Answer] = [None] * len(keys)
-        for number, texts in self._numbered_rows(connection, keys):
-            row = CurrentRow(self.columns, texts)
-            answers[number - 1] = row if answers[number - 1] is None else _several(self.name)
-        return answers
+        numbers, values = self.all_rows(connection, keys)
+        others: dict[int, RefusedLookup | None] = {}
+        if len(counts := Counter(numbers)) < len(keys):
+            others = {number: None for number in range(len(keys)) if number not in counts}
+        if len(counts) < len(numbers):
+            single = [counts[number] == 1 for number in numbers]
+            others |= {n: several_rows(self.name) for n, count in counts.items() if count > 1}
+            numbers = list(compress(numbers, single))
+            values = [list(compress(column, single)) for column in values]
+        return Answers([CurrentRows(numbers, self.columns, values)] if numbers else [], others)
 
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
         """Reads all rows of each key; the server matches them."""
-        found: list[list[Texts]] = [[] for _ in keys]
-        for number, texts in self._numbered_rows(connection, keys):
-            found[number - 1].append(texts)
-        return found
-
-    def _numbered_rows(
-        self, connection: Connection, keys: Sequence[Values]
-    ) -> Iterable[tuple[int, Texts]]:
-        """Reads rows, each with the number of its key, from 1."""
-        arrays = {f"k{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
-        rows = connection.exec_driver_sql(self._sql, arrays).all()
+        arrays = {f"k{n}": _array(values) for n, values in enumerate(zip(*keys, strict=True))}
+        cursor = connection.exec_driver_sql(self._sql, arrays).cursor
+        assert cursor is not None
+        # SQLAlchemy's rows take twice the time of the driver's tuples
+        rows = sorted(cursor.fetchall(), key=itemgetter(0))
         if not rows:
-            return ()
+            return NumberedRows((), [()] * len(self.columns))
         numbers, *columns = zip(*rows, strict=True)
         for place in self._bytes:
             columns[place] = tuple(map(self._text_of, columns[place]))
-        return zip(numbers, zip(*columns, strict=True), strict=True)
+        return NumberedRows([number - 1 for number in numbers], columns)
+
+
+def _array(values: Sequence[Any]) -> Any:
+    """Returns an array as parameter; the driver would examine each text in turn."""
+    if not all(isinstance(value, str) for value in values):
+        return list(values)
+    if any(character in "".join(values) for character in '\\"'):
+        values = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
+    return '{"' + '","'.join(values) + '"}'
+
+
+def _text_reader(kind: ColumnKind) -> Callable[[Iterable[str]], Iterable[Any]]:
+    """Returns the conversion of the texts of a key column."""
+    return (
+        key_values.whole_texts
+        if kind is ColumnKind.INT
+        else partial(map, _READ_AS_TEXT.get(kind, str))
+    )
 
 
 _READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
-    ColumnKind.INT: key_values.whole_text,
     ColumnKind.DECIMAL: key_values.number_text,
     ColumnKind.OCTET: key_values.base64_bytes,
     ColumnKind.DATE: key_values.moment_text,
@@ -223,15 +241,15 @@ class InListQuery:
         """Returns the number of keys that fit into the database's maximum number of parameters."""
         return max(1, min(wanted, self._max_parameters // self._width))
 
-    def key(self, texts: Sequence[str]) -> Values:
+    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
         """Converts the texts to values of the columns' types."""
-        return tuple(part.read(text) for part, text in zip(self._key, texts, strict=True))
+        return list(zip(*map(map, [part.read for part in self._key], columns), strict=True))
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
         """Reads the row of each key."""
         answers: list[Answer] = [None] * len(keys)
         self._search(connection, keys, range(len(keys)), answers)
-        return answers
+        return by_column(answers)
 
     def _search(
         self,
@@ -255,7 +273,7 @@ class InListQuery:
             owners = numbers_of.get(self._same([row[place] for place in self._places]))
             has_unmatched = has_unmatched or owners is None
             for n in owners or ():
-                answers[n] = current if answers[n] is None else _several(self.name)
+                answers[n] = current if answers[n] is None else several_rows(self.name)
         missing = [n for n in numbers if answers[n] is None]
         if not missing or not (has_unmatched or self._has_collation):
             return
@@ -266,11 +284,13 @@ class InListQuery:
             self._search(connection, keys, missing[:half], answers)
             self._search(connection, keys, missing[half:], answers)
 
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> list[list[Texts]]:
+    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
         """Reads all rows of each key."""
         found: list[list[Texts]] = [[] for _ in keys]
         self._search_all(connection, keys, range(len(keys)), found)
-        return found
+        numbers = [number for number, rows in enumerate(found) for _ in rows]
+        values = list(zip(*chain.from_iterable(found), strict=True))
+        return NumberedRows(numbers, values or [()] * len(self.columns))
 
     def _search_all(
         self,
@@ -301,7 +321,7 @@ class InListQuery:
 
     def _only(self, rows: Sequence[Any]) -> Answer:
         if len(rows) > 1:
-            return _several(self.name)
+            return several_rows(self.name)
         return CurrentRow(self.columns, self._texts(rows)[0]) if rows else None
 
     def _texts(self, rows: Sequence[Any]) -> list[Texts]:
@@ -330,13 +350,6 @@ class InListQuery:
         keys = bindparam("keys", expanding=True, type_=None if self._tuples else types.NullType())
         left: Any = tuple_(*self._compared) if self._tuples else self._compared[0]
         return self._all_columns.where(left.in_(keys))
-
-
-def _several(name: str) -> RefusedLookup:
-    return RefusedLookup(
-        Reason.DATABASE_REFUSED,
-        f"several rows of {name} have this key: add columns to the key that make it unique",
-    )
 
 
 _ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})

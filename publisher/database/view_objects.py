@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from publisher.database.statements import Query, Texts, Values
+from publisher.database.numbered_rows import Texts, Values, by_column
+from publisher.database.statements import Query
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import Reason
 from publisher.model.view_names import ViewColumns
-from publisher.planning.query_back import Answer, CurrentRow, CurrentValue, RefusedLookup
+from publisher.planning.query_back import Answer, Answers, CurrentRow, CurrentValue, RefusedLookup
 
 
 class ViewQuery:
@@ -21,7 +22,7 @@ class ViewQuery:
         self.name = rows.name
         self.columns = tuple(columns.names)
         self.max_keys = rows.max_keys
-        self.key = rows.key
+        self.keys = rows.keys
         self.all_rows = rows.all_rows
         self._key = frozenset(view.key)
         self._has_text = ColumnKind.STRING in [view.columns[column] for column in view.key]
@@ -30,19 +31,19 @@ class ViewQuery:
             for attribute, name in columns.names.items()
         ]
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> list[Answer]:
+    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
         """Reads the object of each key."""
-        found = self.all_rows(connection, keys)
+        found = self.all_rows(connection, keys).by_key(len(keys))
         missing = [n for n, rows in enumerate(found) if not rows]
         while self._has_text and 0 < len(missing) < len(keys):
             # a row was given to the key that it has exactly; the database may find it by others, too
             again = self.all_rows(connection, [keys[n] for n in missing])
-            for n, rows in zip(missing, again, strict=True):
+            for n, rows in zip(missing, again.by_key(len(missing)), strict=True):
                 found[n] = rows
             before, missing = len(missing), [n for n in missing if not found[n]]
             if len(missing) == before:
                 break
-        return [self._object_of(rows) for rows in found]
+        return by_column([self._object_of(rows) for rows in found])
 
     def _object_of(self, rows: Sequence[Texts]) -> Answer:
         if not rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Resources, Work
-from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer
+from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer, row_texts
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
@@ -28,8 +27,6 @@ from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.planning.renderer import Renderer
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
-
-_JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
@@ -166,6 +163,8 @@ class _LanePlan:
             for obj, poll, answer in result.lookups:
                 kind, text = _answer_text(answer)
                 self._files.add_lookup(self._source, obj, poll, kind, text)
+            for objects, polls, rows in result.row_lookups:
+                self._files.add_rows(self._source, objects, polls, rows.columns, rows.values)
             self._files.add_plan(self._source, result.documents, result.decisions)
 
 
@@ -224,4 +223,4 @@ def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswe
         return LookupAnswer.GONE, None
     if isinstance(answer, RefusedLookup):
         return LookupAnswer.REFUSED, answer.detail
-    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))
+    return LookupAnswer.ROW, row_texts(answer.columns, [(value,) for value in answer.values])[0]

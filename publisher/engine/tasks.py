@@ -27,7 +27,7 @@ from publisher.model.key_changes import (
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, Lookup
+from publisher.planning.query_back import NO_DATABASE, BulkLookup
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
@@ -141,7 +141,7 @@ class Resources:
         job = JobCatalogue(rules.described_tables)
         self._database = Database(rules.database) if rules.database is not None else None
         self.catalogue: Catalogue = job
-        self.lookup: Lookup = NO_DATABASE
+        self.lookup: BulkLookup = NO_DATABASE
         if self._database is not None:
             self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
             self.lookup = DatabaseLookup(self._database, text_of)
@@ -163,7 +163,7 @@ class Resources:
         keys = (database.keys_of, database.key_columns_of) if database else ()
         return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
-    def lookup_of(self, source: SourceWork) -> Lookup:
+    def lookup_of(self, source: SourceWork) -> BulkLookup:
         """Returns the look-up for a source: of objects of classes, or of rows."""
         has_classes = self._rules.have_classes(format_ := source.source.format)
         snapshot = source.snapshot_of(self._rules.database)

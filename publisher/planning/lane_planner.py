@@ -15,7 +15,7 @@ from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import Lookup
+from publisher.planning.query_back import BulkLookup
 from publisher.planning.renderer import Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
 
@@ -32,7 +32,7 @@ class LanePlanner:
         filter_: Filter,
         *,
         polls: PollOptions | None,
-        lookup: Lookup,
+        lookup: BulkLookup,
         window: Window | None,
         rejected: RejectedTransactions | None,
         history: KeyHistory | None = None,
@@ -91,7 +91,9 @@ class LanePlanner:
         self._planner.deletes.add_batch(batch.filter(pa.array(planned)), rows[planned])
         self._planner.add_documents(columnar.documents, columnar.query_backs.singles)
         yield PlanResult(
-            decisions=columnar.query_backs.decisions, lookups=columnar.query_backs.lookups
+            decisions=columnar.query_backs.decisions,
+            lookups=columnar.query_backs.lookups,
+            row_lookups=columnar.query_backs.row_lookups,
         )
         remaining = batch.filter(pa.array(columnar.remaining))
         yield self._plan_singly(rows[columnar.remaining], remaining)

@@ -46,6 +46,7 @@ from publisher.planning.query_back import (
     Lookup,
     NamedColumns,
     ObjectLookup,
+    RowLookups,
 )
 from publisher.planning.renderer import PreparedPoll, Renderer
 from publisher.planning.torn_transactions import RejectedTransactions
@@ -64,6 +65,7 @@ class PlanResult:
     documents: list[Documents] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups: list[ObjectLookup] = field(default_factory=list)
+    row_lookups: list[RowLookups] = field(default_factory=list)
 
 
 class PendingPoll(NamedTuple):

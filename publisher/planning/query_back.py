@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -50,6 +51,38 @@ class ObjectLookup(NamedTuple):
     answer: Answer
 
 
+class CurrentRows(NamedTuple):
+    """The current rows of objects of one table, column by column (see ``CurrentRow``).
+
+    The keys of these objects name the same columns in the same order and spelling."""
+
+    places: Sequence[int]
+    """The place of each row's object among the objects of the look-up, in ascending order."""
+    columns: tuple[str, ...]
+    values: Sequence[Sequence[CurrentValue]]
+    """The values of each column."""
+
+    def answers(self) -> Iterator[tuple[int, CurrentRow]]:
+        """Yields the rows one by one, each with the place of its object."""
+        rows = map(CurrentRow, repeat(self.columns), zip(*self.values, strict=True))
+        return zip(self.places, rows, strict=True)
+
+
+class Answers(NamedTuple):
+    """The answers to the look-up of several objects; each answer has the place of its object."""
+
+    rows: list[CurrentRows]
+    others: dict[int, RefusedLookup | None]
+
+
+class RowLookups(NamedTuple):
+    """The look-ups of objects by columnar planning, each for a poll, and their rows in the same order."""
+
+    objects: Sequence[Object]
+    polls: Sequence[int]
+    rows: CurrentRows
+
+
 NamedColumns: TypeAlias = Mapping[Object, Collection[str]]
 """The columns that suffice for an object: of its child tables only those that these columns need are read.
 Other objects are read whole."""
@@ -61,18 +94,30 @@ class Lookup(Protocol):
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> dict[Object, Answer]:
+    ) -> Mapping[Object, Answer]:
         """Returns an answer for each of the objects."""
+
+
+class BulkLookup(Lookup, Protocol):
+    """Also reads current rows column by column, which is faster for many objects."""
+
+    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+        """Reads the current rows of the objects."""
 
 
 class NoDatabase:
     """The look-up of a run without a database: refuses every object."""
 
+    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+        """Returns a refusal for each of the objects."""
+        answers = self.answers(objects, named)
+        return Answers([], {place: answers[obj] for place, obj in enumerate(objects)})
+
     def answers(
         self,
         objects: Sequence[Object],
         named: NamedColumns = NO_NAMED_COLUMNS,  # noqa: ARG002
-    ) -> dict[Object, Answer]:
+    ) -> dict[Object, RefusedLookup]:
         """Returns a refusal for each of the objects."""
         refusal = RefusedLookup(
             Reason.NO_DATABASE,

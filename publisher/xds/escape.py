@@ -27,9 +27,9 @@ VERBATIM = f"^[^{_ATTENTION_RE2}]*$"
 VERBATIM_TRIMMED = f"^(?:[^{_ATTENTION_RE2}]*[^ {_ATTENTION_RE2}])?$"
 """As ``VERBATIM``, for text that does not end with a blank."""
 
-# "&" first: the other references contain one
-_IN_TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
-_IN_ATTRIBUTE_TABLE = str.maketrans(_IN_TEXT | {'"': "&quot;", "\t": "&#9;"})
+REFERENCES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13;"}
+"""References in element text, in the order of replacement: all contain an ampersand."""
+_IN_ATTRIBUTE_TABLE = str.maketrans(REFERENCES | {'"': "&quot;", "\t": "&#9;"})
 
 
 class ValueProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
@@ -73,7 +73,7 @@ def escape_text(text: str, what: str = "the text") -> str:
 def escape_permitted(text: str) -> str:
     """Escapes ``text`` without forbidden characters as element content."""
     # a chain of replacements takes a quarter of the time of ``translate``
-    for character, reference in _IN_TEXT.items():
+    for character, reference in REFERENCES.items():
         text = text.replace(character, reference)
     return text
 

@@ -433,12 +433,12 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
     ]
     texts = [["3", "b"], ["1", "a"], ["2", ""], ["9", "b"]]
     fast, plain, fast_compound, plain_compound = (
-        database.run(partial(query.rows, keys=[query.key(text[:width]) for text in texts]))
+        database.run(partial(query.rows, keys=query.keys([*zip(*texts, strict=True)][:width])))
         for query, width in zip(queries, [1, 1, 2, 2], strict=True)
     )
     assert fast == plain == fast_compound == plain_compound
-    assert isinstance(fast[0], CurrentRow)
-    assert fast[3] is None
+    assert fast.rows[0].places == [0, 1, 2]
+    assert fast.others == {3: None}
 
 
 def test_moments_of_mariadb_do_not_depend_on_the_zone_of_the_server(mariadb: Place) -> None:

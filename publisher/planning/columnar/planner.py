@@ -17,7 +17,7 @@ from publisher.planning.columnar.values import convert_values
 from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, DocumentWriter
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import Lookup
+from publisher.planning.query_back import BulkLookup
 from publisher.planning.renderer import Renderer
 
 
@@ -35,7 +35,7 @@ class ColumnarPlanner:
     """Plans the simple objects of one event log in one lane, batch by batch."""
 
     def __init__(
-        self, renderer: Renderer, filter_: Filter, polls: PollOptions, lookup: Lookup
+        self, renderer: Renderer, filter_: Filter, polls: PollOptions, lookup: BulkLookup
     ) -> None:
         self._renderer = renderer
         self._filter = filter_

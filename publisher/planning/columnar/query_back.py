@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,6 @@ import pyarrow.compute as pc
 from publisher.model.change import Decision, Document, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.document_batches import Documents
-from publisher.model.keys import parse
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
 from publisher.planning.columnar.templates import (
     AttributeTemplate,
@@ -24,20 +25,36 @@ from publisher.planning.columnar.templates import (
 from publisher.planning.columnar.values import convert_column
 from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, escape_keys
 from publisher.planning.polls import ObjectPoll, PollOptions
-from publisher.planning.query_back import Answer, CurrentRow, CurrentValue, Lookup, ObjectLookup
+from publisher.planning.query_back import (
+    Answer,
+    Answers,
+    BulkLookup,
+    CurrentRows,
+    CurrentValue,
+    ObjectLookup,
+    RowLookups,
+)
 from publisher.planning.renderer import Renderer
+from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
 
-_ROWS_AT_ONCE = 1_000
+ROWS_AT_ONCE = 1_000
 """Maximum number of objects in one look-up: rows may be long."""
 
 
 class RowRead(NamedTuple):
-    """A query-back with its object and the answer of the database."""
+    """A query-back with the answer of the database."""
 
     row: int
-    object: Object
     answer: Answer
+
+
+class BatchRead(NamedTuple):
+    """Some query-backs with their objects and the answers of the database."""
+
+    rows: Numbers
+    objects: list[Object]
+    answers: Answers
 
 
 @dataclass(slots=True)
@@ -48,6 +65,7 @@ class QueryBackResult:
     singles: list[tuple[int, Document]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups: list[ObjectLookup] = field(default_factory=list)
+    row_lookups: list[RowLookups] = field(default_factory=list)
 
 
 class _Column(NamedTuple):
@@ -74,7 +92,7 @@ class QueryBackPlanner:
         lane_rows: Numbers,
         polls: PollOptions,
         renderer: Renderer,
-        lookup: Lookup,
+        lookup: BulkLookup,
     ) -> None:
         self._rows = rows
         self._lane_rows = lane_rows
@@ -86,60 +104,66 @@ class QueryBackPlanner:
 
     def read(self, wanted: Flags) -> QueryBackResult:
         """Plans the wanted rows; each must be the only change of its object in its poll."""
-        places = np.flatnonzero(wanted)
-        for start in range(0, len(places), _ROWS_AT_ONCE):
-            self._read(places[start : start + _ROWS_AT_ONCE])
+        rows = np.flatnonzero(wanted)
+        parts = [rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE)]
+        if len(parts) == 1:
+            self._plan(self._read(rows))
+        elif parts:
+            self._plan_while_reading(parts)
         return self._result
 
-    def _read(self, places: Numbers) -> None:
-        batch = self._rows.batch.take(pa.array(places))
+    def _plan_while_reading(self, parts: list[Numbers]) -> None:
+        """Plans each part while a thread reads the rows of the next one."""
+        with ThreadPoolExecutor(1, "look-up") as thread:
+            reading = thread.submit(self._read, parts[0])
+            for part in parts[1:]:
+                read = reading.result()
+                reading = thread.submit(self._read, part)
+                self._plan(read)
+            self._plan(reading.result())
+
+    def _read(self, rows: Numbers) -> BatchRead:
+        batch = self._rows.batch.take(pa.array(rows))
         objects = list(tuples(Object, batch, Object._fields))
-        answers = self._lookup.answers(list(dict.fromkeys(objects)))
-        reads = [
-            RowRead(row, obj, answers[obj])
-            for row, obj in zip(places.tolist(), objects, strict=True)
-        ]
-        polls = ((self._rows.rank[places] - 1) // self._poll_size).tolist()
+        return BatchRead(rows, objects, self._lookup.read(objects))
+
+    def _plan(self, read: BatchRead) -> None:
+        polls = (self._rows.rank[read.rows] - 1) // self._poll_size
+        for rows in read.answers.rows:
+            objects = [read.objects[place] for place in rows.places]
+            row_lookups = RowLookups(objects, polls[rows.places].tolist(), rows)
+            self._result.row_lookups.append(row_lookups)
+            self._render_rows(read.rows[rows.places], objects[0], rows)
+        others = read.answers.others
         self._result.lookups += [
-            ObjectLookup(read.object, poll, read.answer)
-            for read, poll in zip(reads, polls, strict=True)
+            ObjectLookup(read.objects[place], int(polls[place]), answer)
+            for place, answer in others.items()
         ]
-        for template, group in self._group_by_template(reads):
+        self._render_singly([RowRead(int(read.rows[n]), answer) for n, answer in others.items()])
+
+    def _render_rows(self, rows: Numbers, first: Object, current: CurrentRows) -> None:
+        """Renders the rows of one table, by event type."""
+        types = self._rows.type[rows]
+        for event_type in np.unique(types).tolist():
+            template = self._template(first, event_type, current.columns)
+            selected = types == event_type
             if template is None:
-                self._render_singly(group)
+                self._render_singly(_select(rows, current, selected))
             else:
-                self._render_together(template, group)
+                self._render_together(template, rows, current, selected)
 
-    def _group_by_template(
-        self, reads: list[RowRead]
-    ) -> Iterator[tuple[_QueryBackTemplate | None, list[RowRead]]]:
-        """Groups row reads by their template; ``None`` for rows that are rendered singly."""
-        groups: dict[object, list[RowRead]] = {}
-        for read in reads:
-            answer, obj = read.answer, read.object
-            signature: object = None
-            if isinstance(answer, CurrentRow):
-                names = tuple([part[0] for part in parse(obj.key)])
-                signature = (
-                    obj.schema,
-                    obj.table,
-                    names,
-                    self._rows.type[read.row],
-                    answer.columns,
-                )
-            groups.setdefault(signature, []).append(read)
-        for signature, group in groups.items():
-            yield (None if signature is None else self._template(group[0])), group
-
-    def _template(self, read: RowRead) -> _QueryBackTemplate | None:
-        assert isinstance(read.answer, CurrentRow)
-        event_type = int(self._rows.type[read.row])
-        document = document_template(self._renderer, read.object, event_type)
+    def _template(
+        self, obj: Object, event_type: int, names: tuple[str, ...]
+    ) -> _QueryBackTemplate | None:
+        """Creates the template of the rows with these columns; ``None`` if they are rendered singly."""
+        document = document_template(self._renderer, obj, event_type)
         meaning = self._renderer.meanings[event_type]
+        try:
+            published = self._renderer.read_columns(obj, event_type, (), names)
+        except ValueProblem:  # XML forbids the name of a column
+            return None
         columns: list[_Column] = []
-        for place, column in self._renderer.read_columns(
-            read.object, event_type, (), read.answer.columns
-        ):
+        for place, column in published:
             value = attribute_template(column, meaning.part, no_old=True, no_new=False)
             null = attribute_template(column, meaning.part, no_old=True, no_new=True)
             if value is None or null is None:
@@ -151,12 +175,14 @@ class QueryBackPlanner:
 
     def _render_singly(self, reads: list[RowRead]) -> None:
         """Renders rows one by one, as ``Planner`` does."""
+        if not reads:
+            return
         rows = [read.row for read in reads]
         batch = self._rows.batch.take(pa.array(rows, pa.int64()))
         for change, read in zip(
             changes_of(batch, self._lane_rows[rows].tolist()), reads, strict=True
         ):
-            poll = ObjectPoll((change.rank - 1) // self._poll_size, read.object, [change])
+            poll = ObjectPoll((change.rank - 1) // self._poll_size, change.object, [change])
             prepared = self._renderer.prepare([change])
             rendered = self._renderer.render(poll, [change], prepared, read.answer)
             self._result.singles += [
@@ -164,28 +190,26 @@ class QueryBackPlanner:
             ]
             self._result.decisions += rendered.decisions
 
-    def _render_together(self, template: _QueryBackTemplate, reads: list[RowRead]) -> None:
-        bad = np.zeros(len(reads), np.bool_)
-        values = [read.answer.values for read in reads if isinstance(read.answer, CurrentRow)]
-        columns = list(zip(*values, strict=True))
+    def _render_together(
+        self, template: _QueryBackTemplate, rows: Numbers, current: CurrentRows, selected: Flags
+    ) -> None:
+        bad = np.zeros(len(rows), np.bool_)
         pieces: list[pa.StringArray] = []
         for place, value, null in template.columns:
             assert value.new is not None
-            contents = _convert_values(columns[place], value.new, bad)
+            contents = _convert_values(current.values[place], value.new, bad)
             absent = contents.is_null()
             pieces += [
                 pc.if_else(absent, _text_before(null), _text_before(value)),
                 pc.fill_null(contents, ""),
                 pc.if_else(absent, null.after + null.closing, value.after + value.closing),
             ]
-        good = np.flatnonzero(~bad)
-        if bad.any():
-            self._render_singly(
-                [read for read, is_bad in zip(reads, bad.tolist(), strict=True) if is_bad]
-            )
-            pieces = [piece.take(pa.array(good)) for piece in pieces]
-        if len(good):
-            self._write(template, np.array([reads[place].row for place in good.tolist()]), pieces)
+        good = selected & ~bad
+        if not good.all():
+            self._render_singly(_select(rows, current, selected & bad))
+            pieces = [piece.filter(pa.array(good)) for piece in pieces]
+        if good.any():
+            self._write(template, rows[good], pieces)
 
     def _write(
         self, template: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]
@@ -203,13 +227,19 @@ class QueryBackPlanner:
         self._result.documents.append(documents)
 
 
+def _select(rows: Numbers, current: CurrentRows, selected: Flags) -> list[RowRead]:
+    """Selects query-backs with their rows."""
+    answers = (answer for _, answer in current.answers())
+    return list(compress(map(RowRead, rows.tolist(), answers), selected))
+
+
 def _convert_values(
     values: Sequence[CurrentValue], converter: Converter, bad: Flags
 ) -> pa.StringArray:
     """Converts looked-up values to the contents of elements; null if there is no value.
 
     Several values of an attribute are joined with the tags between them.  Flags wrong values in ``bad``."""
-    if not any(isinstance(value, tuple) for value in values):
+    if tuple not in set(map(type, values)):
         return convert_column(pa.array(values, pa.string()), converter, bad)
     lists = pa.array([value or None for value in values], pa.list_(pa.string()))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)

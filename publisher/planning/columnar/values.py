@@ -15,7 +15,13 @@ import pyarrow.compute as pc
 
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.columnar.templates import ChangeTemplates
-from publisher.xds.escape import ValueProblem
+from publisher.xds.escape import (
+    FORBIDDEN_RE2,
+    REFERENCES,
+    VERBATIM,
+    VERBATIM_TRIMMED,
+    ValueProblem,
+)
 from publisher.xds.values import Converter
 
 
@@ -64,9 +70,20 @@ def convert_column(texts: pa.StringArray, converter: Converter, bad: Flags) -> p
         single &= ~flags_of(pc.match_substring_regex(texts, pattern=converter.verbatim))
     if not single.any():
         return texts
-    contents = dict(_convert_singly(texts, single, lambda _: converter, bad))
-    replaced = [contents.get(row, "") for row in np.flatnonzero(single).tolist()]
-    return pc.replace_with_mask(texts, single, pa.array(replaced, pa.string()))
+    contents = texts
+    if converter.verbatim in (VERBATIM, VERBATIM_TRIMMED):
+        single &= flags_of(pc.match_substring_regex(texts, pattern=FORBIDDEN_RE2))
+        contents = _escape(texts if converter.verbatim == VERBATIM else pc.utf8_rtrim(texts, " "))
+    converted = dict(_convert_singly(texts, single, lambda _: converter, bad))
+    replaced = [converted.get(row, "") for row in np.flatnonzero(single).tolist()]
+    return pc.replace_with_mask(contents, single, pa.array(replaced, pa.string()))
+
+
+def _escape(texts: pa.StringArray) -> pa.StringArray:
+    """Escapes texts without forbidden characters, as ``escape_permitted`` does."""
+    for character, reference in REFERENCES.items():
+        texts = pc.replace_substring(texts, character, reference)
+    return texts
 
 
 def _convert_all(

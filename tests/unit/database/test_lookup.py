@@ -20,7 +20,7 @@ from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.planning.query_back import Answer, CurrentRow, Lookup, NoDatabase, RefusedLookup
+from publisher.planning.query_back import Answer, BulkLookup, CurrentRow, NoDatabase, RefusedLookup
 from publisher.xds.values import text_of
 
 
@@ -126,7 +126,7 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
 def test_parts_fit_the_protocols(path: Path) -> None:
     database = make_database(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
     catalogue: Catalogue = catalogue_of(database)
-    lookup: Lookup = DatabaseLookup(database, text_of)
+    lookup: BulkLookup = DatabaseLookup(database, text_of)
     assert catalogue.closed
     assert catalogue.table(None, "none") is None
     assert lookup.answers([]) == {}

@@ -9,12 +9,21 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from publisher.errors import FatalError, InternalError
 from publisher.journal import decisions
 from publisher.journal.decisions import ARRIVAL_COLUMNS
 from publisher.journal.lane_reader import LaneReader
-from publisher.journal.lane_writer import Count, LaneFiles, LaneNames, LaneResult, LookupAnswer
+from publisher.journal.lane_writer import (
+    Count,
+    LaneFiles,
+    LaneNames,
+    LaneResult,
+    LookupAnswer,
+    row_texts,
+)
 from publisher.model.change import Change, Decision, Document, Object, Outcome, Position, Reason
 from publisher.model.document_batches import Documents
 from publisher.sources.columns.record_batches import batch
@@ -297,3 +306,25 @@ def test_a_row_or_document_that_does_not_exist_is_one_clear_error(lane: Lane) ->
 def test_the_columns_of_an_arrival_are_kept(lane: Lane) -> None:
     fill_lane(lane)
     assert list(lane.decisions()[0])[: len(ARRIVAL_COLUMNS)] == ARRIVAL_COLUMNS
+
+
+TEXTS = st.none() | st.text() | st.lists(st.text(), max_size=3).map(tuple)
+
+
+@given(st.lists(st.tuples(TEXTS, st.text()), min_size=1))
+def test_rows_are_written_as_json(rows: list[tuple[str | tuple[str, ...] | None, str]]) -> None:
+    names = ("%s", 'a"\\é')
+    expected = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+    assert row_texts(names, list(zip(*rows, strict=True))) == expected
+
+
+def test_rows_of_look_ups_keep_the_order_of_all_look_ups(lane: Lane) -> None:
+    lane.files.add_lookup(0, USR, 0, LookupAnswer.GONE, None)
+    lane.files.add_rows(0, [USR, USR_2], [1, 1], ("idu", "a"), [("1", "2"), (None, ("x", "y"))])
+    lane.files.add_lookup(0, USR, 2, LookupAnswer.GONE, None)
+    lane.files.close()
+    reader = lane.reader()
+    assert [(found.poll, found.row) for found in reader.lookups(0, USR)] == [
+        (0, None), (1, {"idu": "1", "a": None}), (2, None),
+    ]  # fmt: skip
+    assert [found.row for found in reader.lookups(0, USR_2)] == [{"idu": "2", "a": ["x", "y"]}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import RECORD_SCHEMA, Change
+from publisher.planning.columnar import query_back
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
@@ -163,8 +165,9 @@ def test_planning_by_the_column_gives_the_same_files(
             places = pa.array(range(1, records.num_rows + 1), pa.int64())
             records = records.set_column(records.schema.get_field_index("rank"), "rank", places)
         batches = records.combine_chunks().to_batches(max_chunksize=cut)
-        in_bulk = staged_files(work, batches, folder / "bulk")
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
+            in_bulk = staged_files(work, batches, folder / "bulk")
             patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
             singly = staged_files(work, batches, folder / "singly")
     assert in_bulk == singly
@@ -190,3 +193,17 @@ def test_most_of_a_usual_log_is_planned_by_the_column(
     monkeypatch.setattr(Planner, "add", add_and_count)
     staged_files(work, list(unpack(pieces.to_batches())), tmp_path)
     assert 0 < len(singly) < 0.05 * len(rows)
+
+
+def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: Path) -> None:
+    path = tmp_path / "rows.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute('create table usr (idu integer primary key, "a\x01" text)')
+        connection.execute("insert into usr values (1, 'x'), (2, 'y')")
+    connection.close()
+    rows = [event(at, event_type=6, table_name="usr", table_key=f"idu={at}") for at in (1, 2, 3)]
+    work = work_of([write(tmp_path / "log.jsonl", rows)], database=f"sqlite:///{path}")
+    batches = list(unpack(read_all(work).to_batches()))
+    files = staged_files(work, batches, tmp_path / "staged")
+    assert json.loads(files["result"])["documents"] == 0
+    assert b"U+0001" in files["lane-00000.rejects.jsonl"]
