@@ -17,7 +17,14 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.journal.durable import link_or_copy, make_private, read_versioned, sync_folder
+from publisher.journal.durable import (
+    link_or_copy,
+    make_private,
+    read_number,
+    read_versioned,
+    sync_folder,
+    write_durably,
+)
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.manifest import Journal, Manifest
@@ -34,6 +41,9 @@ FORMAT = 1
 _MANIFEST = "objects.json"
 _FILES = "files"
 _REFUSED = "refused.db"
+_DOUBTED = "objects-unknown"
+"""File in a job's directory with the number of the last run after which all states are unknown."""
+_DOUBTED_REMEDY = "write the number of the job's last run into it"
 _REMEDY = (
     "publish once with minimal = false in [documents], after which all values count as unknown"
 )
@@ -81,10 +91,11 @@ def read_stored_states(
     if folder is None:
         return unknown
 
+    doubted = read_number(journals.root / _DOUBTED, _DOUBTED_REMEDY)
+
     def decode(content: dict[str, Any]) -> StoredStates:
-        if [content[name] for name in ("run", "target", "by_source")] != [
-            *(number - 1, target, by_source)
-        ]:
+        origin = [content[name] for name in ("run", "target", "by_source")]
+        if origin != [number - 1, target, by_source] or number <= doubted + 1:
             return unknown
         files = tuple((folder / _FILES / name, int(rows)) for name, rows in content["files"])
         refused = folder / _FILES / _REFUSED
@@ -96,6 +107,16 @@ def read_stored_states(
     if stored is None:
         raise FatalError(f"{folder / _MANIFEST} is missing: restore it, or {_REMEDY}")
     return stored
+
+
+def doubt_states(journals: Journals, target: str) -> None:
+    """Makes all states unknown if the job's topic gets documents of earlier runs again."""
+    folder = journals.state_of(PUBLISHED_OBJECTS)
+    if folder is None:
+        return
+    own = json.loads((folder / _MANIFEST).read_text("utf-8"))["target"]
+    if own.rpartition("/")[2] == target.rpartition("/")[2]:
+        write_durably(journals.root / _DOUBTED, f"{journals.last_number()}\n")
 
 
 def store_states(

@@ -27,7 +27,8 @@ from publisher.journal.identity import read_identity
 from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals, first_documents
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.stored_states import StoredStates
+from publisher.journal.source_state import PUBLISHED_OBJECTS
+from publisher.journal.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
@@ -215,7 +216,19 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
             dispatcher.forget()
         elif dispatcher.has_run(manifest):
             return build_report(manifest, journal, "already published", dispatcher)
+        return _send_elsewhere(journal, manifest, dispatcher)
+
+
+def _send_elsewhere(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:
+    """Sends a planned run to a further sink, which may be the topic of the job after all."""
+    if PUBLISHED_OBJECTS not in manifest.states:
         return send(journal, manifest, dispatcher)
+    journals = Journals(journal.place.parent, manifest.job)
+    doubt_states(journals, dispatcher.target)
+    try:
+        return send(journal, manifest, dispatcher)
+    finally:
+        doubt_states(journals, dispatcher.target)
 
 
 def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:

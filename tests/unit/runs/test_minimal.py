@@ -23,6 +23,7 @@ from publisher.journal.stored_states import StoredStates, forget_refused, read_s
 from publisher.model.published_objects import PublishedObject
 from publisher.runs import publisher_instance
 from publisher.runs.replay import rehearse, replay
+from tests.support import event_log_files
 from tests.support.followed_jobs import (
     FILES,
     HEADER,
@@ -33,6 +34,8 @@ from tests.support.followed_jobs import (
 )
 from tests.support.local_engine import EngineSwitch
 from tests.support.published_objects import ObjectValues, values_of
+from tests.support.renamed_rows import SETTINGS as RENAMED
+from tests.support.renamed_rows import renamed_rows
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -281,3 +284,35 @@ def test_a_followed_log_keeps_its_states_in_few_files(
     assert len(files) <= 4
     assert len(states(tmp_path)) == 22
     assert journals_of(tmp_path).state_of(PUBLISHED_OBJECTS) is not None
+
+
+@pytest.mark.parametrize("runs", [1, 2, 5])
+@pytest.mark.parametrize("poll_size", [10_000, 3])
+def test_changes_of_keys_move_states_from_lane_to_lane_and_run_to_run(
+    tmp_path: Path, runs: int, poll_size: int
+) -> None:
+    """The hash of the new key gives a renamed object another lane in the next run."""
+    table = renamed_rows(runs * 10 + poll_size, 200)
+    rows = list(table.event_log())
+    source = (
+        f'[[sources]]\nname = "hr"\n{RENAMED["event-log"]}snapshots = ["in"]\n'
+        f'key_change = "modify-association"\npoll_size = {poll_size}\npoll_slack = 0\n'
+    )
+    (tmp_path / "in").mkdir()
+    documents = []
+    for number in range(runs):
+        part = rows[number * len(rows) // runs : (number + 1) * len(rows) // runs]
+        event_log_files.write(tmp_path / "in" / f"{number}.csv", part)
+        report = publisher_instance.publish(load_settings(tmp_path, source, MINIMAL))
+        documents.append(report.documents)
+    objects = Objects(strict=True)
+    objects.apply_all(read_files(part_files(tmp_path / "out")))
+    assert {name: objects[name].text("lname") for name in objects} == {
+        f"idu={key},table=usr,schema=hr": text for key, text in table.rows.items()
+    }
+    assert "<remove-all-values/>" not in _texts(tmp_path / "out")
+    known = {name: state.values["lname"] for name, state in states(tmp_path).items()}
+    assert known == {
+        f"idu={key},table=usr,schema=hr": (f'<value type="string">{text}</value>',)
+        for key, text in table.rows.items()
+    }

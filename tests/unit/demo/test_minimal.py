@@ -1,0 +1,42 @@
+"""Minimal modifies of the company of the demo: four formats, classes, several values, references."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from publisher.config.job_file import load
+from publisher.consumer import Objects, part_files, read_files
+from publisher.demo.run import JOB, prepare
+from publisher.demo.story import NOW, write_story
+from publisher.engine.local.engine import LocalEngine
+from publisher.journal.conservation import RunReport
+from publisher.runs.publisher_instance import PublisherInstance
+from tests.support.published_objects import values_of
+
+
+def publish(directory: Path, *, minimal: bool) -> RunReport:
+    settings = load(directory / JOB)
+    settings = replace(settings, documents=replace(settings.documents, minimal=minimal))
+    with LocalEngine() as engine, PublisherInstance(settings, engine) as job:
+        return job.publish_pending(datetime.fromisoformat(NOW))
+
+
+def test_consumers_of_the_demo_get_the_same_objects_from_fewer_documents(tmp_path: Path) -> None:
+    story = write_story()
+    reports, objects = [], []
+    for minimal in (False, True):
+        directory = tmp_path / str(minimal)
+        directory.mkdir()
+        prepare(directory, story)
+        reports.append(publish(directory, minimal=minimal))
+        consumer = Objects()
+        consumer.apply_all(read_files(part_files(directory / "published")))
+        objects.append(values_of(consumer))
+    full, few = reports
+    assert objects[0] == objects[1]
+    assert few.read == full.read
+    assert few.documents < 0.9 * full.documents
+    unchanged = few.reasons["ignored"]["unchanged"]
+    assert few.outcomes["published"] + unchanged == full.outcomes["published"]
