@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.errors import InternalError
+from publisher.journal.lane_table import LaneTable
 from publisher.model.change import RECORD_SCHEMA, Decision, Outcome, Position, Reason
 from publisher.model.document_batches import Documents
 
@@ -47,7 +47,6 @@ _REPEATING = [
     *("logged_table", "logged_column", "children.list.element", "reason"),
 ]
 _ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
-"""Integers that are close to those of the row before: their differences take a fifth of the space."""
 ROWS_TO_WRITE = 20_000
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
@@ -64,13 +63,7 @@ class DecisionLog:
     def __init__(self, path: Path, rejects: Path, position_texts: Sequence[PositionText]) -> None:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
-        self._writer = pq.ParquetWriter(
-            path,
-            DECISION_SCHEMA,
-            compression="zstd",
-            use_dictionary=_REPEATING,
-            column_encoding=dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
-        )
+        self._table = LaneTable(path, DECISION_SCHEMA, _REPEATING, _ASCENDING)
         self._rejects = rejects.open("w", encoding="utf-8", newline="\n")
         self._batches: deque[pa.RecordBatch] = deque()
         self._ready: list[pa.Table] = []
@@ -134,13 +127,13 @@ class DecisionLog:
             missing = self._base + int(np.flatnonzero(self._window["outcome"] == 0)[0])
             raise InternalError(f"change {missing} of a lane has no decision: report this")
         self._write()
-        self._writer.close()
+        self._table.close()
         self._rejects.close()
 
     def abandon(self) -> None:
         """Closes incomplete files."""
         try:
-            self._writer.close()
+            self._table.abandon()
         finally:
             self._rejects.close()
 
@@ -192,7 +185,7 @@ class DecisionLog:
 
     def _write(self) -> None:
         if self._ready:
-            self._writer.write_table(pa.concat_tables(self._ready))
+            self._table.write(pa.concat_tables(self._ready))
             self._ready.clear()
 
 

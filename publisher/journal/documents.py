@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from publisher.journal.lane_table import LaneTable
 from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
 
 _OF_DOCUMENTS = [
@@ -30,7 +30,6 @@ INDEX_SCHEMA = pa.schema(
 
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ASCENDING = ["offset", "length", "high", "low", "ordinal", "poll"]
-"""Integers that are close to those of the row before, or constant: their differences take less space."""
 _ROWS_TO_WRITE = 20_000
 _BUFFER = 1 << 20
 _LINE_END = pa.scalar("\n", pa.large_string())
@@ -45,13 +44,7 @@ class DocumentLog:
         """``convert`` gives the text of a document another form."""
         self._convert = convert
         self._part = part.open("wb", buffering=_BUFFER)
-        self._writer = pq.ParquetWriter(
-            index,
-            INDEX_SCHEMA,
-            compression="zstd",
-            use_dictionary=_REPEATING,
-            column_encoding=dict.fromkeys(_ASCENDING, "DELTA_BINARY_PACKED"),
-        )
+        self._index = LaneTable(index, INDEX_SCHEMA, _REPEATING, _ASCENDING)
         self._pending: list[pa.RecordBatch] = []
         self._digest = hashlib.sha256()
         self.bytes = 0
@@ -96,17 +89,17 @@ class DocumentLog:
     def close(self) -> None:
         """Writes the remaining entries of the index and closes both files."""
         self._write_index()
-        self._writer.close()
+        self._index.close()
         self._part.close()
 
     def abandon(self) -> None:
         """Closes incomplete files."""
         try:
-            self._writer.close()
+            self._index.abandon()
         finally:
             self._part.close()
 
     def _write_index(self) -> None:
         if self._pending:
-            self._writer.write_batch(pa.concat_batches(self._pending))
+            self._index.write(pa.Table.from_batches(self._pending))
             self._pending.clear()

@@ -249,7 +249,8 @@ class Journals:
         """The numbers of the runs, ascending."""
         if not self.root.exists():
             return []
-        matches = (self._pattern.fullmatch(path.name) for path in self.root.iterdir())
+        pattern = self._pattern
+        matches = (pattern.fullmatch(path.name) for path in self.root.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 
 

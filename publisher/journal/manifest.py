@@ -228,15 +228,19 @@ class Journal:
         (self.root / MANIFEST).unlink(missing_ok=True)
 
     def mark_sent(
-        self, end: RunEnd | None = None, others: Mapping[Path, str] = MappingProxyType({})
+        self,
+        end: RunEnd | None = None,
+        others: Mapping[Path, str] = MappingProxyType({}),
+        manifest: Manifest | None = None,
     ) -> None:
         """Records that the run is sent and acknowledged completely; makes its reports durable.
 
-        ``others`` are the texts of files that are written together with the mark.
+        ``others`` are the texts of files that are written together with the mark; without ``manifest`` it
+        is read.
         """
         entry = {"format": SENT_FORMAT, **(end or RunEnd()).plain()}
         texts = {**others, self.root / SENT: json.dumps(entry) + "\n"}
-        manifest = self.manifest()
+        manifest = manifest or self.manifest()
         if manifest is not None:
             self.complete(manifest)
         write_all_durably(texts, self.root.glob("*.json"))

@@ -182,12 +182,14 @@ class Acknowledgement:
         """Record ids that the next run must not read, by source, if it may begin before they have statuses.
 
         It may if PostgreSQL can leave them out, and if no row of this small run stays N: the next run reads
-        such rows again, and must know that this run has reported them.  Otherwise returns ``None``.
+        such rows again, and must know that this run has reported them.  A run with states changes files that
+        the next run reads.  Returns ``None`` if the next run must wait.
         """
         manifest, options = writing.manifest, self.settings.acknowledge
         by_name = {source.name: source for source in self.settings.sources}
         can_wait = (
             not options.post_polling_statements
+            and not manifest.states
             and manifest.records_read <= MOST_RECORDS
             and not read_leftovers(self.journals.root)
             and all(
@@ -235,7 +237,7 @@ class Acknowledgement:
         if PUBLISHED_OBJECTS in manifest.states:
             remove_replaced_states(self.journals, manifest.run)
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
-        mark(partial(journal.mark_sent, _end_of(report, options), texts))
+        mark(partial(journal.mark_sent, _end_of(report, options), texts, manifest))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])

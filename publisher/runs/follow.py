@@ -6,6 +6,7 @@ record_id that was committed later is not lost.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -40,6 +41,11 @@ _PAUSE_WITHOUT_EFFECT = 1.0
 SECONDS_BETWEEN_EXPIRIES = 60.0
 _LONGEST_PAUSE = 60.0
 """Maximum seconds between two checks of the clock, which may be changed or stop while a machine sleeps."""
+
+
+_SWITCH_SECONDS = 0.0005
+"""Maximum seconds for which threads that finish earlier polls delay the current poll after each of its waits;
+Python's default is ten times as long."""
 
 
 class Follower:
@@ -177,6 +183,7 @@ class Follower:
         order = next_order(self._settings.journals)
         if order is None:
             return
+        self._settle()
         request = VerifyRequest(self._settings, order.examples)
         try:
             report = repair_in(job, self._engine, request, baseline=order.baseline)
@@ -253,6 +260,7 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
         PublisherError: An error that waiting does not resolve, for instance a newer instance of the job.
     """
     settings.for_publish(follows=True)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         Follower(settings, engine, observer, stop).run()
