@@ -16,6 +16,7 @@ from typing import TypeVar
 import click
 
 from publisher import __version__
+from tests.release.container import check_container
 from tests.release.notes import NotesError, release_notes
 from tests.release.operations import check_monitoring, check_unit
 from tests.release.packages import (
@@ -72,6 +73,9 @@ def _check(work: Path, dry_run: bool) -> tuple[Packages, str]:
     operations.mkdir()
     _timed("systemd unit", lambda: check_unit(operations))
     _timed("Prometheus: scrape, alert, dashboard", lambda: check_monitoring(operations))
+    image = work / "image"
+    image.mkdir()
+    _timed("container", lambda: check_container(packages, image))
     found = pythons()
     if len(found) < 2:
         raise ReleaseError(

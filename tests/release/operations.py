@@ -73,7 +73,7 @@ def check_monitoring(work: Path) -> None:
     need("prometheus", "promtool")
     run(["promtool", "check", "rules", ALERTS], work)
     metrics, api = _free_port(), _free_port()
-    _write_job(work, metrics)
+    write_job(work, metrics, work)
     _write_prometheus(work, metrics)
     publish = (PROGRAM, "publish", "--follow", "-c", "job.toml")
     prometheus = ("prometheus", "--config.file=prometheus.yml", "--storage.tsdb.path=data")
@@ -91,13 +91,16 @@ def check_monitoring(work: Path) -> None:
             raise ReleaseError(f"queries of the dashboard without a result: {without}")
 
 
-def _write_job(work: Path, port: int) -> None:
+def write_job(work: Path, port: int, seen: Path) -> None:
+    """Writes a database with an event, and a job that publishes it and serves metrics.
+
+    ``seen`` is the path of the directory for the program."""
     with closing(sqlite3.connect(work / _DATABASE)) as database:
         database.execute(_EVENT_LOG)
         database.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
     _log_event(work, 1, event_type=1)
     (work / "job.toml").write_text(
-        f'[job]\nname = "release"\n[database]\nurl = "sqlite:///{work / _DATABASE}"\n'
+        f'[job]\nname = "release"\n[database]\nurl = "sqlite:///{seen / _DATABASE}"\n'
         '[[sources]]\nname = "hr"\nformat = "event-log"\ntable = "event_log"\n'
         '[dispatch]\nto = "files"\npath = "published"\n[run]\nengine = "local"\n'
         f"[follow]\npolling_interval = 1\n[metrics]\nport = {port}\n",

@@ -51,9 +51,9 @@ SCRIPTS = (bench, chaos, fuzz)
 FOREIGN_OPTIONS = {
     *("--add", "--allow-principal", "--bootstrap-server", "--group", "--operation"),
     *("--resource-pattern-type", "--topic", "--transactional-id"),
-    "--master",
+    *("--master", "--read-only", "--wheel"),
 }
-"""Options of ``kafka-acls.sh`` and ``spark-submit``."""
+"""Options of ``kafka-acls.sh``, ``spark-submit``, ``podman`` and ``build``."""
 FORMAT_PAGES = {"change-table", "dispatch-queue", "linkexpress"}
 
 
