@@ -29,7 +29,6 @@ from publisher.verify.compare import (
     judge_changed,
 )
 from publisher.verify.elements import (
-    attributes_of,
     published_elements,
     readable,
     table_elements,
@@ -108,10 +107,14 @@ class TableComparison:
 
     def run(self) -> tuple[TableResult, pa.RecordBatch]:
         """Compares both sides; returns counts and examples, and the differences of ``RESULT_SCHEMA``."""
-        rows, names = self.given.rows, self._columns()
+        rows = self.given.rows
+        published = published_elements(self.given.evidence.folded, self.given.published)
+        # attributes that only documents have follow the columns of the table
+        names = [*{**dict.fromkeys(self.table.shape.columns), **dict.fromkeys(published)}]
         associations = self.table.associations(rows.keys)
         ours, bad = self._table_values(names)
-        values = published_elements(self.given.evidence.folded, self.given.published, names)
+        nothing = pa.nulls(len(self.given.published), pa.string())
+        values = [published.get(name, nothing) for name in names]
         sides = (
             ObjectStates(associations, ours),
             ObjectStates(pa.array(self.given.published, pa.string()), values),
@@ -132,12 +135,6 @@ class TableComparison:
             examples=first_of_kinds(self.found, self.examples),
         )
         return result, self._with_results(collected.to_batch())
-
-    def _columns(self) -> list[str]:
-        """The columns of the table, and attributes that only documents have."""
-        shape, evidence = self.table.shape, self.given.evidence
-        known = dict.fromkeys(shape.columns)
-        return [*{**known, **attributes_of(evidence.folded, self.given.published)}]
 
     def _table_values(self, names: Sequence[str]) -> tuple[list[pa.Array], Mask]:
         shape, rows = self.table.shape, self.given.rows

@@ -175,7 +175,7 @@ def _names(data: bytes) -> list[str]:
     if is_json(data):
         return [json.loads(match[1]) for match in _JSON_ASSOCIATION.finditer(data)]
     texts = [match[1].decode("utf-8", "replace") for match in _ASSOCIATION.finditer(data)]
-    return [unescape(text, _ENTITIES) for text in texts]
+    return [unescape(text, _ENTITIES) if "&" in text else text for text in texts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import unescape
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from publisher.planning.columnar.values import convert_column
 from publisher.sources.columns.row_images import Mask
 from publisher.sources.triggerless.multi_values import group_values, split_values
-from publisher.verify.fold import FoldedObjects, elements_of
+from publisher.verify.fold import FoldedObjects, element_of
 from publisher.xds.values import Converter
 
 _TAGS = re.compile(r"<[^>]*>")
@@ -36,11 +36,15 @@ def table_elements(
             objects, pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
         )
         texts = lists.flatten()
-    wrong = np.zeros(len(texts), bool)
-    contents = convert_column(texts, converter, wrong)
-    bad[objects[wrong]] = True
+    distinct = texts.dictionary_encode()  # most columns repeat their values
+    wrong = np.zeros(len(distinct.dictionary), bool)
+    contents = convert_column(distinct.dictionary, converter, wrong)
     before, after = _around(converter)
-    return group_values(objects, count, _join(before, contents, after))
+    elements = _join(before, contents, after).take(distinct.indices)
+    if wrong.any():
+        is_wrong = pa.array(wrong).take(distinct.indices)
+        bad[objects[pc.fill_null(is_wrong, False).to_numpy(zero_copy_only=False)]] = True
+    return group_values(objects, count, elements)
 
 
 def _around(converter: Converter) -> tuple[str, str]:
@@ -53,28 +57,21 @@ def _join(before: str, contents: pa.Array, after: str) -> pa.Array:
 
 
 def published_elements(
-    folded: FoldedObjects, associations: Sequence[str], columns: Sequence[str]
-) -> list[pa.Array]:
-    """Writes the values of published objects as joined elements, by column."""
-    places = {name: number for number, name in enumerate(columns)}
-    objects: list[list[int]] = [[] for _ in columns]
-    elements: list[list[str]] = [[] for _ in columns]
+    folded: FoldedObjects, associations: Sequence[str]
+) -> Mapping[str, pa.Array]:
+    """Writes the values of published objects as joined elements, by attribute."""
+    objects: dict[str, list[int]] = {}
+    elements: dict[str, list[str]] = {}
     for number, association in enumerate(associations):
-        for name, values in elements_of(folded.objects[association]).items():
-            objects[places[name]] += [number] * len(values)
-            elements[places[name]] += values
-    return [
-        group_values(np.array(at, np.int64), len(associations), pa.array(texts, pa.string()))
-        for at, texts in zip(objects, elements, strict=True)
-    ]
-
-
-def attributes_of(folded: FoldedObjects, associations: Collection[str]) -> Mapping[str, None]:
-    """Names the attributes that published objects have, in the order of their first occurrence."""
-    names: dict[str, None] = {}
-    for association in associations:
-        names |= dict.fromkeys(folded.objects[association].attributes)
-    return names
+        for name, values in folded.objects[association].attributes.items():
+            objects.setdefault(name, []).extend([number] * len(values))
+            elements.setdefault(name, []).extend([element_of(value) for value in values])
+    return {
+        name: group_values(
+            np.array(at, np.int64), len(associations), pa.array(elements[name], pa.string())
+        )
+        for name, at in objects.items()
+    }
 
 
 def readable(joined: str | None) -> list[str]:

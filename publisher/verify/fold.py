@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from publisher.consumer.delivery import Delivery
 from publisher.consumer.errors import Origin
 from publisher.consumer.inbox import Inbox
-from publisher.consumer.objects import KnownObject, Objects
+from publisher.consumer.objects import Objects
 from publisher.consumer.operations import (
     Add,
     AttributeChange,
@@ -19,6 +19,7 @@ from publisher.consumer.operations import (
     Operation,
     RemoveAllValues,
     Value,
+    ValueType,
 )
 from publisher.xds.escape import attribute_text, escape_permitted
 
@@ -115,21 +116,19 @@ def associations_of(operations: Iterable[Operation]) -> set[str]:
     return names
 
 
+_OPENINGS = {None: "<value"} | {kind: f'<value type="{kind}"' for kind in ValueType}
+
+
 def element_of(value: Value) -> str:
     """Writes a value as the element that documents of this program have for it."""
-    kind = "" if value.type is None else f' type="{value.type}"'
-    reference = _reference(value.association_ref)
-    content = escape_permitted(value.text)
+    opening, content = _OPENINGS[value.type], escape_permitted(value.text)
+    if value.association_ref is None and not value.components:
+        return f"{opening}>{content}</value>"
     for part in value.components:
         name, text = attribute_text(part.name), escape_permitted(part.text)
         content += f'<component name="{name}"{_reference(part.association_ref)}>{text}</component>'
-    return f"<value{kind}{reference}>{content}</value>"
+    return f"{opening}{_reference(value.association_ref)}>{content}</value>"
 
 
 def _reference(association: str | None) -> str:
     return "" if association is None else f' association-ref="{attribute_text(association)}"'
-
-
-def elements_of(known: KnownObject) -> Mapping[str, Sequence[str]]:
-    """Writes the values of an object as elements, by attribute."""
-    return {name: [*map(element_of, values)] for name, values in known.attributes.items()}

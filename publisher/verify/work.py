@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from publisher.consumer.delivery import Delivery, from_record
 from publisher.consumer.errors import DocumentError, Origin
 from publisher.consumer.parse import parse_document
+from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Work, read_records
 from publisher.journal.scan_runs import scan_runs
 from publisher.model.catalogue import JobCatalogue, Table
@@ -113,6 +114,7 @@ class VerifyWork:
 
     def read(self, part: int) -> Iterator[pa.RecordBatch]:
         """Reads a part as pieces of ``EVIDENCE_SCHEMA``."""
+        collect_rarely()
         if not part:
             yield marks(self.buckets)
             return
@@ -130,6 +132,7 @@ class VerifyWork:
 
     def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
         """Compares a bucket; returns its ``BucketOutcome`` as JSON."""
+        collect_rarely()
         return _Bucket(self, partition, attempt).compare(each_evidence(pieces)).to_json()
 
     def renderer(self, table: ComparedTable) -> ColumnRenderer:
