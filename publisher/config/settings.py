@@ -26,7 +26,7 @@ from publisher.database import DatabaseOptions, urls
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions
-from publisher.engine.tasks import Rules
+from publisher.engine.task_resources import Rules
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Position

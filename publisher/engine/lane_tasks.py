@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.tasks import Resources, Work
+from publisher.engine.task_resources import Resources
+from publisher.engine.tasks import Work
 from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer, row_texts
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
@@ -202,7 +203,9 @@ def _planner_of(
         renderer,
         filter_,
         polls=source.polls,
-        lookup=resources.lookup_of(source),
+        lookup=resources.lookup_of(
+            number, source.source.format, source.snapshot_of(work.rules.database)
+        ),
         window=source.window,
         rejected=source.rejected,
         history=keys.history(lane, source.place_of) if keys is not None else None,

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from publisher.engine.tasks import AnySource, Resources, Rules
+from publisher.engine.task_resources import Resources, Rules
+from publisher.engine.tasks import AnySource
 from publisher.model.catalogue import Catalogue
 from publisher.sources.task_runner import Findings, Item, ShuffleWork
 

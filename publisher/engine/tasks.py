@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
-from publisher.database import Database, DatabaseOptions, catalogue_of
-from publisher.database.lookup import DatabaseLookup
+from publisher.database import DatabaseOptions
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
+from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
-from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
-from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
-from publisher.model.classes import ClassOptions
+from publisher.model.catalogue import Catalogue
 from publisher.model.key_changes import (
     PlaceOf,
     place_by_id,
@@ -27,15 +25,12 @@ from publisher.model.key_changes import (
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import NO_DATABASE, BulkLookup
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, LiveSource, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
-from publisher.xds.document import DocumentOptions, EnvelopeOptions
-from publisher.xds.values import ValueOptions, text_of
 
 AnySplit = Split[Any] | TableSplit[Any]
 AnySource = Source | LiveSource
@@ -79,31 +74,6 @@ class SourceWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """Rules for changes and documents that all sources of a run share."""
-
-    documents: DocumentOptions
-    envelope: EnvelopeOptions
-    values: ValueOptions
-    tables: tuple[Table, ...]
-    database: DatabaseOptions | None
-    classes: ClassOptions = field(default_factory=ClassOptions)
-
-    def have_classes(self, format_: str) -> bool:
-        """Returns whether sources of a format publish the objects of classes instead of rows."""
-        tables = self.described_tables
-        declared = any(table.children or table.references or table.view for table in tables)
-        return declared or self.classes.sync_filter is not None or format_ == "event-log"
-
-    @property
-    def described_tables(self) -> tuple[Table, ...]:
-        """The tables of the job file, with ``minimal_metadata`` without children and references."""
-        if not self.classes.minimal_metadata:
-            return self.tables
-        return tuple(replace(table, children={}, references={}) for table in self.tables)
-
-
-@dataclass(frozen=True, slots=True)
 class Work:
     """The description of a run that is sent to its tasks; holds no connection."""
 
@@ -131,53 +101,6 @@ class Work:
             for number, source in enumerate(self.sources)
             if source.polls is not None and source.polls.future_events
         ]
-
-
-class Resources:
-    """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
-
-    def __init__(self, rules: Rules) -> None:
-        self._rules = rules
-        job = JobCatalogue(rules.described_tables)
-        self._database = Database(rules.database) if rules.database is not None else None
-        self.catalogue: Catalogue = job
-        self.lookup: BulkLookup = NO_DATABASE
-        if self._database is not None:
-            self.catalogue = LayeredCatalogue(job, catalogue_of(self._database))
-            self.lookup = DatabaseLookup(self._database, text_of)
-
-    def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
-        """Returns the catalogue for sources of a format: of classes, or of single tables.
-
-        ``tables`` are those that the settings of the source describe."""
-        if not self._rules.have_classes(format_):
-            return self._layered(tables)
-        tables = without_keys_of_children(tables, self._classes(self.catalogue))
-        return self._classes(self._layered(tables))
-
-    def _layered(self, tables: Sequence[Table]) -> Catalogue:
-        return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
-
-    def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
-        rules, database = self._rules, self._database and catalogue_of(self._database)
-        keys = (database.keys_of, database.key_columns_of) if database else ()
-        return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
-
-    def lookup_of(self, source: SourceWork) -> BulkLookup:
-        """Returns the look-up for a source: of objects of classes, or of rows."""
-        has_classes = self._rules.have_classes(format_ := source.source.format)
-        snapshot = source.snapshot_of(self._rules.database)
-        if self._database is None or not (has_classes or snapshot):
-            return self.lookup
-        classes = self.catalogue_of(format_) if has_classes else None
-        return DatabaseLookup(self._database, text_of, classes, snapshot)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._database is not None:
-            self._database.close()
 
 
 def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:

@@ -99,6 +99,9 @@ class Manifest:
     """Identity of the job's journal directory; ``None`` for a replay."""
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
+    catalogue: str | None = None
+    """The tables and keys that the run asked its database for (``CatalogueRecord``), as JSON text; ``None``
+    without a database."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
     format: int = JOURNAL_FORMAT

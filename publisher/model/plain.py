@@ -36,20 +36,27 @@ def _restore(hint: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         members = [member for member in arguments if member is not NoneType]
         return _restore(members[0], value) if len(members) == 1 else value
-    if origin is tuple:
-        if arguments[1:] != (...,):
-            return tuple(map(_restore, arguments, value))
-        item = arguments[0]
-        return tuple(value) if item in _SIMPLE else tuple(_restore(item, each) for each in value)
+    if origin in (tuple, frozenset, dict, Mapping):
+        return _restore_collection(origin, arguments, value)
+    return _restore_class(hint, value) if isinstance(hint, type) else value
+
+
+def _restore_collection(origin: Any, arguments: tuple[Any, ...], value: Any) -> Any:
     if origin in (dict, Mapping):
         name, item = arguments
         return {_restore(name, key): _restore(item, each) for key, each in value.items()}
-    return _restore_class(hint, value) if isinstance(hint, type) else value
+    if origin is tuple and arguments[1:] != (...,):
+        return tuple(map(_restore, arguments, value))
+    item = arguments[0]
+    return origin(value) if item in _SIMPLE else origin(_restore(item, each) for each in value)
 
 
 def _restore_class(kind: Any, value: Any) -> Any:
     if issubclass(kind, tuple):  # a named tuple
-        return kind(**value) if isinstance(value, Mapping) else kind(*value)
+        hints = _hints(kind)
+        if isinstance(value, Mapping):
+            return kind(**{n: _restore(hints[n], v) for n, v in value.items()})
+        return kind(*map(_restore, hints.values(), value))
     if issubclass(kind, Enum | PurePath):
         return kind(value)
     if kind is int and isinstance(value, str):  # the keys of JSON objects are text

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
-from publisher.engine.tasks import Resources
+from publisher.engine.task_resources import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.contract import Context, Source
 from publisher.sources.local_tasks import prepare_here

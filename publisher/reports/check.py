@@ -18,7 +18,7 @@ from publisher.database.connection import fatal_errors
 from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
-from publisher.engine.tasks import Resources
+from publisher.engine.task_resources import Resources
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.journal.durable import check_report_target
 from publisher.journal.job_journals import RUNS, Journals

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from publisher.config.settings import Settings
 from publisher.database import Database, catalogue_of
-from publisher.engine.tasks import Resources
+from publisher.engine.task_resources import Resources
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.keys import format_key

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from publisher.config.settings import SourceSettings
+from publisher.engine.task_resources import read_records_of
 from publisher.engine.tasks import AnySplit, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
@@ -20,7 +21,7 @@ from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import LogIdentity
-from publisher.runs.prepare import RunRequest
+from publisher.runs.prepare import CATALOGUE, RunRequest
 from publisher.sources.files.file_splits import Split
 
 
@@ -64,6 +65,7 @@ def build_manifest(
         records_read=check_conservation(results, splits),
         behind=dict(request.behind),
         job_identity=request.job_identity,
+        catalogue=_recorded_catalogue(request),
         window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
             name
@@ -71,6 +73,14 @@ def build_manifest(
             if request.journal.new_state(name).is_dir()
         ),
     )
+
+
+def _recorded_catalogue(request: RunRequest) -> str | None:
+    if request.recorded is not None:
+        return request.recorded.catalogue
+    if request.settings.database is None:
+        return None
+    return read_records_of(request.journal.staging / CATALOGUE).to_json()
 
 
 def _source_entries(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
+from publisher.engine.recorded_database import RecordedDatabase
 from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
-from publisher.engine.tasks import AnySplit, Resources, SourceWork, Work
+from publisher.engine.task_resources import Resources, Rules
+from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.stored_states import StoredStates
 from publisher.planning.filters import Window
@@ -21,6 +23,8 @@ from publisher.sources.files.file_splits import Split
 
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
+CATALOGUE = "catalogue"
+"""Folder in the staging area, with the records of the tables that tasks asked the database for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,15 @@ class RunRequest:
     objects: StoredStates | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
 
+    recorded: RecordedDatabase | None = None
+    """See ``Rules``."""
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the run."""
+        folder = self.journal.staging / CATALOGUE
+        return replace(self.settings.rules, recorded=self.recorded, catalogue_folder=folder)
+
     def carry_over(self, source: str) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""
         if self.state is None:
@@ -87,13 +100,13 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     settings = request.settings
     work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
-        rules=settings.rules,
+        rules=request.rules,
         lanes=settings.run.lanes,
         clock=request.clock,
         shared=request.journal.staging / "shared",
         states=None if request.objects is None else request.objects.before(),
     )
-    return connect_keys(work, EngineTasks(engine, settings.rules))
+    return connect_keys(work, EngineTasks(engine, request.rules))
 
 
 def _source_work(
@@ -118,7 +131,7 @@ def _prepare(
     reader = source.reader if source.table is None else source.live
     if not source.reads:
         return PreparedSource(reader)
-    rules = request.settings.rules
+    rules = request.rules
     with Resources(rules) as resources:
         return reader.prepare(
             PrepareContext(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.tasks import Resources
+from publisher.engine.task_resources import Resources
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position

@@ -16,7 +16,8 @@ from publisher.config.settings import Settings
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.start import start_engine
 from publisher.engine.survey import EngineTasks
-from publisher.engine.tasks import Resources, Work
+from publisher.engine.task_resources import Resources
+from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal

@@ -13,6 +13,7 @@ from publisher.config.journalled_settings import change_settings, restore_settin
 from publisher.config.settings import Settings
 from publisher.console import Progress
 from publisher.engine.contract import EngineName
+from publisher.engine.recorded_database import RecordedDatabase, write_lookups
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.file_entries import FileEntry
@@ -53,6 +54,8 @@ def plan_again(
             raise UsageError(f"{directory} has no complete run: start it again, then compare")
         settings = change_settings(restore_settings(manifest, engine), assignments)
         missing = list(_missing_inputs(journal, manifest))
+        if settings.documents.minimal:
+            missing.append("the published states of its objects before it are not kept")
         if missing:
             raise UsageError(f"run {manifest.run} cannot be planned again: {'; '.join(missing)}")
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
@@ -76,7 +79,16 @@ def _request(journal: Journal, manifest: Manifest, settings: Settings, folder: P
         state=_states_before(journal, manifest),
         number=_number(journal, manifest),
         job_identity=manifest.job_identity,
+        recorded=_recorded_database(journal, manifest, folder / "lookups.sqlite"),
     )
+
+
+def _recorded_database(journal: Journal, manifest: Manifest, file: Path) -> RecordedDatabase | None:
+    """The answers that the database gave to the run."""
+    if manifest.catalogue is None:
+        return None
+    write_lookups(journal.root, manifest.lanes, file)
+    return RecordedDatabase(manifest.catalogue, file)
 
 
 def _missing_inputs(journal: Journal, manifest: Manifest) -> Iterator[str]:
@@ -89,7 +101,7 @@ def _missing_inputs(journal: Journal, manifest: Manifest) -> Iterator[str]:
         if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
             yield f"the earlier state of the tables of source {entry.name} is not kept"
         yield from _changed_files(entry)
-    if manifest.settings.get("database") is not None:
+    if manifest.settings.get("database") is not None and manifest.catalogue is None:
         yield "the tables that its database described are not in its journal"
     for entry in manifest.sources:
         if manifest.job_identity is not None and _state_before(journal, manifest, entry) is None:

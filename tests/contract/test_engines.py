@@ -16,7 +16,8 @@ from publisher.engine.local.external_sort import MEMORY_BYTES
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.survey import EngineTasks, SurveyWork
-from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.lane_writer import LaneResult

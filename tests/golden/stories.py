@@ -8,7 +8,8 @@ from pathlib import Path
 from lxml import etree
 
 from publisher.database import DatabaseOptions
-from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome

@@ -9,7 +9,8 @@ from pathlib import Path
 from publisher.acknowledge.places import LogPlace, LogTarget
 from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
-from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.planning.filters import FilterOptions

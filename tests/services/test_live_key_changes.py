@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.survey_keys import connect_keys
-from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions

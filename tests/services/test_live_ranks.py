@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from publisher.database import DatabaseOptions
-from publisher.engine.tasks import Rules, SourceWork, Work
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions

@@ -12,12 +12,8 @@ import pyarrow as pa
 from publisher.database import DatabaseOptions
 from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
-from publisher.engine.tasks import (
-    Rules,
-    SourceWork,
-    Work,
-    read_split,
-)
+from publisher.engine.task_resources import Rules
+from publisher.engine.tasks import SourceWork, Work, read_split
 from publisher.journal.lane_reader import LaneReader
 from publisher.journal.lane_writer import LaneResult
 from publisher.model.catalogue import Table

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -190,3 +192,89 @@ def test_the_command_compares_with_other_settings(tmp_path: Path) -> None:
     assert "second      planned again with documents.batch_size=1: 1 run(s)" in result.output
     both = CliRunner().invoke(cli, ["diff", str(out), str(out), "--set", "documents.batch_size=1"])
     assert both.exit_code == 2
+
+
+TABLES = """
+CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT, boss INTEGER REFERENCES usr (idu));
+CREATE TABLE phone (idu INTEGER REFERENCES usr (idu), number TEXT);
+CREATE VIEW v_usr AS SELECT idu AS pk_idu, fname FROM usr;
+INSERT INTO usr VALUES (0, 'Ann', NULL), (1, 'Bob', 0), (2, 'Cid', 1), (3, 'Dan', 0);
+INSERT INTO phone VALUES (1, '11'), (1, '12'), (2, '21');
+"""
+
+QUERY_BACKS = [
+    *("USR,fname,5,0", "usr,fname,6,1", "phone,number,8,1", "usr,fname,7,2", "usr,fname,3,2"),
+    *("usr,fname,8,9", "nothing,fname,6,1", "v_usr,fname,6,1", "usr,lname,8,1", "usr,boss,8,2"),
+    *("usr,boss,8,3", "phone,number,8,2"),
+]
+
+
+def run_with_database(tmp_path: Path, name: str, **options: str) -> Path:
+    """A replay with look-ups of rows, of child tables, of rows that are gone, and of unknown tables."""
+    database = tmp_path / "hr.db"
+    if not database.exists():
+        with closing(sqlite3.connect(database)) as connection:
+            connection.executescript(TABLES)
+    log = tmp_path / "log.csv"
+    if not log.exists():
+        rows = []
+        for number, event in enumerate(QUERY_BACKS):
+            table, column, type_, key = event.split(",")
+            key_column = "pk_idu" if table == "v_usr" else "idu"
+            rows.append(
+                f"{number},{key_column}={key},N,{type_},2026-01-01,hr,{table},{column},,x\n"
+            )
+        log.write_text(HEADER + "".join(rows))
+    case = options.pop("identifier_case", "database")
+    excludes = options.pop("excludes", "")
+    documents = "".join(f'{option} = "{value}"\n' for option, value in options.items())
+    path = tmp_path / f"{name}.toml"
+    path.write_text(
+        f'[[sources]]\nname = "hr"\nschema = "people"\nidentifier_case = "{case}"\n{excludes}[database]\n'
+        f'url = "sqlite:///hr.db"\n[documents]\n{documents}'
+    )
+    replay(load(path), [log], str(tmp_path / name))
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("documents.insert_query_back", "add"),
+        ("sources.hr.identifier_case", "upper"),
+    ],
+)
+def test_the_plan_is_that_of_a_replay_with_the_same_settings(
+    key: str, value: str, tmp_path: Path
+) -> None:
+    before = run_with_database(tmp_path, "before")
+    after = run_with_database(tmp_path, "after", **{key.rpartition(".")[2]: value})
+    (tmp_path / "hr.db").unlink()
+    assert not compare(before).differs
+    assert diff_journals(before, after).differs
+    with plan_again(before, [f"{key}={value}"]) as planned:
+        assert not diff_journals(planned, after).differs
+
+
+@pytest.mark.parametrize(
+    ("excluded", "message"),
+    [
+        ('exclude_columns = ["boss"]', r"does not have the row of idu=3 of people.usr"),
+        ('exclude = ["v_usr"]', r"does not describe table v_usr"),
+        ('exclude_columns = ["number"]', r"does not have phone.number of idu=2 of people.usr"),
+    ],
+)
+def test_what_the_run_did_not_ask_is_named(excluded: str, message: str, tmp_path: Path) -> None:
+    before = run_with_database(tmp_path, "before", excludes=f"{excluded}\n")
+    assert not compare(before).differs
+    name = excluded.partition(" ")[0]
+    with pytest.raises(UsageError, match=message):
+        compare(before, f"sources.hr.{name}=[]")
+
+
+def test_a_journal_without_the_catalogue_is_refused(tmp_path: Path) -> None:
+    journal = Journal(run_with_database(tmp_path, "before") / "_journal")
+    manifest = manifest_of(tmp_path / "before")
+    journal.commit(replace(manifest, catalogue=None))
+    with pytest.raises(UsageError, match="the tables that its database described are not in its"):
+        compare(tmp_path / "before")

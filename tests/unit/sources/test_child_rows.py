@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.consumer.objects import Objects
 from publisher.consumer.parse import parse_document
-from publisher.engine.tasks import Resources, SourceWork, Work
+from publisher.engine.task_resources import Resources
+from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.lane_reader import DecidedRecord

@@ -1,0 +1,190 @@
+"""Answers of a database from the journal of a run: its tables, and the rows that were looked up."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.errors import UsageError
+from publisher.journal.lane_writer import LaneNames, LookupAnswer
+from publisher.model import keys
+from publisher.model.catalogue import Catalogue
+from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
+from publisher.model.change import Object, Outcome, Reason
+from publisher.planning.query_back import (
+    NO_NAMED_COLUMNS,
+    Answer,
+    Answers,
+    CurrentRow,
+    CurrentRows,
+    NamedColumns,
+    RefusedLookup,
+)
+
+_SCHEMA = """
+CREATE TABLE lookups (source INTEGER, name TEXT, exact TEXT, answer TEXT, text TEXT);
+CREATE TABLE reasons (source INTEGER, name TEXT, detail TEXT, reason TEXT);
+"""
+_INDEXES = """
+CREATE INDEX lookups_by_name ON lookups (source, name);
+CREATE INDEX reasons_by_name ON reasons (source, name);
+"""
+_OBJECT = ("source", "schema", "table", "key")
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDatabase:
+    """The recorded answers of a database: ``catalogue`` as JSON text, ``lookups`` as a file."""
+
+    catalogue: str
+    lookups: Path
+
+    def read_catalogue(self) -> RecordedCatalogue:
+        """Reads the description of the tables."""
+        return RecordedCatalogue(CatalogueRecord.from_json(self.catalogue))
+
+
+def write_lookups(root: Path, lanes: int, file: Path) -> None:
+    """Copies the look-ups of a journal into a file in which objects are found by their names.
+
+    Spelling of tables and columns may differ in case when they are found."""
+    with closing(sqlite3.connect(file)) as connection:
+        connection.executescript(_SCHEMA)
+        for lane in range(lanes):
+            names = LaneNames(lane)
+            for entry in _rows(root / names.lookups, (*_OBJECT, "answer", "text")):
+                obj = _object(entry)
+                row = (entry["source"], folded(obj), repr(obj), entry["answer"], entry["text"])
+                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?)", row)
+            rejected = (pc.field("outcome") == int(Outcome.REJECTED)) & pc.field("key").is_valid()
+            columns = (*_OBJECT, "outcome", "detail", "reason")
+            for entry in _rows(root / names.decisions, columns, rejected):
+                reason = (entry["source"], folded(_object(entry)), entry["detail"], entry["reason"])
+                connection.execute("INSERT INTO reasons VALUES (?, ?, ?, ?)", reason)
+        connection.executescript(_INDEXES)
+        connection.commit()
+
+
+def _rows(
+    path: Path, columns: Sequence[str], condition: pc.Expression | None = None
+) -> Iterator[dict[str, Any]]:
+    """Reads a file of the journal row group by row group."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
+            rows = pa.Table.from_batches([batch])
+            yield from (rows if condition is None else rows.filter(condition)).to_pylist()
+
+
+def _object(entry: dict[str, Any]) -> Object:
+    return Object(entry["schema"], entry["table"], entry["key"])
+
+
+def folded(obj: Object) -> str:
+    """The name of an object; equal for names of schema, table and columns in another case."""
+    try:
+        parts = sorted((part.column.casefold(), part.value) for part in keys.parse(obj.key))
+        key = keys.format_key(parts)
+    except keys.KeyProblem:
+        key = obj.key
+    return "\x1f".join(((obj.schema or "").casefold(), obj.table.casefold(), key))
+
+
+class RecordedLookup:
+    """The ``BulkLookup`` of a source, from the look-ups of a journal.
+
+    The n-th look-up of an object gets the n-th recorded row, or the last one.  Raises ``UsageError`` for
+    objects and attributes that the run did not look up."""
+
+    def __init__(self, file: Path, source: int, classes: Catalogue | None) -> None:
+        self._connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        self._source = source
+        self._classes = classes
+        self._used = Counter[Object]()
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._connection.close()
+
+    def answers(
+        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
+    ) -> dict[Object, Answer]:
+        """Returns the recorded answer for each of the objects."""
+        return {obj: self._answer(obj, named.get(obj)) for obj in objects}
+
+    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+        """Reads the recorded rows of the objects column by column."""
+        rows: dict[object, list[tuple[int, CurrentRow]]] = {}
+        others: dict[int, RefusedLookup | None] = {}
+        for place, obj in enumerate(objects):
+            answer = self._answer(obj, named.get(obj))
+            if isinstance(answer, CurrentRow):
+                spelling = tuple(part.column for part in keys.parse(obj.key))
+                shape = (obj.schema, obj.table, spelling, answer.columns)
+                rows.setdefault(shape, []).append((place, answer))
+            else:
+                others[place] = answer
+        return Answers([_by_column(of_shape) for of_shape in rows.values()], others)
+
+    def _answer(self, obj: Object, columns: Collection[str] | None) -> Answer:
+        found = self._connection.execute(
+            "SELECT exact, answer, text FROM lookups WHERE source = ? AND name = ? ORDER BY rowid",
+            (self._source, folded(obj)),
+        ).fetchall()
+        rows = [row for row in found if row[0] == repr(obj)] or found
+        if not rows or len({row[0] for row in rows}) > 1:
+            raise _missing(f"the row of {obj.key} of {obj.qualified_table}")
+        _, kind, text = rows[min(self._used[obj], len(rows) - 1)]
+        if len(rows) > 1:
+            self._used[obj] += 1
+        if kind == LookupAnswer.GONE:
+            return None
+        if kind == LookupAnswer.REFUSED:
+            return RefusedLookup(self._reason(obj, text), text)
+        row: dict[str, Any] = json.loads(text)
+        self._check(obj, columns, row)
+        values = (tuple(each) if isinstance(each, list) else each for each in row.values())
+        return CurrentRow(tuple(row), tuple(values))
+
+    def _reason(self, obj: Object, detail: str) -> Reason:
+        found = self._connection.execute(
+            "SELECT reason FROM reasons WHERE source = ? AND name = ? AND detail = ?",
+            (self._source, folded(obj), detail),
+        ).fetchone()
+        return Reason.DATABASE_REFUSED if found is None else Reason(found[0])
+
+    def _check(self, obj: Object, columns: Collection[str] | None, row: Iterable[str]) -> None:
+        """Raises ``UsageError`` if attributes of child tables are needed that the run did not read."""
+        table = None if self._classes is None else self._classes.table(obj.schema, obj.table)
+        if table is None or not table.children:
+            return
+        present = set(row)
+        wanted = {table.column(name) or name for name in columns or table.columns}
+        absent = (n for n in sorted(wanted - present) if table.child_of(n) is not None)
+        names = ", ".join(islice(absent, 5))
+        if names:
+            raise _missing(f"{names} of {obj.key} of {obj.qualified_table}")
+
+
+def _by_column(rows: Sequence[tuple[int, CurrentRow]]) -> CurrentRows:
+    places = [place for place, _ in rows]
+    values = list(zip(*(row.values for _, row in rows), strict=True))
+    return CurrentRows(places, rows[0][1].columns, values)
+
+
+def _missing(what: str) -> UsageError:
+    return UsageError(
+        f"the journal does not have {what}, which the run did not look up with its own settings: leave out "
+        "the setting that needs it, or compare with a replay that uses the database"
+    )

@@ -1,0 +1,149 @@
+"""The rules of a run, and what a task needs to apply them: catalogue and look-ups."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.lookup import DatabaseLookup
+from publisher.engine.recorded_database import RecordedDatabase, RecordedLookup
+from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
+from publisher.model.catalogue_record import (
+    CatalogueRecord,
+    CatalogueRecorder,
+    KeyCatalogue,
+    merge_records,
+)
+from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
+from publisher.model.classes import ClassOptions
+from publisher.planning.query_back import NO_DATABASE, BulkLookup
+from publisher.xds.document import DocumentOptions, EnvelopeOptions
+from publisher.xds.values import ValueOptions, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules for changes and documents that all sources of a run share."""
+
+    documents: DocumentOptions
+    envelope: EnvelopeOptions
+    values: ValueOptions
+    tables: tuple[Table, ...]
+    database: DatabaseOptions | None
+    classes: ClassOptions = field(default_factory=ClassOptions)
+    recorded: RecordedDatabase | None = None
+    """Answers of the database that take the place of ``database``, from the journal of an earlier run."""
+    catalogue_folder: Path | None = None
+    """Folder to which tasks write everything that they asked the catalogue of the database."""
+
+    def have_classes(self, format_: str) -> bool:
+        """Returns whether sources of a format publish the objects of classes instead of rows."""
+        tables = self.described_tables
+        declared = any(table.children or table.references or table.view for table in tables)
+        return declared or self.classes.sync_filter is not None or format_ == "event-log"
+
+    @property
+    def described_tables(self) -> tuple[Table, ...]:
+        """The tables of the job file, with ``minimal_metadata`` without children and references."""
+        if not self.classes.minimal_metadata:
+            return self.tables
+        return tuple(replace(table, children={}, references={}) for table in self.tables)
+
+
+class Resources:
+    """Catalogue and look-up of a task; a context manager that closes their connections at the end."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._stack = ExitStack()
+        self._database = Database(rules.database) if rules.database is not None else None
+        self._recorder: CatalogueRecorder | None = None
+        self._tables = self._open_catalogue()
+        self.catalogue: Catalogue = JobCatalogue(rules.described_tables)
+        self.lookup: BulkLookup = NO_DATABASE
+        if self._tables is not None:
+            self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
+        if self._database is not None:
+            self.lookup = DatabaseLookup(self._database, text_of)
+
+    def _open_catalogue(self) -> KeyCatalogue | None:
+        """The catalogue of the database, or of the journal that takes its place."""
+        if self._rules.recorded is not None:
+            return self._rules.recorded.read_catalogue()
+        if self._database is None:
+            return None
+        if self._rules.catalogue_folder is None:
+            return catalogue_of(self._database)
+        self._recorder = CatalogueRecorder(catalogue_of(self._database))
+        return self._recorder
+
+    def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
+        """Returns the catalogue for sources of a format: of classes, or of single tables.
+
+        ``tables`` are those that the settings of the source describe."""
+        if not self._rules.have_classes(format_):
+            return self._layered(tables)
+        tables = without_keys_of_children(tables, self._classes(self.catalogue))
+        return self._classes(self._layered(tables))
+
+    def _layered(self, tables: Sequence[Table]) -> Catalogue:
+        return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
+
+    def _classes(self, catalogue: Catalogue) -> ClassCatalogue:
+        rules, tables = self._rules, self._tables
+        keys = () if tables is None else (tables.keys_of, tables.key_columns_of)
+        return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
+
+    def lookup_of(self, source: int, format_: str, snapshot: str | None) -> BulkLookup:
+        """Returns the look-up for a source: of objects of classes, or of rows.
+
+        ``source`` is its number; for ``snapshot`` see ``DatabaseLookup``."""
+        has_classes = self._rules.have_classes(format_)
+        classes = self.catalogue_of(format_) if has_classes else None
+        if self._rules.recorded is not None:
+            lookup = RecordedLookup(self._rules.recorded.lookups, source, classes)
+            self._stack.callback(lookup.close)
+            return lookup
+        if self._database is None or not (has_classes or snapshot):
+            return self.lookup
+        return DatabaseLookup(self._database, text_of, classes, snapshot)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        if self._database is not None:
+            self._database.close()
+        folder = self._rules.catalogue_folder
+        if kind is None and folder is not None and self._recorder is not None:
+            _write_record(self._recorder.record, folder)
+
+
+def _write_record(record: CatalogueRecord, folder: Path) -> None:
+    """Writes a record under the name of its content, which many tasks share."""
+    file = folder / f"{record.digest}.json"
+    if record == CatalogueRecord() or file.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = folder / f"{secrets.token_hex(8)}.new"
+    new.write_text(record.to_json(), encoding="utf-8")
+    new.replace(file)
+
+
+def read_records_of(folder: Path) -> CatalogueRecord:
+    """Joins the records that tasks wrote."""
+
+    def records() -> Iterator[CatalogueRecord]:
+        for file in sorted(folder.glob("*.json")):
+            yield CatalogueRecord.from_json(file.read_text("utf-8"))
+
+    return merge_records(records())
