@@ -1,4 +1,4 @@
-"""Writes the reference pages that follow from the code: settings and commands.
+"""Writes what follows from the code: the pages of settings and commands, and the schema of the job file.
 
 ``./run docs`` runs it. Descriptions of settings are the docstrings under the fields of the options
 classes, those of commands and their options are what ``--help`` shows.
@@ -6,13 +6,11 @@ classes, those of commands and their options are what ``--help`` shows.
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,7 +20,9 @@ import click
 from annotated_types import Ge, Gt, Le, Len
 
 from publisher.cli.main import cli
+from publisher.config.descriptions import descriptions, own_fields, owners
 from publisher.config.job_file import SECTIONS
+from publisher.config.job_schema import job_schema
 from publisher.config.settings import SourceOptions
 from publisher.config.source_sections import source_parts
 from publisher.config.validation import Choices
@@ -38,6 +38,7 @@ from publisher.xds.document import EnvelopeOptions
 
 DIRECTORY = Path(__file__).parent / "reference"
 """Directory of the generated pages."""
+JOB_SCHEMA = Path(__file__).parents[1] / "schemas" / "job.schema.json"
 
 _SETTINGS_INTRODUCTION = """\
 # Settings
@@ -144,7 +145,7 @@ def _source_sections() -> Iterator[str]:
     formats: dict[type, list[str]] = {}
     for format_ in FORMATS:
         for part in source_parts(format_):
-            for owner in _owners(part):
+            for owner in owners(part):
                 formats.setdefault(owner, []).append(format_)
     yield "## `[[sources]]`\n"
     yield "A job with one source may write `[source]` instead.\n"
@@ -168,21 +169,16 @@ def _section(place: str, kind: type) -> Iterator[str]:
     if kind is KafkaOptions:
         yield '### `to = "kafka"`\n'
         yield "Also for `--to kafka://HOST:PORT/TOPIC`, which overrides `bootstrap` and `topic`.\n"
-    for owner in _owners(kind):
+    for owner in owners(kind):
         yield from _definitions(place, owner)
         for name, nested in _nested_tables(owner):
             yield f"### `[{place}.NAME.{name}.{_ENTRY[nested]}]`\n"
             yield from _definitions(f"{place}.{name}", nested)
 
 
-def _owners(kind: type) -> list[type]:
-    """Returns the classes that declare the fields of an options class, base classes first."""
-    return [owner for owner in reversed(kind.__mro__) if is_dataclass(owner)]
-
-
 def _nested_tables(owner: type) -> Iterator[tuple[str, type]]:
     hints = get_type_hints(owner, include_extras=True)
-    for field in _own_fields(owner):
+    for field in own_fields(owner):
         if (item := _item_of(hints[field.name])) is not None:
             yield field.name, item
 
@@ -198,39 +194,14 @@ def _definitions(place: str, owner: type) -> Iterator[str]:
 def settings_of(owner: type) -> Iterator[Setting]:
     """Yields the settings that a class declares itself."""
     hints = get_type_hints(owner, include_extras=True)
-    descriptions = _docstrings_of_fields(owner)
-    for field in _own_fields(owner):
+    for field in own_fields(owner):
         place = (owner, field.name)
         yield Setting(
             _SHOWN_NAMES.get(place, field.name),
             _type_text(hints[field.name]),
             _SHOWN_DEFAULTS.get(place, _default_text(field, hints[field.name])),
-            _as_markdown(descriptions.get(field.name, "")),
+            descriptions(owner).get(field.name, ""),
         )
-
-
-def _own_fields(owner: type) -> list[Field[Any]]:
-    return [field for field in fields(owner) if field.name in owner.__annotations__]
-
-
-def _docstrings_of_fields(owner: type) -> dict[str, str]:
-    """Returns the text that follows each field in the source of a class."""
-    (declared,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
-    assert isinstance(declared, ast.ClassDef)
-    docstrings = {}
-    for statement, following in zip(declared.body, declared.body[1:], strict=False):
-        if (
-            isinstance(statement, ast.AnnAssign)
-            and isinstance(statement.target, ast.Name)
-            and isinstance(following, ast.Expr)
-            and isinstance(following.value, ast.Constant)
-        ):
-            docstrings[statement.target.id] = inspect.cleandoc(str(following.value.value))
-    return docstrings
-
-
-def _as_markdown(docstring: str) -> str:
-    return re.sub(r"\s+", " ", docstring.replace("``", "`"))
 
 
 def _type_text(hint: Any) -> str:
@@ -345,8 +316,14 @@ PAGES: Mapping[str, Callable[[], str]] = {"settings.md": settings_page, "cli.md"
 """The generated pages."""
 
 
+def schema_text() -> str:
+    """Returns the JSON Schema of the job file."""
+    return json.dumps(job_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
 def main() -> None:
-    """Write all pages."""
+    """Write all pages, and the schema of the job file."""
+    JOB_SCHEMA.write_text(schema_text(), "utf-8")
     DIRECTORY.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (DIRECTORY / name).write_text(page(), "utf-8")

@@ -36,6 +36,7 @@ from publisher.cli.rejects import rejects
 from publisher.cli.replay import replay
 from publisher.cli.report import report
 from publisher.cli.retry import retry
+from publisher.cli.schema import schema
 from publisher.cli.status import status
 from publisher.cli.tracebacks import library_log, redact_uncaught, show_traceback
 from publisher.cli.validate import validate
@@ -119,7 +120,7 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(acknowledge, activity, check, classes, ddl, demo, diff, dispatch, explain),
-    *(history, inspect, migrate, publish, recover, rejects, replay, report, retry, status),
+    *(history, inspect, migrate, publish, recover, rejects, replay, report, retry, schema, status),
     *(validate, verify),
 ):
     cli.add_command(command)
