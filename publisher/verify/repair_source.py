@@ -119,5 +119,15 @@ def repair_source(
     names = tuple(table.shape.source_name for table in tables)
     options = TriggerlessOptions(tables=names, identifier_case=case)
     return RepairSource(
-        options, folder=folder, differences=differences, described=described, kinds=kinds
+        options,
+        folder=folder,
+        differences=differences,
+        described=tuple(map(_declared, described)),
+        kinds=kinds,
     )
+
+
+def _declared(table: Table) -> Table:
+    """Describes a class as a job file does: attributes of child tables are no columns."""
+    own = {name: kind for name, kind in table.columns.items() if table.child_of(name) is None}
+    return replace(table, columns=own)
