@@ -46,14 +46,16 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RecordedDatabase:
-    """The recorded answers of a database: ``catalogue`` as JSON text, ``lookups`` as a file."""
+    """The recorded answers of a database.
+
+    ``catalogue`` is the text of a ``CatalogueRecord``, ``lookups`` a file of ``write_lookups``."""
 
     catalogue: str
     lookups: Path
 
     def read_catalogue(self) -> RecordedCatalogue:
         """Reads the description of the tables."""
-        return RecordedCatalogue(CatalogueRecord.from_json(self.catalogue))
+        return RecordedCatalogue(CatalogueRecord.from_text(self.catalogue))
 
 
 def write_lookups(root: Path, lanes: int, file: Path) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from publisher.model.catalogue_record import (
     CatalogueRecord,
     CatalogueRecorder,
     KeyCatalogue,
-    merge_records,
+    merge_texts,
 )
 from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
 from publisher.model.classes import ClassOptions
@@ -130,20 +131,20 @@ class Resources:
 
 def _write_record(record: CatalogueRecord, folder: Path) -> None:
     """Writes a record under the name of its content, which many tasks share."""
-    file = folder / f"{record.digest}.json"
-    if record == CatalogueRecord() or file.exists():
+    text = record.to_text()
+    file = folder / hashlib.sha256(text.encode()).hexdigest()
+    if not text or file.exists():
         return
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = folder / f"{secrets.token_hex(8)}.new"
-    new.write_text(record.to_json(), encoding="utf-8")
+    new = folder / f"{secrets.token_hex(8)}{_NEW}"
+    new.write_text(text, encoding="utf-8")
     new.replace(file)
 
 
-def read_records_of(folder: Path) -> CatalogueRecord:
-    """Joins the records that tasks wrote."""
+_NEW = ".new"
 
-    def records() -> Iterator[CatalogueRecord]:
-        for file in sorted(folder.glob("*.json")):
-            yield CatalogueRecord.from_json(file.read_text("utf-8"))
 
-    return merge_records(records())
+def read_catalogue_texts(folder: Path) -> str:
+    """Joins the records that tasks wrote, as text."""
+    files = folder.iterdir() if folder.is_dir() else ()
+    return merge_texts(file.read_text("utf-8") for file in files if file.suffix != _NEW)

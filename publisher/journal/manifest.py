@@ -100,8 +100,8 @@ class Manifest:
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
     catalogue: str | None = None
-    """The tables and keys that the run asked its database for (``CatalogueRecord``), as JSON text; ``None``
-    without a database."""
+    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON;
+    ``None`` without a database."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
     format: int = JOURNAL_FORMAT

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar
 
 from publisher.errors import TableRefusedError, UsageError
 from publisher.model.catalogue import Table
@@ -14,8 +14,6 @@ from publisher.model.classes import TableKeys
 from publisher.model.names import equal_in_any_case
 from publisher.model.plain import restore
 from publisher.model.view_catalogue import TableKeyColumn
-
-T = TypeVar("T")
 
 
 class KeyCatalogue(Protocol):
@@ -70,39 +68,70 @@ class CatalogueRecord:
     keys: tuple[KeysRecord, ...] = ()
     key_columns: tuple[KeyColumnsRecord, ...] = ()
 
-    def to_json(self) -> str:
-        """Writes the record as compact JSON."""
-        content = {name: list(map(asdict, part)) for name, part in self._parts().items()}
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":"), default=sorted)
-
-    def _parts(self) -> dict[str, tuple[TableRecord | KeysRecord | KeyColumnsRecord, ...]]:
-        return {"tables": self.tables, "keys": self.keys, "key_columns": self.key_columns}
+    def to_text(self) -> str:
+        """Writes the record as sorted lines of JSON, one for each answer."""
+        lines = [*map(_table_line, self.tables)]
+        lines += [_JSON(["keys", each.schema, each.name, each.keys]) for each in self.keys]
+        lines += [_JSON(["key columns", each.schema, each.columns]) for each in self.key_columns]
+        return "\n".join(sorted(lines))
 
     @classmethod
-    def from_json(cls, text: str) -> CatalogueRecord:
-        """Reads the text of ``to_json``."""
-        return restore(cls, json.loads(text))
+    def from_text(cls, text: str) -> CatalogueRecord:
+        """Reads the text of ``to_text``."""
+        parts: dict[str, list[Any]] = {"table": [], "keys": [], "key columns": []}
+        for line in filter(None, text.split("\n")):
+            kind, *values = json.loads(line)
+            parts[kind].append(_KINDS[kind](*values))
+        return cls(*map(tuple, parts.values()))
 
-    @property
-    def digest(self) -> str:
-        """Names the record."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+
+def merge_texts(texts: Iterable[str]) -> str:
+    """Joins the texts of several records."""
+    return "\n".join(sorted({line for text in texts for line in text.split("\n") if line}))
 
 
-def merge_records(records: Iterable[CatalogueRecord]) -> CatalogueRecord:
-    """Joins the records of several tasks; the first answer to each question stays."""
-    tables: dict[tuple[str | None, str], TableRecord] = {}
-    keys: dict[tuple[str | None, str], KeysRecord] = {}
-    columns: dict[str | None, KeyColumnsRecord] = {}
-    for record in records:
-        for table in record.tables:
-            tables.setdefault((table.schema, table.name), table)
-        for key in record.keys:
-            keys.setdefault((key.schema, key.name), key)
-        for of_schema in record.key_columns:
-            columns.setdefault(of_schema.schema, of_schema)
-    parts = (tables.values(), keys.values(), columns.values())
-    return CatalogueRecord(*(tuple(sorted(part, key=repr)) for part in parts))  # type: ignore[arg-type]
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=sorted).encode
+_MAX_LINES = 1_000
+_lines: dict[int, tuple[TableRecord, str]] = {}
+"""The lines of tables by the identity of their descriptions, which a process shares between its tasks."""
+
+
+def _table_line(record: TableRecord) -> str:
+    """Writes the line of a table; converting a description takes longer than all other steps."""
+    known = _lines.get(id(record.table))
+    place = (record.schema, record.name)
+    if known is not None and (known[0].schema, known[0].name) == place and record.table is not None:
+        return known[1]
+    table = None if record.table is None else asdict(record.table)
+    line = _JSON(["table", *place, table, record.refusal])
+    if record.table is not None:
+        if len(_lines) >= _MAX_LINES:
+            _lines.clear()
+        _lines[id(record.table)] = (
+            record,
+            line,
+        )  # the record keeps the identity from being used again
+    return line
+
+
+def _restore_table(
+    schema: str | None, name: str, table: dict[str, Any] | None, refusal: str | None
+) -> TableRecord:
+    return TableRecord(schema, name, None if table is None else restore(Table, table), refusal)
+
+
+def _restore_keys(schema: str | None, name: str, keys: Sequence[Any]) -> KeysRecord:
+    plain = {"schema": schema, "name": name, "keys": keys}
+    return restore(KeysRecord, plain)
+
+
+def _restore_columns(schema: str | None, columns: Sequence[Any]) -> KeyColumnsRecord:
+    return restore(KeyColumnsRecord, {"schema": schema, "columns": columns})
+
+
+_KINDS: Mapping[str, Callable[..., Any]] = MappingProxyType(
+    {"table": _restore_table, "keys": _restore_keys, "key columns": _restore_columns}
+)
 
 
 class CatalogueRecorder:

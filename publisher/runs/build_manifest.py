@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from publisher.config.settings import SourceSettings
-from publisher.engine.task_resources import read_records_of
+from publisher.engine.task_resources import read_catalogue_texts
 from publisher.engine.tasks import AnySplit, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
@@ -80,7 +80,7 @@ def _recorded_catalogue(request: RunRequest) -> str | None:
         return request.recorded.catalogue
     if request.settings.database is None:
         return None
-    return read_records_of(request.journal.staging / CATALOGUE).to_json()
+    return read_catalogue_texts(request.journal.staging / CATALOGUE)
 
 
 def _source_entries(

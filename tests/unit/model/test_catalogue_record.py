@@ -10,7 +10,7 @@ from publisher.model.catalogue_record import (
     CatalogueRecord,
     CatalogueRecorder,
     RecordedCatalogue,
-    merge_records,
+    merge_texts,
 )
 from publisher.model.classes import ForeignKey, TableKeys
 from publisher.model.view_catalogue import TableKeyColumn
@@ -63,7 +63,7 @@ def test_a_record_gives_the_recorded_answers() -> None:
     recorder = CatalogueRecorder(tables)
     assert ask(recorder) == ask(recorder) == [True, USR, None, KEYS, COLUMNS]
     assert len(tables.asked) == len(set(tables.asked))
-    record = CatalogueRecord.from_json(recorder.record.to_json())
+    record = CatalogueRecord.from_text(recorder.record.to_text())
     assert record == recorder.record
     assert ask(RecordedCatalogue(record)) == ask(recorder)
     assert hash(RecordedCatalogue(record).keys_of("hr", "usr")) == hash(KEYS)
@@ -92,7 +92,18 @@ def test_records_of_tasks_are_joined() -> None:
     first.keys_of("hr", "usr")
     second.table("hr", "usr")
     second.table(None, "gone")
-    joined = merge_records([first.record, second.record])
-    assert joined == merge_records([second.record, first.record])
+    texts = [first.record.to_text(), second.record.to_text()]
+    joined = CatalogueRecord.from_text(merge_texts(texts))
+    assert merge_texts(texts) == merge_texts(texts[::-1]) == joined.to_text()
     assert sorted(table.name for table in joined.tables) == ["gone", "usr"]
     assert (len(joined.keys), joined.key_columns) == (1, ())
+
+
+def test_a_table_is_written_under_each_name() -> None:
+    recorder = CatalogueRecorder(Tables())
+    for name in ("usr", "USR", "Usr", "usr", "odd\u2028\x85\nname"):
+        recorder.table("hr", name)
+    assert (
+        CatalogueRecord.from_text(recorder.record.to_text()).to_text() == recorder.record.to_text()
+    )
+    assert len(recorder.record.to_text().split("\n")) == 4
