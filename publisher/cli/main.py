@@ -21,6 +21,7 @@ from publisher.cli.acknowledge import acknowledge
 from publisher.cli.activity import activity
 from publisher.cli.check import check
 from publisher.cli.classes import classes
+from publisher.cli.completion import completion
 from publisher.cli.ddl import ddl
 from publisher.cli.demo import demo
 from publisher.cli.diff import diff
@@ -119,7 +120,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, classes, ddl, demo, diff, dispatch, explain),
+    *(acknowledge, activity, check, classes, completion, ddl, demo, diff, dispatch, explain),
     *(history, inspect, migrate, publish, recover, rejects, replay, report, retry, schema, status),
     *(validate, verify),
 ):

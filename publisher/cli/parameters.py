@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
@@ -67,10 +69,41 @@ class TextPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class JobFilePath(TextPath):
+    """A path for which shells complete job files and directories."""
+
+    def shell_complete(
+        self,
+        ctx: click.Context,  # noqa: ARG002 - click's protocol
+        param: click.Parameter,  # noqa: ARG002
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        """Lists job files and directories whose paths begin with the incomplete word."""
+        folder, _, start = incomplete.rpartition("/")
+        names = f"{folder}/" if folder or incomplete.startswith("/") else ""
+        items = []
+        with suppress(OSError):  # a directory that does not exist completes nothing
+            for path in sorted(Path(names or ".").iterdir()):
+                if path.name.startswith(start) and path.is_dir():
+                    items.append(CompletionItem(f"{names}{path.name}/"))
+                elif path.name.startswith(start) and path.suffix == ".toml":
+                    items.append(CompletionItem(names + path.name))
+        return items
+
+
+def _complete_format(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from publisher.sources.registry import FORMATS
+
+    return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
+
+
 PATH = TextPath(path_type=Path)
-config = click.option("-c", "--config", metavar="JOB.toml", type=PATH, help="Job file.")
+_JOB_FILE = JobFilePath(path_type=Path)
+config = click.option("-c", "--config", metavar="JOB.toml", type=_JOB_FILE, help="Job file.")
 config_required = click.option(
-    "-c", "--config", metavar="JOB.toml", type=PATH, required=True, help="Job file."
+    "-c", "--config", metavar="JOB.toml", type=_JOB_FILE, required=True, help="Job file."
 )
 journal_of_job = click.option(
     "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
@@ -97,11 +130,18 @@ schema = click.option(
     "--schema", metavar="NAME", help="Schema of tables whose names have none in the source."
 )
 _FORMATS = "Source format: event-log, change-table, linkexpress, dispatch-queue, triggerless"
-source_format = click.option("--format", "format_", metavar="FORMAT", help=f"{_FORMATS}.")
+source_format = click.option(
+    "--format",
+    "format_",
+    metavar="FORMAT",
+    shell_complete=_complete_format,
+    help=f"{_FORMATS}.",
+)
 format_or_samples = click.option(
     "--format",
     "format_",
     metavar="FORMAT",
+    shell_complete=_complete_format,
     help=f"{_FORMATS}; or table-queue, for samples of the table queue.",
 )
 status = click.option(
