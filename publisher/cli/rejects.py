@@ -7,13 +7,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from publisher.cli import parameters
-from publisher.cli.print_report import echo, echo_json
+from publisher.cli.print_report import echo, echo_json, show
 from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import UsageError
 
@@ -38,7 +39,16 @@ _LONGEST = 200
     type=parameters.PATH,
     help="Write the records that were not retried to a new file, one on each line.",
 )
+@click.option(
+    "--retry",
+    "corrected",
+    metavar="FILE.jsonl",
+    type=parameters.PATH,
+    help="Publish the corrected records of a file with the job of -c, each once.",
+)
 @parameters.config
+@parameters.now
+@parameters.engine
 @parameters.journal_of_job
 @parameters.report_as_json
 def rejects(
@@ -46,23 +56,29 @@ def rejects(
     sources: tuple[str, ...],
     reasons: tuple[str, ...],
     export: Path | None,
+    corrected: Path | None,
     config: Path | None,
-    journal: Path | None,
+    now: datetime | None,
     json_: bool,
+    **overrides: Any,
 ) -> None:
-    """List rejected records over runs.
+    """List rejected records over runs, and publish corrected ones.
 
     It shows the number of records of each source and reason, what to do, and a sample.  Each JOURNAL
     is the journal of a run, a directory that replay wrote, or the journal directory of a job; with -c it is
-    the job's.  --export writes the raw records to a file, in which you correct them.
+    the job's.  --export writes the raw records to a file.  Correct "raw" in it, and publish the records with
+    --retry: they are read as new records of their source, after all others.
     """
+    if corrected is not None:
+        _retry(config, corrected, now, json_=json_, **overrides)
+        return
     start_arrow_without_pandas()
     from publisher.cli import output
     from publisher.reports.rejects import RejectSelection, group_rejects, read_rejects
 
     directories = list(journals)
     if config is not None:
-        directories.append(parameters.load_settings(config, journal=journal).journals)
+        directories.append(parameters.load_settings(config, journal=overrides["journal"]).journals)
     if not directories:
         raise UsageError("no journal is given: name directories of journals, or a job file with -c")
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
@@ -75,6 +91,23 @@ def rejects(
         echo_json([output.as_json(groups)])
     else:
         echo(_text(groups))
+
+
+def _retry(
+    config: Path | None, corrected: Path, now: datetime | None, *, json_: bool, **overrides: Any
+) -> None:
+    """Publishes corrected records."""
+    from publisher import console
+    from publisher.config.job_file import Overrides, load_to_publish
+    from publisher.runs.retry_rejects import read_corrections, retry_rejects
+
+    if config is None:
+        raise UsageError("--retry publishes with a job: name its job file with -c")
+    settings = load_to_publish(config, Overrides(**overrides))
+    corrections = read_corrections(corrected)
+    with console.progress() as progress:
+        report = retry_rejects(settings, corrections, now=now, progress=progress)
+    show(report, json_, settings.allowed_rejects(0))
 
 
 def _export(records: Iterable[RejectedRecord], target: Path) -> str:
@@ -112,8 +145,7 @@ def _text(groups: Iterable[RejectGroup]) -> Iterator[str]:
         if sample.raw is not None:
             yield f"  {_shorten(sample.raw)}"
         if sample.retry is not None:
-            reason = f" ({sample.retry.reason})" if sample.retry.reason else ""
-            yield f"  retried in run {sample.retry.run}: {sample.retry.outcome}{reason}"
+            yield f"  {sample.retry.text()}"
     if not number:
         yield "no rejected records"
 

@@ -28,6 +28,7 @@ from publisher.journal.manifest import (
     Journal,
     Manifest,
 )
+from publisher.journal.retried_records import reject_id
 from publisher.model.change import Outcome
 
 REJECTS = "rejects.jsonl"
@@ -216,7 +217,7 @@ def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any
     for _, entry in merge(*lanes, key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
-            "id": f"{manifest.run}:{entry['split']}:{entry['row']}",
+            "id": reject_id(manifest.run, entry["split"], entry["row"]),
             "source": source.name,
             "position": entry["position"],
             "file": source.splits[entry["split"] - source.first_split].get("path"),

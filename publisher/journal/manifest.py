@@ -71,8 +71,9 @@ class RetriedRecord(NamedTuple):
     id: str
     """``RUN:SPLIT:ROW`` of the rejected record."""
     source: int
+    file: str
     row: int
-    """Number of the corrected record in the file of the source."""
+    """Number of the corrected record in the file."""
 
 
 @dataclass(frozen=True, slots=True)

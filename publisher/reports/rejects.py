@@ -11,22 +11,13 @@ from typing import Any
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import refusals_in
+from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
 from publisher.model.change import Outcome, Position
 from publisher.sources.contract import SourceBase
 from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
-_RETRIED_COLUMNS = ("source", "row", "outcome", "reason")
-
-
-@dataclass(frozen=True, slots=True)
-class RetryResult:
-    """The result of a retry: its run, and the outcome of the corrected record in it."""
-
-    run: str
-    outcome: str
-    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,26 +87,6 @@ def read_rejects(
             yield from filter(selection.matches, found)
 
 
-def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
-    """The results of all retries, by the id of the rejected record."""
-    results: dict[str, RetryResult] = {}
-    for part in parts:
-        ids = {
-            (number, record.source, record.row): record.id
-            for number, run in enumerate(part.runs)
-            for record in run.manifest.retried
-        }
-        if not ids:
-            continue
-        for entry in part.decisions(_RETRIED_COLUMNS).to_pylist():
-            name = ids.get((entry["run"], entry["source"], entry["row"]))
-            if name is not None:
-                outcome = Outcome(entry["outcome"]).label
-                run = part.runs[entry["run"]].manifest.run
-                results[name] = RetryResult(run, outcome, entry["reason"])
-    return results
-
-
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     """Groups records by source and reason, most frequent first."""
     groups: dict[tuple[str, str], list[RejectedRecord]] = {}
@@ -160,16 +131,15 @@ def _record(
     retries: Mapping[str, RetryResult],
 ) -> RejectedRecord:
     source = run.manifest.sources[entry["source"]]
-    name = f"{run.manifest.run}:{entry['split']}:{entry['row']}"
+    name = reject_id(run.manifest.run, entry["split"], entry["row"])
     position = Position(*(entry[field] for field in Position._fields))
-    split = {} if source.table else source.splits[entry["split"] - source.first_split]
     return RejectedRecord(
         id=name,
         run=run.manifest.run,
         source=source.name,
         format=source.format,
         position=reader.position_text(position._replace(part=position.part or "")),
-        file=None if split.get("path") is None else str(split["path"]),
+        file=file_of(source, entry["split"]),
         reason=entry["reason"],
         object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,
         detail=entry["detail"] or "",

@@ -18,7 +18,7 @@ from publisher.journal.conservation import check_conservation
 from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneResult
-from publisher.journal.manifest import Manifest, SourceEntry
+from publisher.journal.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import CATALOGUE, RunRequest
@@ -66,6 +66,7 @@ def build_manifest(
         behind=dict(request.behind),
         job_identity=request.job_identity,
         catalogue=_recorded_catalogue(request),
+        retried=tuple(_retried(request, work)),
         window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
             name
@@ -81,6 +82,13 @@ def _recorded_catalogue(request: RunRequest) -> str | None:
     if request.settings.database is None:
         return None
     return read_catalogue_texts(request.journal.staging / CATALOGUE)
+
+
+def _retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:
+    """Numbers the sources of retried records."""
+    numbers = {source.name: number for number, source in enumerate(work.sources)}
+    for source, record in request.retried:
+        yield record._replace(source=numbers[source])
 
 
 def _source_entries(

@@ -15,7 +15,7 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
 from publisher.engine.task_resources import Resources, Rules
 from publisher.engine.tasks import AnySplit, SourceWork, Work
-from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.journal.stored_states import StoredStates
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
@@ -58,6 +58,8 @@ class RunRequest:
     """Returns whether a planned run found only rows that earlier runs had found; it is then discarded."""
     by_rows: bool = False
     """See ``CarryOver``."""
+    retried: tuple[tuple[str, RetriedRecord], ...] = ()
+    """The rejected records that are read again, with the name of their source; see ``Manifest``."""
     waiting: int | None = None
     """Number of pending rows of tables; ``None``: not counted."""
     unsettled: Mapping[str, IdRanges] = field(default_factory=dict)

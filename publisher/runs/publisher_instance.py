@@ -22,7 +22,7 @@ from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
-from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
 from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
@@ -206,15 +206,23 @@ class PublisherInstance:
             return self._carry_out(replace(request, waiting=waiting))
 
     def publish_sources(
-        self, sources: Sequence[SourceSettings], now: datetime | None = None
+        self,
+        sources: Sequence[SourceSettings],
+        now: datetime | None = None,
+        retried: Sequence[tuple[str, RetriedRecord]] = (),
     ) -> RunReport:
         """Publishes the input of these sources of the job in full, whether it is pending or not.
+
+        A run with ``retried`` records (see ``RunRequest``) changes no state of sources.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
             request = self._request(tuple(sources), now)
+            if retried:
+                request = replace(request, state=None, is_repetition=None, retried=tuple(retried))
+                return self._carry_out(request)
             objects = request.objects and request.objects.hide()
             return self._carry_out(replace(request, objects=objects))
 

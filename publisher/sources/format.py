@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -15,6 +15,7 @@ from publisher.sources.contract import LiveSource, Source, TableBacklog
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import TextOf
+from publisher.sources.retry import CorrectedRecord, RetryFiles
 
 
 class FormatOptions(Protocol):
@@ -69,6 +70,18 @@ class FindProblems(Protocol):
         """Yields the problems; ``is_table``: the source is a table, not files."""
 
 
+class WriteRetry(Protocol):
+    """Writes corrected raw records as files of the format, which the source reads with default settings of
+    files.
+
+    Raises ``UsageError`` for a record that cannot be written."""
+
+    def __call__(
+        self, options: Any, records: Sequence[CorrectedRecord], folder: Path
+    ) -> RetryFiles:
+        """Writes the files into a folder that does not exist yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
     """A source format.  Its package creates this object, and the registry lists it."""
@@ -101,6 +114,10 @@ class Format:
     again."""
     compares: bool = False
     """Whole tables are compared with their last known state."""
+    write_retry: WriteRetry | None = None
+    """Writes corrected records; ``None`` if rejected records cannot be retried one by one."""
+    retry_advice: str = ""
+    """What to do with rejected records instead."""
 
     @property
     def has_status(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from publisher.errors import OptionProblem
 from publisher.sources.change_table.backlog import ChangeTableBacklog
@@ -11,6 +13,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable, ChangeTablePart
 from publisher.sources.files.file_splits import Split
 from publisher.sources.format import Format, LiveFormat
+from publisher.sources.retry import CorrectedRecord, RetryFiles, write_json_lines
 
 
 def _find_problems(options: ChangeTableOptions, *, is_table: bool) -> Iterator[OptionProblem]:
@@ -18,6 +21,18 @@ def _find_problems(options: ChangeTableOptions, *, is_table: bool) -> Iterator[O
         yield OptionProblem(
             "layout", 'messages are read from files only; set snapshots, or layout = "rows"'
         )
+
+
+def _write_retry(
+    options: ChangeTableOptions, records: Sequence[CorrectedRecord], folder: Path
+) -> RetryFiles:
+    """Writes the records, and copies the ``.dfm`` files of the files that had them."""
+    del options
+    files = write_json_lines(records, folder, {})
+    for record, (path, _) in zip(records, files.places, strict=True):
+        if record.file is not None and (dfm := Path(record.file).with_suffix(".dfm")).exists():
+            shutil.copyfile(dfm, path.with_suffix(".dfm"))
+    return files
 
 
 CHANGE_TABLE = Format(
@@ -30,4 +45,5 @@ CHANGE_TABLE = Format(
     live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
     find_problems=_find_problems,
     reads_snapshots=True,
+    write_retry=_write_retry,
 )

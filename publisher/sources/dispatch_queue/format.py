@@ -19,4 +19,8 @@ DISPATCH_QUEUE = Format(
     reads_snapshots=True,
     in_commits=True,
     knows_repetitions=True,
+    retry_advice=(
+        "fix the setting that the detail names, then replay the export to the same sink, "
+        "with --from and --until around the rejected transactions"
+    ),
 )

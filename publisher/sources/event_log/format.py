@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from publisher.sources.event_log.backlog import EventLogBacklog
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.format import Format, LiveFormat
+from publisher.sources.retry import CorrectedRecord, RetryFiles, write_json_lines
+
+
+def _write_retry(
+    options: EventLogOptions, records: Sequence[CorrectedRecord], folder: Path
+) -> RetryFiles:
+    return write_json_lines(records, folder, options.expected_columns().written)
+
 
 EVENT_LOG = Format(
     name="event-log",
@@ -20,4 +31,5 @@ EVENT_LOG = Format(
     reads_snapshots=True,
     names_users=True,
     in_polls=True,
+    write_retry=_write_retry,
 )

@@ -14,4 +14,8 @@ LINKEXPRESS = Format(
     options=LinkexpressOptions,
     source=Linkexpress,
     split=ExtractSplit,
+    retry_advice=(
+        "fix the setting that the detail names, then replay the file to the same sink, "
+        "with --from and --until around the rejected records"
+    ),
 )

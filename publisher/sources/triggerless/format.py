@@ -33,4 +33,5 @@ TRIGGERLESS = Format(
     complete_options=_with_absolute_paths,
     reads_snapshots=True,
     compares=True,
+    retry_advice=("correct the rows in the table: the next comparison reads them again"),
 )

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from publisher.cli.main import cli
+from tests.support.documentation import agrees, shown_commands, text_of
 from tests.support.event_log_files import csv_text
 from tests.support.local_engine import EngineSwitch
 
@@ -120,3 +123,174 @@ def test_no_journal_is_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["rejects"])
     assert result.exit_code == 2
     assert "no journal is given" in result.stderr
+
+
+def correct(job: RejectJob, **values: str | None) -> Path:
+    """Exports the rejected records, and writes them with other values into a new file."""
+    exported, target = job.base / "rejects.jsonl", job.base / "fixed.jsonl"
+    exported.unlink(missing_ok=True)
+    assert job.run("rejects", "--export", exported).exit_code == 0
+    entries = [json.loads(line) for line in exported.read_text().splitlines()]
+    for entry in entries:
+        entry["raw"] = {**entry["raw"], **values}
+    target.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return target
+
+
+def retry(job: RejectJob, target: Path) -> Result:
+    return job.run("rejects", "--engine", "local", "--json", "--retry", target)
+
+
+def published(job: RejectJob, run: int) -> list[str]:
+    parts = sorted((job.base / "out" / "runs" / f"hr-{run:06d}").glob("part-*.xds"))
+    return [line for part in parts for line in part.read_text().splitlines()]
+
+
+def test_corrected_records_are_published_once_as_what_they_were(job: RejectJob) -> None:
+    job.publish(
+        "a.csv", [row(1), row(2, event_type="9"), row(3, event_type="9", table_key="idu=1")]
+    )
+    target = correct(job, event_type="1")
+    result = retry(job, target)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["outcomes"]["published"] == 2
+    documents = published(job, 2)
+    assert sorted("Ann 2" in text for text in documents) == [False, True]
+    (group,) = job.groups()
+    assert (group["records"], group["retried"]) == (2, 2)
+    assert group["sample"]["retry"] == {
+        "run": "hr-000002",
+        "outcome": "published",
+        "reason": None,
+    }
+    again = retry(job, target)
+    assert again.exit_code == 2
+    assert "hr-000001:0:3 is left out: retried in run hr-000002: published" in again.stderr
+    assert not (job.base / "out" / "runs" / "hr-000003").exists()
+    assert (
+        "0 record(s); 2 not written"
+        in job.run("rejects", "--export", job.base / "more.jsonl").stdout
+    )
+
+
+def test_only_records_that_were_not_retried_are_published(job: RejectJob) -> None:
+    job.publish("a.csv", [row(2, event_type="9"), row(3, event_type="9")])
+    target = correct(job, event_type="1")
+    lines = target.read_text().splitlines()
+    target.write_text(lines[0] + "\n\n")
+    assert retry(job, target).exit_code == 0
+    target.write_text("\n".join(lines))
+    result = retry(job, target)
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["read"] == 1
+    assert "is left out: retried in run hr-000002" in result.stderr
+    assert len(published(job, 3)) == 1
+
+
+def test_a_correction_that_is_rejected_again_can_be_retried(job: RejectJob) -> None:
+    job.publish("a.csv", [row(2, event_type="9", table_key="")])
+    assert retry(job, correct(job, event_type="1")).exit_code == 4
+    groups = {group["reason"]: group for group in job.groups()}
+    assert groups["event-type"]["sample"]["retry"]["outcome"] == "rejected"
+    assert groups["table-key"]["retried"] == 0
+    result = retry(job, correct(job, table_key="idu=2"))
+    assert result.exit_code == 0, result.stderr
+    assert "idu=2,table=usr" in published(job, 3)[0]
+    assert all(group["retried"] for group in job.groups())
+
+
+def test_a_retry_does_not_touch_files_that_wait(job: RejectJob) -> None:
+    job.publish("a.csv", [row(2, event_type="9")])
+    (job.base / "in" / "b.csv").write_text(csv_text([row(4)]))
+    assert retry(job, correct(job, event_type="1")).exit_code == 0
+    assert [("Ann 2" in text) for text in published(job, 2)] == [True]
+    assert job.run("publish", "--engine", "local").exit_code == 0
+    assert [("Ann 4" in text) for text in published(job, 3)] == [True]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no json", "fixed.jsonl:1 is not a rejected record"),
+        ("[]", "fixed.jsonl:1 is not a rejected record"),
+        ('{"id": 1, "source": "hr", "raw": {}}', "fixed.jsonl:1 is not a rejected record"),
+        ('{"id": "hr-000001:0:9", "source": "hr", "raw": {}}', "no kept run of job hr"),
+        ('{"id": "hr-000001:0:2", "source": "crm", "raw": {}}', "job hr has no source crm"),
+        ('{"id": "hr-000001:0:2", "source": "hr", "raw": "a,b"}', "raw is not an object"),
+        ("", "nothing to retry: the file has no records"),
+    ],
+)
+def test_wrong_lines_are_refused_before_anything_is_published(
+    job: RejectJob, line: str, message: str
+) -> None:
+    job.publish("a.csv", [row(2, event_type="9")])
+    target = job.base / "fixed.jsonl"
+    target.write_text(line)
+    result = retry(job, target)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not (job.base / "out" / "runs" / "hr-000002").exists()
+
+
+def test_the_same_record_twice_in_a_file_is_refused(job: RejectJob) -> None:
+    job.publish("a.csv", [row(2, event_type="9")])
+    target = correct(job, event_type="1")
+    target.write_text(target.read_text() * 2)
+    result = retry(job, target)
+    assert result.exit_code == 2
+    assert "fixed.jsonl:2: " in result.stderr
+    assert "has the same id hr-000001:0:2" in result.stderr
+
+
+def test_a_retry_needs_a_job_file(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["rejects", "--retry", str(tmp_path / "fixed.jsonl")])
+    assert result.exit_code == 2
+    assert "name its job file with -c" in result.stderr
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    values=st.lists(
+        st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1, max_size=5
+    )
+)
+def test_any_text_survives_export_and_retry(
+    tmp_path_factory: pytest.TempPathFactory, local_engine: EngineSwitch, values: list[str]
+) -> None:
+    """The records are rejected again for the same reason, or published with the same value."""
+    del local_engine
+    job = RejectJob(tmp_path_factory.mktemp("job"))
+    rows = [row(n, event_type="9", new_value=text) for n, text in enumerate(values, 1)]
+    job.publish("a.csv", rows)
+    exported = job.base / "exported.jsonl"
+    assert job.run("rejects", "--export", exported).exit_code == 0
+    entries = [json.loads(line) for line in exported.read_text().split("\n") if line]
+    assert [entry["raw"]["new_value"] or "" for entry in entries] == values
+    result = retry(job, exported)
+    assert result.exit_code == 4, result.stderr
+    assert json.loads(result.stdout)["reasons"] == {"rejected": {"event-type": len(values)}}
+    again = [group["records"] for group in job.groups()]
+    assert again == [2 * len(values)]
+
+
+def test_the_page_shows_what_the_commands_print(
+    job: RejectJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(job.base)
+    rows = [row(1, event_type="2"), row(2, event_type="9"), row(3, table_key=None)]
+    job.publish("a.csv", [*rows, row(5, event_type="9", table_key="idu=1")])
+    commands = list(shown_commands(text_of("how-to/rejects.md")))
+    assert len(commands) == 4
+    for number, command in enumerate(commands):
+        if number == 2:
+            exported = Path("fixed.jsonl").read_text()
+            Path("fixed.jsonl").write_text(exported.replace('"9"', '"1"'))
+        words = command.line.removeprefix(".venv/bin/xds-publisher ").split()
+        engine = ["--engine", "local"] if "--retry" in words else []
+        printed = [
+            line for line in CliRunner().invoke(cli, words + engine).output.splitlines() if line
+        ]
+        shown = [line for line in command.printed if line.strip() != "…"]
+        assert all(map(agrees, shown, printed)), (shown, printed)

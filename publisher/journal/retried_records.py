@@ -1,0 +1,76 @@
+"""Retries of rejected records: what became of them, and which records may be retried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import pyarrow.compute as pc
+
+from publisher.journal.manifest import SourceEntry
+from publisher.journal.scan_runs import JournalPart
+from publisher.model.change import Outcome
+
+_COLUMNS = ("source", "split", "row", "outcome", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class RetryResult:
+    """The result of a retry: its run, and the outcome of the corrected record in it."""
+
+    run: str
+    outcome: str
+    reason: str | None
+
+    def text(self) -> str:
+        """Describes the result."""
+        reason = f" ({self.reason})" if self.reason else ""
+        return f"retried in run {self.run}: {self.outcome}{reason}"
+
+
+def reject_id(run: str, split: int, row: int) -> str:
+    """The id of a rejected record."""
+    return f"{run}:{split}:{row}"
+
+
+def file_of(source: SourceEntry, split: int) -> str | None:
+    """The path of the file of a split; ``None`` for a table."""
+    if source.table is not None:
+        return None
+    path = source.splits[split - source.first_split].get("path")
+    return None if path is None else str(path)
+
+
+def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
+    """The results of all retries, by the id of the rejected record."""
+    results: dict[str, RetryResult] = {}
+    for part in parts:
+        ids = {
+            (number, record.source, PurePath(record.file), record.row): record.id
+            for number, run in enumerate(part.runs)
+            for record in run.manifest.retried
+        }
+        if not ids:
+            continue
+        for entry in part.decisions(_COLUMNS).to_pylist():
+            run = part.runs[entry["run"]].manifest
+            file = file_of(run.sources[entry["source"]], entry["split"])
+            name = ids.get((entry["run"], entry["source"], PurePath(file or ""), entry["row"]))
+            if name is not None:
+                outcome = Outcome(entry["outcome"]).label
+                results[name] = RetryResult(run.run, outcome, entry["reason"])
+    return results
+
+
+def read_reject_ids(parts: Iterable[JournalPart]) -> dict[str, tuple[str, str | None]]:
+    """The ids of all rejected records, with the name of the source and the file of each."""
+    found: dict[str, tuple[str, str | None]] = {}
+    for part in parts:
+        is_rejected = pc.field("outcome") == int(Outcome.REJECTED)
+        for entry in part.decisions(("source", "split", "row"), is_rejected).to_pylist():
+            run = part.runs[entry["run"]].manifest
+            source = run.sources[entry["source"]]
+            name = reject_id(run.run, entry["split"], entry["row"])
+            found[name] = source.name, file_of(source, entry["split"])
+    return found

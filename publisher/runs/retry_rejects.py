@@ -1,0 +1,183 @@
+"""Publishes corrected rejected records, each once, after everything that was published before."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from publisher.config.settings import Settings, SourceSettings
+from publisher.console import Progress
+from publisher.engine.start import start_engine
+from publisher.errors import UsageError
+from publisher.journal.conservation import RunReport
+from publisher.journal.job_journals import SECONDS_A_DAY, Journals
+from publisher.journal.manifest import RetriedRecord
+from publisher.journal.retried_records import read_reject_ids, read_retries
+from publisher.journal.scan_runs import scan_runs
+from publisher.runs.notes import notes_of, with_notes
+from publisher.runs.publisher_instance import PublisherInstance
+from publisher.sources.contract import SourceInput
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.retry import CorrectedRecord
+
+_FOLDER = "retried"
+"""Folder of the corrected records in the directory of a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A corrected record of a file, with the source that had rejected it."""
+
+    source: str
+    record: CorrectedRecord
+
+
+def read_corrections(path: Path) -> list[Correction]:
+    """Reads a file that ``rejects --export`` wrote, and in which people have corrected ``raw``.
+
+    Raises:
+        UsageError: A line is not such a record, or names a record twice.
+    """
+    corrections: dict[str, Correction] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            correction = _correction(line, f"{path}:{number}")
+            other = corrections.setdefault(correction.record.id, correction)
+            if other is not correction:
+                raise UsageError(
+                    f"{correction.record.where}: {other.record.where} has the same id "
+                    f"{correction.record.id}: keep one of the two lines"
+                )
+    return list(corrections.values())
+
+
+def _correction(line: str, where: str) -> Correction:
+    try:
+        entry: dict[str, Any] = json.loads(line)
+        record = CorrectedRecord(entry["id"], where, None, entry["raw"])
+        if isinstance(entry["id"], str) and isinstance(entry["source"], str):
+            return Correction(entry["source"], record)
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise UsageError(
+        f"{where} is not a rejected record: write a JSON object with id, source and raw on one line, as "
+        "rejects --export does"
+    )
+
+
+def retry_rejects(
+    settings: Settings,
+    corrections: Sequence[Correction],
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Publishes corrected records in a run of their own.
+
+    Records that were retried before are left out, with a note.
+
+    Raises:
+        UsageError: No record remains, a record is unknown, or its format cannot be retried.
+        PublisherError: See ``errors``.
+    """
+    settings = settings.for_publish()
+    refuse_formats(settings, corrections)
+    with start_engine(settings.run.engine, settings.spark) as engine:
+        engine.warm_up()
+        with PublisherInstance(settings, engine, progress) as job:
+            finished = job.finish()
+            journals = Journals(settings.journals, settings.name)
+            pending, notes = _select(journals, corrections)
+            folder = _make_folder(journals, settings.retention.retention_days)
+            sources, retried = _write(settings, pending, folder)
+            report = job.publish_sources(sources, now, retried)
+            job.expire()
+    return with_notes(report, [*notes_of(finished), *notes])
+
+
+def refuse_formats(settings: Settings, corrections: Iterable[Correction]) -> None:
+    """Raises ``UsageError`` for records of unknown sources, and of formats that cannot be retried."""
+    sources = {source.name: source for source in settings.sources}
+    for correction in corrections:
+        source = sources.get(correction.source)
+        where = correction.record.where
+        if source is None:
+            names = ", ".join(sources)
+            raise UsageError(
+                f"{where}: job {settings.name} has no source {correction.source}: its sources are {names}"
+            )
+        if source.descriptor.write_retry is None:
+            raise UsageError(
+                f"{where}: records of format {source.format} cannot be retried one by one: "
+                f"{source.descriptor.retry_advice}"
+            )
+
+
+def _select(
+    journals: Journals, corrections: Sequence[Correction]
+) -> tuple[list[Correction], list[str]]:
+    """Selects the records that were not retried; returns notes about the others.
+
+    Raises ``UsageError`` for unknown records."""
+    known = read_reject_ids(scan_runs(journals.root))
+    retries = read_retries(scan_runs(journals.root))
+    pending: list[Correction] = []
+    notes = []
+    for correction in corrections:
+        record = correction.record
+        source, file = known.get(record.id, (None, None))
+        if source != correction.source:
+            raise UsageError(
+                f"{record.where}: no kept run of job {journals.job} has rejected a record {record.id} of "
+                f"{correction.source}: its journal is deleted, or the id was changed; add the record as a "
+                "new file of the source"
+            )
+        result = retries.get(record.id)
+        if result is None:
+            pending.append(replace(correction, record=replace(record, file=file)))
+        else:
+            notes.append(f"{record.where}: {record.id} is left out: {result.text()}")
+    if not pending:
+        raise UsageError(f"nothing to retry: {'; '.join(notes) or 'the file has no records'}")
+    return pending, notes
+
+
+def _make_folder(journals: Journals, days: float) -> Path:
+    """Names a new folder for corrected records, and removes those that are older than the journals."""
+    root = journals.root / _FOLDER
+    root.mkdir(mode=0o700, exist_ok=True)
+    for path in root.iterdir():
+        if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
+            shutil.rmtree(path)
+    return root / f"{1 + journals.last_number():06d}"
+
+
+def _write(
+    settings: Settings, corrections: Sequence[Correction], folder: Path
+) -> tuple[list[SourceSettings], list[tuple[str, RetriedRecord]]]:
+    """Writes the records as files; returns the sources that read them."""
+    if folder.exists():  # of a start that did not plan its run
+        shutil.rmtree(folder)
+    sources, retried = [], []
+    for number, source in enumerate(settings.sources):
+        records = [c.record for c in corrections if c.source == source.name]
+        write = source.descriptor.write_retry
+        if not records or write is None:
+            continue
+        files = write(source.options, records, folder / str(number))
+        reading = replace(SnapshotOptions(), max_record=source.reading.max_record)
+        source = replace(source, table=None, reading=reading, run_input=None)  # noqa: PLW2901
+        sources.append(source.with_input(SourceInput(source.reader, files.paths, reads=True)))
+        retried += [
+            (source.name, RetriedRecord(record.id, 0, str(path), row))
+            for record, (path, row) in zip(records, files.places, strict=True)
+        ]
+    return sources, retried

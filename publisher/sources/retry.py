@@ -1,0 +1,79 @@
+"""Corrected raw records as files that a source reads like any others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple
+
+from publisher.errors import UsageError
+from publisher.sources.columns.record_batches import as_json
+
+_NAMELESS = "retry"
+"""Name of the file of records that come from no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectedRecord:
+    """A corrected raw record.  ``where`` is its place in the file of the user, for messages."""
+
+    id: str
+    where: str
+    file: str | None
+    """The file that had the rejected record; ``None`` for a table."""
+    raw: Any
+
+
+class RetryFiles(NamedTuple):
+    """Files of corrected records, and for each record its file and its number in the file."""
+
+    paths: tuple[Path, ...]
+    places: tuple[tuple[Path, int], ...]
+
+
+def write_json_lines(
+    records: Sequence[CorrectedRecord], folder: Path, written: Mapping[str, str]
+) -> RetryFiles:
+    """Writes records as JSON lines: one file for each file that had them, with the same name.
+
+    ``written`` has the names of columns that differ in files.
+
+    Raises:
+        UsageError: A record is not an object with columns.
+    """
+    places: list[tuple[Path, int]] = []
+    lines: dict[Path, list[str]] = {}
+    paths = dict(_paths(records, folder, ".jsonl"))
+    for record in records:
+        if not isinstance(record.raw, dict):
+            raise UsageError(
+                f"{record.where}: raw is not an object: write the record as columns and values, as in "
+                '{"COLUMN": "VALUE", ...}'
+            )
+        path = paths[record.file]
+        columns = {written.get(name, name): value for name, value in record.raw.items()}
+        of_file = lines.setdefault(path, [])
+        of_file.append(as_json(columns))
+        places.append((path, len(of_file)))
+    for path, of_file in lines.items():
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_text("".join(f"{line}\n" for line in of_file), "utf-8", newline="\n")
+        path.chmod(0o600)
+    return RetryFiles(tuple(lines), tuple(places))
+
+
+def _paths(
+    records: Sequence[CorrectedRecord], folder: Path, ending: str
+) -> Iterator[tuple[str | None, Path]]:
+    """Names a file for each file that had records: folder and name without endings may name a table."""
+    for number, file in enumerate(dict.fromkeys(record.file for record in records)):
+        place = folder / str(number)
+        if file is None:
+            yield file, place / f"{_NAMELESS}{ending}"
+        else:
+            old = PurePath(file)
+            yield (
+                file,
+                place / old.parent.name / f"{old.name.partition('.')[0] or _NAMELESS}{ending}",
+            )
