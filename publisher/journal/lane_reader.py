@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
+from publisher.journal.key_index import may_have_keys
 from publisher.journal.lane_writer import LaneNames, LookupAnswer
 from publisher.model.change import Object, Outcome, Position, Reason
 
@@ -84,6 +85,10 @@ class _LaneTable(ABC):
         """Yields the groups that may contain a position, each with the number of its first row."""
 
     @abstractmethod
+    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:
+        """Yields the groups that may have one of these keys, like ``groups``."""
+
+    @abstractmethod
     def group_of(self, row: int) -> tuple[int, pa.Table]:
         """Returns the group of a row, with the number of its first row."""
 
@@ -107,6 +112,9 @@ class _TableInMemory(_LaneTable):
     def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:  # noqa: ARG002
         yield 0, self._rows
 
+    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:  # noqa: ARG002
+        yield 0, self._rows
+
     def group_of(self, row: int) -> tuple[int, pa.Table]:
         if row >= self._rows.num_rows:
             raise _unknown_row(row)
@@ -116,16 +124,31 @@ class _TableInMemory(_LaneTable):
 class _TableInFile(_LaneTable):
     def __init__(self, file: pq.ParquetFile) -> None:
         self._file = file
+        self._last: tuple[int, pa.Table] | None = None
+        """The group that ``group_of`` has read last."""
 
     def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:
         for group, first in self._places():
             if high is None or self._may_contain(group, high):
                 yield first, self._file.read_row_group(group, use_threads=False)
 
+    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:
+        is_single = self._file.metadata.num_row_groups == 1  # as the index of the lane is for it
+        for group, first in self._places():
+            if is_single or self._has_keys(group, keys):
+                yield first, self._file.read_row_group(group, use_threads=False)
+
+    def _has_keys(self, group: int, keys: pa.Array) -> bool:
+        column = self._file.read_row_group(group, columns=["key"], use_threads=False)["key"]
+        return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
+
     def group_of(self, row: int) -> tuple[int, pa.Table]:
+        if self._last is not None and 0 <= row - self._last[0] < self._last[1].num_rows:
+            return self._last
         for group, first in self._places():
             if row < first + self._file.metadata.row_group(group).num_rows:
-                return first, self._file.read_row_group(group, use_threads=False)
+                self._last = first, self._file.read_row_group(group, use_threads=False)
+                return self._last
         raise _unknown_row(row)
 
     def _places(self) -> Iterator[tuple[int, int]]:
@@ -195,8 +218,10 @@ class LaneReader:
     def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[DecidedRecord]:
         """Finds the records of objects with one of these key texts, of all tables or one."""
         records: list[DecidedRecord] = []
+        if not may_have_keys(self._root / self._names.keys, keys):
+            return records
         key_values = pa.array(sorted(keys), pa.string())
-        for first, table in self._decisions.groups():
+        for first, table in self._decisions.groups_with(key_values):
             mask = pc.is_in(table["key"], value_set=key_values)
             if table_name is not None:
                 mask = pc.and_(mask, pc.equal(table["table"], table_name))

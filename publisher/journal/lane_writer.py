@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import sync
+from publisher.journal.key_index import KeyIndexBuilder
 from publisher.model.change import Decision, Object, Outcome
 from publisher.model.document_batches import Documents
 from publisher.model.plain import restore
@@ -112,6 +113,11 @@ class LaneNames:
         return f"lane-{self.lane:05d}.decisions.parquet"
 
     @property
+    def keys(self) -> str:
+        """Index of the keys in the decisions (``key_index``)."""
+        return f"lane-{self.lane:05d}.keys"
+
+    @property
     def lookups(self) -> str:
         """Answers to look-ups (``LOOKUP_SCHEMA``)."""
         return f"lane-{self.lane:05d}.lookups.parquet"
@@ -128,7 +134,7 @@ class LaneNames:
 
     def journal_files(self) -> tuple[str, ...]:
         """The files of the journal's own folder: all except the part file."""
-        return (self.index, self.decisions, self.lookups, self.rejects)
+        return (self.index, self.decisions, self.keys, self.lookups, self.rejects)
 
 
 class LaneFiles:
@@ -161,6 +167,7 @@ class LaneFiles:
         self._decisions = DecisionLog(
             folder / names.decisions, folder / names.rejects, position_texts
         )
+        self._keys = KeyIndexBuilder()
         self._lookup_writer = pq.ParquetWriter(
             folder / names.lookups, LOOKUP_SCHEMA, use_dictionary=_REPEATING
         )
@@ -175,6 +182,7 @@ class LaneFiles:
 
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
+        self._keys.add(batch.column("key"))
         return self._decisions.add_arrivals(batch)
 
     def add_tally(self, split: int, records: int) -> None:
@@ -232,6 +240,7 @@ class LaneFiles:
             InternalError: A change has no decision.
         """
         self._decisions.close()
+        self._keys.write(self._folder / self._names.keys)
         self._documents.close()
         self._write_lookups()
         self._lookup_writer.close()

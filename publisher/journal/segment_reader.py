@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.journal.key_index import KeyIndexBuilder
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.segment_files import (
@@ -120,3 +121,6 @@ def write_lanes(journal: Journal, manifest: Manifest, tables: Mapping[str, pa.Ta
         pq.write_table(index, journal.root / names.index)
         for name in (names.decisions, names.lookups):
             pq.write_table(tables[name], journal.root / name)
+        keys = KeyIndexBuilder()
+        keys.add(tables[names.decisions]["key"])
+        keys.write(journal.root / names.keys)

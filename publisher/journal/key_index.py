@@ -1,0 +1,71 @@
+"""The index of the keys of a lane: tells in a moment which lanes of many runs have records of an object.
+
+The file has the 32-bit hashes of all key texts in the decisions of the lane, sorted.  Runs of segments that
+are read in memory have no index.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.errors import FatalError
+
+Hashes = npt.NDArray[np.uint32]
+
+_STORED = np.dtype("<u4")
+_TO_MERGE = 1 << 20
+"""Number of hashes, perhaps repeated, that are merged at once."""
+
+
+class KeyIndexBuilder:
+    """Collects the hashes of the keys of a lane."""
+
+    def __init__(self) -> None:
+        self._merged: Hashes = np.zeros(0, np.uint32)
+        self._parts: list[Hashes] = []
+        self._size = 0
+
+    def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
+        """Adds keys; null is no key."""
+        part = _hashes_of(pc.drop_null(pc.unique(keys)).to_pylist())
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size >= _TO_MERGE:
+            self._merge()
+
+    def write(self, path: Path) -> None:
+        """Writes the file."""
+        self._merge()
+        path.write_bytes(self._merged.astype(_STORED).tobytes())
+
+    def _merge(self) -> None:
+        self._merged = np.unique(np.concatenate([self._merged, *self._parts]))
+        self._parts, self._size = [], 0
+
+
+def may_have_keys(path: Path, keys: Iterable[str]) -> bool:
+    """Returns whether the lane of an index may have one of the keys; true if there is no index.
+
+    Raises:
+        FatalError: The index is damaged.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return True
+    if len(content) % _STORED.itemsize:
+        raise FatalError(f"{path} of the journal is damaged: remove it; reading then takes longer")
+    stored, wanted = np.frombuffer(content, _STORED), _hashes_of(keys)
+    places = np.minimum(np.searchsorted(stored, wanted), max(len(stored) - 1, 0))
+    return bool(len(stored)) and bool((stored[places] == wanted).any())
+
+
+def _hashes_of(keys: Iterable[str]) -> Hashes:
+    return np.array([zlib.crc32(key.encode()) for key in keys], np.uint32)
