@@ -46,6 +46,7 @@ _ATTRIBUTES_OF_EXAMPLE = 5
     metavar="N",
     help="Maximum number of examples of each kind of difference; default 3.",
 )
+@parameters.config
 @parameters.engine
 @parameters.report_as_json
 def diff(
@@ -53,6 +54,7 @@ def diff(
     second: Path | None,
     assignments: tuple[str, ...],
     examples: int,
+    config: Path | None,
     engine: EngineName | None,
     json_: bool,
 ) -> None:
@@ -62,7 +64,8 @@ def diff(
     directory of a job, whose runs are compared as a whole.  The exit code is 3 if anything differs.
 
     Without OTHER, the input of the run JOURNAL is planned again, with the settings of --set, and both
-    plans are compared.  Nothing is published, and no status is written.
+    plans are compared.  Nothing is published, and no status is written.  A run that read an event log in
+    a database needs the job file (-c), which names the database.
     """
     start_arrow_without_pandas()
     from publisher.reports.diff.build import diff_journals
@@ -75,10 +78,11 @@ def diff(
     from publisher import console
     from publisher.runs.what_if import plan_again
 
+    job = None if config is None else parameters.load_settings(config)
     name = " ".join(["planned again", *(["with", *assignments] if assignments else [])])
     with (
         console.progress() as progress,
-        plan_again(first, assignments, engine or "auto", progress) as planned,
+        plan_again(first, assignments, engine or "auto", progress, job) as planned,
     ):
         found = diff_journals(first, planned, examples, name=name)
     _show(found, json_)

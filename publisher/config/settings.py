@@ -41,6 +41,7 @@ from publisher.sources.contract import (
     SourceInput,
     TableBacklog,
 )
+from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format, FormatOptions, LiveFormat
@@ -148,6 +149,8 @@ class SourceSettings:
     """See ``SourceOptions``."""
     run_input: SourceInput | None = None
     """The part of the input that one run reads; ``None``: all of it."""
+    record_ids: Path | None = None
+    """File with the ids of the rows of ``table`` to read again; ``None``: rows of the wanted status."""
     reason: str | None = None
     """The reason why its changes are published, if they are no changes of the source, for consumers."""
 
@@ -191,7 +194,11 @@ class SourceSettings:
     def live(self) -> LiveSource:
         """The reader of its table."""
         live, database, table = self._live_parts()
-        return live.source(self.options, database, table, text_of)
+        source = live.source(self.options, database, table, text_of)
+        if self.record_ids is None:
+            return source
+        assert isinstance(source, LiveEventLog)
+        return source.only_records(self.record_ids)
 
     def backlog(self) -> TableBacklog:
         """Creates the counter of the rows of its table that wait to be read.

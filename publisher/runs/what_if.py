@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,8 +24,10 @@ from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.source_state import StateArchive, number_of
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
+from publisher.runs.acknowledge import has_status
 from publisher.runs.execute import plan
 from publisher.runs.prepare import RunRequest
+from publisher.runs.reread_rows import check_rows, find_table, read_again
 from publisher.sources.registry import FORMATS
 
 
@@ -34,11 +37,13 @@ def plan_again(
     assignments: Sequence[str],
     engine: EngineName = "auto",
     progress: Progress | None = None,
+    job: Settings | None = None,
 ) -> Iterator[Path]:
     """Plans a run again with changed settings; yields its temporary journal.
 
     ``directory`` is the journal of a run, or a directory that ``replay`` wrote; for ``assignments`` see
-    ``change_settings``.  Nothing is published, and no status is written.
+    ``change_settings``.  ``job`` has the databases of live tables.  Nothing is published, and no status is
+    written.
 
     Raises:
         UsageError: The run cannot be planned again; the message names what is missing.
@@ -53,16 +58,31 @@ def plan_again(
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then compare")
         settings = change_settings(restore_settings(manifest, engine), assignments)
-        missing = list(_missing_inputs(journal, manifest))
+        missing = list(_missing_inputs(journal, manifest, job))
         if settings.documents.minimal:
             missing.append("the published states of its objects before it are not kept")
         if missing:
             raise UsageError(f"run {manifest.run} cannot be planned again: {'; '.join(missing)}")
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
+        settings = _with_rows(settings, job, journal, manifest, folder)
         request = _request(journal, manifest, settings, folder)
         with start_engine(engine, settings.spark) as started:
             plan(request, started, progress)
+        check_rows(journal, request.journal)
         yield folder
+
+
+def _with_rows(
+    settings: Settings, job: Settings | None, journal: Journal, manifest: Manifest, folder: Path
+) -> Settings:
+    """Limits live tables to the rows that the run read."""
+    sources = list(settings.sources)
+    for number, entry in enumerate(manifest.sources):
+        live = find_table(job, entry)
+        if entry.table is not None and live is not None:
+            file = folder / f"ids-{number}.npy"
+            sources[number] = read_again(sources[number], live, journal, number, file)
+    return replace(settings, sources=tuple(sources))
 
 
 def _request(journal: Journal, manifest: Manifest, settings: Settings, folder: Path) -> RunRequest:
@@ -91,12 +111,14 @@ def _recorded_database(journal: Journal, manifest: Manifest, file: Path) -> Reco
     return RecordedDatabase(manifest.catalogue, file)
 
 
-def _missing_inputs(journal: Journal, manifest: Manifest) -> Iterator[str]:
+def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) -> Iterator[str]:
     """Names everything that planning again needs and that is not there."""
     for entry in manifest.sources:
-        if entry.table is not None:
+        if entry.table is not None and not has_status(entry):
             yield f"the rows of table {entry.table} (source {entry.name}) are not journalled"
-        elif entry.splits and not entry.files:
+        elif entry.table is not None and find_table(job, entry) is None:
+            yield f"the database of table {entry.table} is not known; name the job file with -c"
+        elif entry.table is None and entry.splits and not entry.files:
             yield f"the tables of source {entry.name} are not journalled"
         if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
             yield f"the earlier state of the tables of source {entry.name} is not kept"
@@ -104,7 +126,9 @@ def _missing_inputs(journal: Journal, manifest: Manifest) -> Iterator[str]:
     if manifest.settings.get("database") is not None and manifest.catalogue is None:
         yield "the tables that its database described are not in its journal"
     for entry in manifest.sources:
-        if manifest.job_identity is not None and _state_before(journal, manifest, entry) is None:
+        if manifest.job_identity is None or has_status(entry):
+            continue
+        if _state_before(journal, manifest, entry) is None:
             yield f"the state of source {entry.name} before the run is deleted"
 
 
@@ -160,6 +184,6 @@ def _states_before(journal: Journal, manifest: Manifest) -> dict[str, Path] | No
     states = {
         entry.name: before.folder
         for entry in manifest.sources
-        if (before := _state_before(journal, manifest, entry)) is not None
+        if not has_status(entry) and (before := _state_before(journal, manifest, entry)) is not None
     }
     return {name: folder for name, folder in states.items() if folder is not None}
