@@ -150,15 +150,7 @@ def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     if story.event_time is not None or story.perpetrator:
         who = f" by {story.perpetrator}" if story.perpetrator else ""
         yield "time", (story.event_time or "unknown") + who
-    reason = f" ({story.reason})" if story.reason else ""
-    written = "" if story.written is None else f", {_WRITTEN.get(story.written, 'written')}"
-    yield "outcome", f"{story.outcome}{reason}, status {story.status}{written}"
-    if story.late is not None:
-        yield "late", story.late
-    if story.meaning:
-        yield "because", story.meaning
-    if story.by is not None:
-        yield "see", story.by
+    yield from _outcome_lines(story)
     for lookup in story.lookups:
         answer = (
             json.dumps(lookup.row, ensure_ascii=False) if lookup.row is not None else lookup.answer
@@ -189,6 +181,22 @@ def _left_out_lines(resolution: Resolution) -> Iterator[tuple[str, str]]:
     for column in resolution.columns:
         if column.left_out is not None:
             yield "left out", f"{column.name}: {column.left_out}"
+
+
+def _outcome_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
+    reason = f" ({story.reason})" if story.reason else ""
+    written = "" if story.written is None else f", {_WRITTEN.get(story.written, 'written')}"
+    yield "outcome", f"{story.outcome}{reason}, status {story.status}{written}"
+    if story.late is not None:
+        yield "late", story.late
+    if story.meaning:
+        yield "because", story.meaning
+    if story.by is not None:
+        yield "see", story.by
+    if story.retry is not None:
+        yield "retry", story.retry.text()
+    if story.retry_of is not None:
+        yield "corrects", f"rejected record {story.retry_of}"
 
 
 def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator[tuple[str, str]]:

@@ -5,9 +5,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.reports.rejects import RejectedRecord, RejectGroup
+    from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
 
 _LONGEST = 200
 
@@ -46,6 +45,12 @@ _LONGEST = 200
     type=parameters.PATH,
     help="Publish the corrected records of a file with the job of -c, each once.",
 )
+@click.option(
+    "--dead-letters",
+    "letters",
+    is_flag=True,
+    help="Read the records from the dead-letter topic of -c instead of journals.",
+)
 @parameters.config
 @parameters.now
 @parameters.engine
@@ -58,9 +63,8 @@ def rejects(
     export: Path | None,
     corrected: Path | None,
     config: Path | None,
-    now: datetime | None,
     json_: bool,
-    **overrides: Any,
+    **others: Any,
 ) -> None:
     """List rejected records over runs, and publish corrected ones.
 
@@ -70,19 +74,14 @@ def rejects(
     --retry: they are read as new records of their source, after all others.
     """
     if corrected is not None:
-        _retry(config, corrected, now, json_=json_, **overrides)
+        _retry(config, corrected, others, json_=json_)
         return
     start_arrow_without_pandas()
     from publisher.cli import output
-    from publisher.reports.rejects import RejectSelection, group_rejects, read_rejects
+    from publisher.reports.rejects import RejectSelection, group_rejects
 
-    directories = list(journals)
-    if config is not None:
-        directories.append(parameters.load_settings(config, journal=overrides["journal"]).journals)
-    if not directories:
-        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
-    records = read_rejects(directories, selection)
+    records = _records(journals, config, selection, others)
     if export is not None:
         echo([_export(records, export)])
         return
@@ -93,9 +92,30 @@ def rejects(
         echo(_text(groups))
 
 
-def _retry(
-    config: Path | None, corrected: Path, now: datetime | None, *, json_: bool, **overrides: Any
-) -> None:
+def _records(
+    journals: tuple[Path, ...],
+    config: Path | None,
+    selection: RejectSelection,
+    others: Mapping[str, Any],
+) -> Iterator[RejectedRecord]:
+    """The rejected records of journals, or of the dead-letter topic."""
+    from publisher.reports.rejects import read_dead_letters, read_rejects
+
+    directories = list(journals)
+    if config is None:
+        if not directories or others["letters"]:
+            what = "job file" if others["letters"] else "journal"
+            raise UsageError(
+                f"no {what} is given: name directories of journals, or a job file with -c"
+            )
+        return read_rejects(directories, selection)
+    settings = parameters.load_settings(config, journal=others["journal"])
+    if others["letters"]:
+        return read_dead_letters(settings.kafka, settings.journals, selection)
+    return read_rejects([*directories, settings.journals], selection)
+
+
+def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
     """Publishes corrected records."""
     from publisher import console
     from publisher.config.job_file import Overrides, load_to_publish
@@ -103,10 +123,11 @@ def _retry(
 
     if config is None:
         raise UsageError("--retry publishes with a job: name its job file with -c")
-    settings = load_to_publish(config, Overrides(**overrides))
+    overrides = Overrides(journal=others["journal"], engine=others["engine"])
+    settings = load_to_publish(config, overrides)
     corrections = read_corrections(corrected)
     with console.progress() as progress:
-        report = retry_rejects(settings, corrections, now=now, progress=progress)
+        report = retry_rejects(settings, corrections, now=others["now"], progress=progress)
     show(report, json_, settings.allowed_rejects(0))
 
 

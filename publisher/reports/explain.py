@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from publisher.dispatch.refusals import read_records
 from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import FatalError, UsageError
-from publisher.journal.find_journal import find_job, read_journal, read_runs
+from publisher.journal.find_journal import find_job, find_journal, read_journal, read_runs
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import (
     DecidedRecord,
@@ -23,6 +23,8 @@ from publisher.journal.lane_reader import (
     PublishedDocument,
 )
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
+from publisher.journal.scan_runs import scan_runs
 from publisher.journal.segment_files import SegmentSource
 from publisher.journal.segments import Segment
 from publisher.model.change import (
@@ -92,6 +94,12 @@ class RecordStory:
     offsets: tuple[SentRange, ...] = ()
     """The offsets of the document in topics, as far as the journal has them: a range of several offsets
     also holds other documents."""
+    reject_id: str | None = None
+    """The id of a rejected record, as ``rejects`` has it."""
+    retry: RetryResult | None = None
+    """The retry of a rejected record; ``None`` if there was none."""
+    retry_of: str | None = None
+    """The id of the rejected record that this record corrects."""
     written: str | None = None
     """The status that the run has written to the row, D if it has deleted the row; ``None`` if it has
     written none, or not yet."""
@@ -121,7 +129,7 @@ def explain(directory: Path, selector: str, find: Find = find_records) -> list[R
     """
     job = find_job(directory)
     if job is not None:
-        return _search_job(job, selector, find)
+        return _with_retries(_search_job(job, selector, find), job)
 
     def read(journal: Journal) -> list[RecordStory]:
         manifest = journal.manifest()
@@ -131,7 +139,17 @@ def explain(directory: Path, selector: str, find: Find = find_records) -> list[R
             journal, manifest, lambda reader: find(reader, selector)
         ) or refuse_unknown(f"run {manifest.run}", selector, manifest.sources)
 
-    return read_journal(directory, read)
+    stories = read_journal(directory, read)
+    job = find_job(find_journal(directory).absolute().parent)
+    return stories if job is None else _with_retries(stories, job)
+
+
+def _with_retries(stories: list[RecordStory], journals: Journals) -> list[RecordStory]:
+    """Adds the retries of rejected records, which later runs of the job know."""
+    if all(story.reject_id is None for story in stories):
+        return stories
+    retries = read_retries(scan_runs(journals.root))
+    return [replace(story, retry=retries.get(story.reject_id or "")) for story in stories]
 
 
 def stories_of(
@@ -269,6 +287,8 @@ class StoryReader:
             late=late_text(self._journal, self._manifest, record),
             segment=self._segment,
             offsets=self._offsets(record, document) if refused is None else (),
+            reject_id=self._reject_id(record),
+            retry_of=self._retry_of(record),
             written=self._written(entry, status),
         )
 
@@ -289,6 +309,17 @@ class StoryReader:
             return ()
         source = self._manifest.sources[record.source].name
         return tuple(offsets_of(self.sinks, record.lane, document, source, record.object))
+
+    def _reject_id(self, record: DecidedRecord) -> str | None:
+        if record.outcome is not Outcome.REJECTED:
+            return None
+        return reject_id(self._manifest.run, record.split, record.record)
+
+    def _retry_of(self, record: DecidedRecord) -> str | None:
+        file = file_of(self._manifest.sources[record.source], record.split)
+        place = record.source, file, record.record
+        retried = self._manifest.retried
+        return next((r.id for r in retried if (r.source, r.file, r.row) == place), None)
 
     def _written(self, entry: SourceEntry, status: str) -> str | None:
         """The status that the acknowledgement of the run has written, see ``RecordStory``."""

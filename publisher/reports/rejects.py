@@ -10,7 +10,10 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
+from publisher.errors import UsageError
+from publisher.journal.find_journal import find_job
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
 from publisher.model.change import Outcome, Position
@@ -29,7 +32,6 @@ class RejectedRecord:
     id: str | None
     run: str
     source: str
-    format: str
     position: str
     file: str | None
     reason: str
@@ -137,7 +139,6 @@ def _record(
         id=name,
         run=run.manifest.run,
         source=source.name,
-        format=source.format,
         position=reader.position_text(position._replace(part=position.part or "")),
         file=file_of(source, entry["split"]),
         reason=entry["reason"],
@@ -154,13 +155,11 @@ def _refused(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
         if run.manifest.run in seen:
             continue
         seen.add(run.manifest.run)
-        formats = {source.name: source.format for source in run.manifest.sources}
         for refusal in refusals_in(run.texts):
             yield RejectedRecord(
                 id=None,
                 run=run.manifest.run,
                 source=refusal.source,
-                format=formats[refusal.source],
                 position=refusal.records,
                 file=None,
                 reason=refusal.reason,
@@ -177,13 +176,52 @@ class ExportedReject:
 
     id: str
     source: str
-    format: str
     position: str
     file: str | None
     reason: str
     detail: str
     raw: Any
     """The record in the form of its format: JSON, with binary data in hex."""
+
+
+def read_dead_letters(
+    options: KafkaOptions, journals: Path, selection: RejectSelection = EVERYTHING
+) -> Iterator[RejectedRecord]:
+    """Yields the rejected records of a dead-letter topic, each once.
+
+    ``journals`` is the journal directory of the job, which knows what was retried.
+
+    Raises:
+        UsageError: The job has no such topic.
+        UnreachableError: The brokers do not answer.
+    """
+    from publisher.dispatch.kafka.read_offsets import read_topic  # noqa: PLC0415 - an extra
+
+    if options.dead_letter_topic is None:
+        raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")
+    retries = read_retries(scan_runs(journals)) if find_job(journals) is not None else {}
+    seen: set[str] = set()
+    for letter in read_topic(options, options.dead_letter_topic):
+        headers = letter.headers
+        name = headers.get("reject-id") or None
+        if name in seen:  # sent again
+            continue
+        seen |= {name} if name else set()
+        source = headers.get("source", "")
+        record = RejectedRecord(
+            id=name,
+            run=(name or "").rpartition(":")[0].rpartition(":")[0],
+            source=source,
+            position=headers.get("position", ""),
+            file=None,
+            reason=headers.get("reason", ""),
+            object=None,
+            detail=headers.get("detail", ""),
+            raw=(letter.value or b"").decode("utf-8", "replace") or None,
+            retry=retries.get(name or ""),
+        )
+        if selection.matches(record):
+            yield record
 
 
 def exported(record: RejectedRecord) -> ExportedReject | None:
@@ -197,7 +235,6 @@ def exported(record: RejectedRecord) -> ExportedReject | None:
     return ExportedReject(
         record.id,
         record.source,
-        record.format,
         record.position,
         record.file,
         record.reason,

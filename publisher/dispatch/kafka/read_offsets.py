@@ -132,3 +132,15 @@ def _assign(
 def _headers(message: Message) -> dict[str, str]:
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     return {name: (value or b"").decode("utf-8", "replace") for name, value in headers}
+
+
+def read_topic(options: KafkaOptions, topic: str) -> Iterator[ReadRecord]:
+    """Reads all committed records of a topic, up to its present end.
+
+    Raises:
+        UsageError: The topic does not exist.
+        UnreachableError: The brokers do not answer.
+    """
+    clients = KafkaClients(options)
+    for message in _messages(clients, _whole_topics(clients, [topic])):
+        yield ReadRecord(message.value(), _headers(message))

@@ -94,9 +94,9 @@ def test_raw_records_are_exported_to_a_private_file(job: RejectJob) -> None:
     target = job.base / "fixed.jsonl"
     assert "fixed.jsonl: 2 record(s)" in job.run("rejects", "--export", target).stdout
     entries = [json.loads(line) for line in target.read_text().splitlines()]
-    assert [(entry["id"], entry["format"], entry["reason"]) for entry in entries] == [
-        ("hr-000001:0:3", "event-log", "event-type"),
-        ("hr-000001:0:4", "event-log", "broken-record"),
+    assert [(entry["id"], entry["source"], entry["reason"]) for entry in entries] == [
+        ("hr-000001:0:3", "hr", "event-type"),
+        ("hr-000001:0:4", "hr", "broken-record"),
     ]
     assert entries[0]["raw"]["event_type"] == "9"
     assert entries[1]["raw"] == "broken,line"
@@ -163,6 +163,9 @@ def test_corrected_records_are_published_once_as_what_they_were(job: RejectJob) 
         "outcome": "published",
         "reason": None,
     }
+    texts = CliRunner().invoke(cli, ["explain", "-c", str(job.base / "hr.toml"), "2"]).stdout
+    assert "retry       retried in run hr-000002: published" in texts
+    assert "corrects    rejected record hr-000001:0:3" in texts
     again = retry(job, target)
     assert again.exit_code == 2
     assert "hr-000001:0:3 is left out: retried in run hr-000002: published" in again.stderr
