@@ -7,14 +7,18 @@ drafts wait until no earlier one can follow.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from publisher.model.change import Decision, Document, Outcome, Position, Reason
-from publisher.model.published_objects import PublishedObjects
+from publisher.model.change import Change, Decision, Document, Outcome, Position, Reason
+from publisher.model.published_objects import UNKNOWN, PublishedObjects
 from publisher.planning.drafts import Draft, OperationPiece
 from publisher.planning.minimal import ObjectOperation, minimize
 from publisher.planning.renderer import Renderer
+
+Place = tuple[int, Position]
+"""Rank and position of a change."""
 
 
 class SettledDraft(NamedTuple):
@@ -32,19 +36,31 @@ class MinimalDrafts:
 
     def __init__(self, renderer: Renderer, objects: PublishedObjects) -> None:
         self._renderer = renderer
-        self._objects = objects
         self._drafts: list[Draft] = []
-        self.count = 0
-        """Number of waiting drafts."""
-        self.bytes = 0
-        """Size of their attributes in characters."""
+        self._objects = _LoopbackObjects(objects)
+        self._size = 0
+
+    @property
+    def count(self) -> int:
+        """Number of waiting drafts, and of loopback changes."""
+        return len(self._drafts) + self._objects.count
+
+    @property
+    def bytes(self) -> int:
+        """Size of the attributes of drafts in characters."""
+        return self._size
 
     def add(self, draft: Draft) -> None:
         """Adds a draft."""
         self._drafts.append(draft)
-        self._count(draft, 1)
+        self._size += _size_of(draft)
 
-    def settle(self, before: tuple[int, Position] | None) -> Iterator[SettledDraft]:
+    def add_loopback(self, change: Change) -> None:
+        """Makes the state of an object unknown after a change that the consumer has made itself."""
+        for name in self._renderer.associations(change):
+            self._objects.add((change.rank, change.position), name)
+
+    def settle(self, before: Place | None) -> Iterator[SettledDraft]:
         """Removes and reduces the drafts before a place, or all, in order."""
         self._drafts.sort(key=_place)
         ready = len(self._drafts)
@@ -53,13 +69,12 @@ class MinimalDrafts:
         drafts = self._drafts[:ready]
         del self._drafts[:ready]
         for draft in drafts:
-            self._count(draft, -1)
+            self._size -= _size_of(draft)
+            last = draft.operations[-1][-1].change
+            self._objects.forget(_place(draft))
+            self._objects.forget_object(draft.association, (last.rank, last.position))
             yield self._reduce(draft)
-
-    def _count(self, draft: Draft, sign: int) -> None:
-        self.count += sign
-        pieces = [piece for group in draft.operations for piece in group]
-        self.bytes += sign * sum([len(text) for piece in pieces for text in piece.attributes])
+        self._objects.forget(before)
 
     def _reduce(self, draft: Draft) -> SettledDraft:
         decisions: list[Decision] = []
@@ -94,6 +109,48 @@ class MinimalDrafts:
         return None if attributes is None else piece._replace(attributes=attributes)
 
 
-def _place(draft: Draft) -> tuple[int, Position]:
+class _LoopbackObjects:
+    """Published states, which are unknown after changes that consumers have made themselves."""
+
+    def __init__(self, objects: PublishedObjects) -> None:
+        self.state_of = objects.state_of
+        self.put = objects.put
+        self._changes: deque[tuple[Place, str]] = deque()
+        self._by_object: dict[str, deque[Place]] = {}
+
+    @property
+    def count(self) -> int:
+        """Number of changes that are not passed yet."""
+        return len(self._changes)
+
+    def add(self, place: Place, association: str) -> None:
+        """Adds the next change."""
+        self._changes.append((place, association))
+        self._by_object.setdefault(association, deque()).append(place)
+
+    def forget(self, before: Place | None) -> None:
+        """Passes the changes before a place, or all."""
+        while self._changes and (before is None or self._changes[0][0] < before):
+            _, association = self._changes.popleft()
+            self.forget_object(association, before)
+
+    def forget_object(self, association: str, before: Place | None) -> None:
+        """Passes the changes of one object before a place, or all."""
+        places = self._by_object.get(association)
+        if places is None or (before is not None and places[0] >= before):
+            return
+        self.put(association, UNKNOWN)
+        while places and (before is None or places[0] < before):
+            places.popleft()
+        if not places:
+            del self._by_object[association]
+
+
+def _size_of(draft: Draft) -> int:
+    pieces = [piece for group in draft.operations for piece in group]
+    return sum([len(text) for piece in pieces for text in piece.attributes])
+
+
+def _place(draft: Draft) -> Place:
     change = draft.first
     return change.rank, change.position

@@ -181,6 +181,8 @@ class Planner:
                 yield change
             else:
                 self._result.decisions.append(decision)
+                if self._minimal is not None and decision.reason is Reason.LOOPBACK:
+                    self._minimal.add_loopback(change)
 
     def close_poll(self, poll: ObjectPoll) -> None:
         """Plans the changes of one object in one poll; query-backs wait for a look-up of several polls."""
@@ -310,10 +312,10 @@ class Planner:
 
     def _held(self) -> tuple[int, int]:
         """Number and bytes of the documents that are not taken yet."""
-        count, size = self._outbox.count, self._outbox.bytes
-        if self._minimal is not None:
-            count, size = count + self._minimal.count, size + self._minimal.bytes
-        return count, size
+        outbox, minimal = self._outbox, self._minimal
+        if minimal is None:
+            return outbox.count, outbox.bytes
+        return outbox.count + minimal.count, outbox.bytes + minimal.bytes
 
     def _look_up(self) -> None:
         """Looks up the rows of all waiting polls and renders the polls."""
@@ -343,17 +345,13 @@ class Planner:
             oldest = self._polls.oldest() if self._polls is not None else None
             before = None if oldest is None else (oldest.rank, oldest.position)
             if self._minimal is not None:
-                self._settle(self._minimal, before)
+                for rank, document, decisions in self._minimal.settle(before):
+                    self._result.decisions += decisions
+                    if document is not None:
+                        self._outbox.add(rank, document)
             self._result.documents += self._outbox.take(before)
         result, self._result = self._result, PlanResult()
         return result
-
-    def _settle(self, minimal: MinimalDrafts, before: tuple[int, Position] | None) -> None:
-        """Reduces the drafts before a place to their differences from the published state."""
-        for rank, document, decisions in minimal.settle(before):
-            self._result.decisions += decisions
-            if document is not None:
-                self._outbox.add(rank, document)
 
 
 def _parts(changes: list[Change], first_rows: Mapping[int, int]) -> Iterator[list[Change]]:

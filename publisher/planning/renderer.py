@@ -187,6 +187,17 @@ class Renderer:
             return table is not None and any(map(table.is_multiple, table.columns))
         return False
 
+    def associations(self, change: Change) -> list[str]:
+        """The associations of a change's object, before and after it; none that cannot be written."""
+        objects = [change.object]
+        if change.event_type == EventType.KEY_CHANGE:
+            objects.append(object_after(change))
+        names = []
+        for obj in objects:
+            with suppress(ValueProblem):  # no document has it
+                names.append(self._association(obj))
+        return names
+
     def key_text(self, obj: Object) -> str:
         """The key part of the association."""
         return key_text(obj.key, self._key_order(obj))

@@ -14,9 +14,11 @@ from publisher.consumer import Objects
 from publisher.model.change import Change, EventType, Object, Outcome, Position
 from publisher.model.lanes import lane_of
 from publisher.model.published_objects import UNKNOWN, PublishedObject
+from publisher.planning.filters import FilterOptions
 from publisher.planning.minimal import ObjectOperation, minimize
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
+from publisher.xds.association import association
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions, operation
 from publisher.xds.operations import OperationKind, add_attr, replace_attr, update_attr
 from tests.support.plan_cases import PlanCase, cases
@@ -33,6 +35,7 @@ from tests.support.planning import (
     outcomes,
 )
 from tests.support.published_objects import (
+    ObjectValues,
     StatesInMemory,
     apply_texts,
     consumed,
@@ -351,6 +354,48 @@ def test_a_key_that_another_object_takes_over_has_the_state_of_that_object(
     texts = operation_texts(planned)
     assert texts[:4] == ["add a+u", "add a+v", "delete", "modify-association"]
     assert "a-v+u" in texts[4]
+
+
+@settings(max_examples=150)
+@given(cases(), st.integers(1, 9))
+def test_consumers_may_change_objects_themselves(case: PlanCase, batch: int) -> None:
+    """A loopback change was made by the consumer, before it received the later documents."""
+    rules = replace(case.rules, driver_user="idm", poll_size=1, poll_slack=0, batch_size=1)
+    setup = PlanCase(case.changes, rules).setup
+    own = {c.position: c.object for c in case.changes if c.perpetrator == "idm"}
+    full, minimal = setup.plan(case.changes), plan(setup, case.changes, batch=batch)
+    assert minimal.documents == plan(setup, case.changes).documents
+    assert _with_own_changes(minimal, own) == _with_own_changes(full, own)
+
+
+def _with_own_changes(planned: PlannedDocuments, own: dict[Position, Object]) -> ObjectValues:
+    events = [(position, _own_change(position, obj)) for position, obj in own.items()]
+    events += [(document.position, document.text) for document in planned.documents]
+    return values_of(apply_texts(Objects(), [text for _, text in sorted(events)]))
+
+
+def _own_change(position: Position, obj: Object) -> str:
+    value_ = f'<value type="string">own {position.high}</value>'
+    elements_ = [replace_attr(name, None, value_) for name in ("a", "b", "n")]
+    return ENVELOPE.document([operation("modify", obj.table, association(obj), elements_)])
+
+
+def test_a_loopback_change_is_passed_in_its_order() -> None:
+    changes = log(
+        Event(3, "a", "u"),
+        Event(3, "a", "u"),
+        Event(3, "a", "w", perpetrator="idm"),
+        Event(3, "a", "u"),
+        Event(3, "a", "u"),
+    )
+    filters = FilterOptions(driver_user="idm")
+    planned = plan(Setup(filters=filters, polls=PollOptions(1, 0)), changes)
+    assert operation_texts(planned) == ["modify a!+u", "modify a!+u"]
+    assert [outcome[:9] for outcome in outcomes(planned, changes)] == [
+        *("document ", "ignored: ", "ignored: ", "document ", "ignored: ")
+    ]
+    grouped = plan(Setup(filters=filters), changes)
+    assert operation_texts(grouped) == ["modify a!+u"]
 
 
 def test_drafts_count_what_they_hold() -> None:
