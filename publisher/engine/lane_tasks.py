@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,8 @@ from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
-from publisher.journal.lane_writer import LaneFiles, LaneResult, LookupAnswer, row_texts
+from publisher.journal.lane_writer import LaneFiles, LaneResult
+from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
@@ -24,10 +26,12 @@ from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
-from publisher.planning.query_back import CurrentRow, RefusedLookup
+from publisher.planning.query_back import CurrentRow, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
@@ -161,11 +165,12 @@ class _LanePlan:
 
     def _write(self, results: Iterable[PlanResult]) -> None:
         for result in results:
-            for obj, poll, answer in result.lookups:
-                kind, text = _answer_text(answer)
-                self._files.add_lookup(self._source, obj, poll, kind, text)
-            for objects, polls, rows in result.row_lookups:
-                self._files.add_rows(self._source, objects, polls, rows.columns, rows.values)
+            for lookup in result.lookups:
+                if isinstance(lookup, RowLookups):
+                    self._files.lookups.add_rows(self._source, *lookup)
+                else:
+                    kind, text = _answer_text(lookup.answer)
+                    self._files.lookups.add(self._source, lookup.object, lookup.poll, kind, text)
             self._files.add_plan(self._source, result.documents, result.decisions)
 
 
@@ -226,4 +231,4 @@ def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswe
         return LookupAnswer.GONE, None
     if isinstance(answer, RefusedLookup):
         return LookupAnswer.REFUSED, answer.detail
-    return LookupAnswer.ROW, row_texts(answer.columns, [(value,) for value in answer.values])[0]
+    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))

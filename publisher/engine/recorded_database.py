@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.errors import UsageError
-from publisher.journal.lane_writer import LaneNames, LookupAnswer
+from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lookups import LookupAnswer
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue
 from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
@@ -110,7 +111,10 @@ class RecordedLookup:
     objects and attributes that the run did not look up."""
 
     def __init__(self, file: Path, source: int, classes: Catalogue | None) -> None:
-        self._connection = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+        # query-backs are read in a thread of their own
+        self._connection = sqlite3.connect(
+            f"file:{file}?mode=ro", uri=True, check_same_thread=False
+        )
         self._source = source
         self._classes = classes
         self._used = Counter[Object]()

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.journal.key_index import may_have_keys
-from publisher.journal.lane_writer import LaneNames, LookupAnswer
+from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lookups import LookupAnswer
 from publisher.model.change import Object, Outcome, Position, Reason
 
 _ROWS_AT_ONCE = 1_000

@@ -6,50 +6,18 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import sync
 from publisher.journal.key_index import KeyIndexBuilder
-from publisher.model.change import Decision, Object, Outcome
+from publisher.journal.lookups import LookupLog
+from publisher.model.change import Decision, Outcome
 from publisher.model.document_batches import Documents
 from publisher.model.plain import restore
-
-LOOKUP_SCHEMA = pa.schema(
-    [
-        ("source", pa.int32()),
-        ("schema", pa.string()),
-        ("table", pa.string()),
-        ("key", pa.string()),
-        ("poll", pa.int64()),
-        # LookupAnswer; the row as a JSON object, or the problem
-        ("answer", pa.string()),
-        ("text", pa.string()),
-    ]
-)
-"""One row for each look-up of an object, in the order of the look-ups."""
-
-_REPEATING = ["source", "schema", "table", "answer"]
-_LOOKUPS_TO_WRITE = 5_000
-_quote: Callable[[Any], str] = json.encoder.encode_basestring
-"""Writes a text as ``json.dumps`` does, in a twentieth of the time."""
-
-ColumnValue: TypeAlias = str | Sequence[str] | None
-"""The value of a column of a looked-up row; several for an attribute of a child table."""
-
-
-class LookupAnswer(StrEnum):
-    """Kind of the answer to a look-up."""
-
-    ROW = "row"
-    GONE = "gone"
-    REFUSED = "refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +87,7 @@ class LaneNames:
 
     @property
     def lookups(self) -> str:
-        """Answers to look-ups (``LOOKUP_SCHEMA``)."""
+        """Answers to look-ups (``lookups.LOOKUP_SCHEMA``)."""
         return f"lane-{self.lane:05d}.lookups.parquet"
 
     @property
@@ -168,11 +136,7 @@ class LaneFiles:
             folder / names.decisions, folder / names.rejects, position_texts
         )
         self._keys = KeyIndexBuilder()
-        self._lookup_writer = pq.ParquetWriter(
-            folder / names.lookups, LOOKUP_SCHEMA, use_dictionary=_REPEATING
-        )
-        self._lookups: list[list[object]] = [[] for _ in LOOKUP_SCHEMA]
-        """The columns of look-ups that are not written yet."""
+        self.lookups = LookupLog(folder / names.lookups)
         self._tallies: list[tuple[int, int]] = []
 
     @property
@@ -188,32 +152,6 @@ class LaneFiles:
     def add_tally(self, split: int, records: int) -> None:
         """Records the number of records of a split."""
         self._tallies.append((split, records))
-
-    def add_lookup(
-        self, source: int, obj: Object, poll: int, answer: LookupAnswer, text: str | None
-    ) -> None:
-        """Records the answer to a look-up."""
-        self._add_lookups([source], *([part] for part in obj), [poll], [answer], [text])
-
-    def add_rows(
-        self,
-        source: int,
-        objects: Sequence[Object],
-        polls: Sequence[int],
-        columns: Sequence[str],
-        values: Sequence[Sequence[ColumnValue]],
-    ) -> None:
-        """Records that look-ups found rows of these columns; ``values`` holds the values of each column."""
-        texts = row_texts(columns, values)
-        count = len(texts)
-        answers = [LookupAnswer.ROW] * count
-        self._add_lookups([source] * count, *zip(*objects, strict=True), polls, answers, texts)
-
-    def _add_lookups(self, *columns: Sequence[object]) -> None:
-        for column, further in zip(self._lookups, columns, strict=True):
-            column.extend(further)
-        if len(self._lookups[0]) >= _LOOKUPS_TO_WRITE:
-            self._write_lookups()
 
     def add_plan(
         self, source: int, documents: Sequence[Documents], decisions: Sequence[Decision]
@@ -242,8 +180,7 @@ class LaneFiles:
         self._decisions.close()
         self._keys.write(self._folder / self._names.keys)
         self._documents.close()
-        self._write_lookups()
-        self._lookup_writer.close()
+        self.lookups.close()
         self._sync([self.objects] if objects else [])
         return LaneResult(
             lane=self._lane,
@@ -273,35 +210,7 @@ class LaneFiles:
         for close in (
             self._decisions.abandon,
             self._documents.abandon,
-            self._lookup_writer.close,
+            self.lookups.abandon,
         ):
             with suppress(OSError):  # a full disk, for example: the first error is reported
                 close()
-
-    def _write_lookups(self) -> None:
-        if self._lookups[0]:
-            columns = [
-                pa.array(v, f.type) for v, f in zip(self._lookups, LOOKUP_SCHEMA, strict=True)
-            ]
-            self._lookup_writer.write_batch(pa.record_batch(columns, LOOKUP_SCHEMA))
-            self._lookups = [[] for _ in LOOKUP_SCHEMA]
-
-
-def row_texts(columns: Sequence[str], values: Sequence[Sequence[ColumnValue]]) -> list[str]:
-    """Writes rows as JSON objects, as ``json.dumps`` does; ``values`` holds the values of each column."""
-    names = [f"{_quote(name)}: ".replace("%", "%%") + "%s" for name in columns]
-    row = "{" + ", ".join(names) + "}"
-    return [row % texts for texts in zip(*map(_value_texts, values), strict=True)]
-
-
-def _value_texts(values: Sequence[ColumnValue]) -> list[str]:
-    try:
-        return list(map(_quote, values))
-    except TypeError:  # NULL, or several values
-        return list(map(_value_text, values))
-
-
-def _value_text(value: ColumnValue) -> str:
-    if isinstance(value, str):
-        return _quote(value)
-    return "null" if value is None else f"[{', '.join(map(_quote, value))}]"

@@ -93,7 +93,6 @@ class LanePlanner:
         yield PlanResult(
             decisions=columnar.query_backs.decisions,
             lookups=columnar.query_backs.lookups,
-            row_lookups=columnar.query_backs.row_lookups,
         )
         remaining = batch.filter(pa.array(columnar.remaining))
         yield self._plan_singly(rows[columnar.remaining], remaining)

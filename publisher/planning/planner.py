@@ -64,8 +64,7 @@ class PlanResult:
 
     documents: list[Documents] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    lookups: list[ObjectLookup] = field(default_factory=list)
-    row_lookups: list[RowLookups] = field(default_factory=list)
+    lookups: list[ObjectLookup | RowLookups] = field(default_factory=list)
 
 
 class PendingPoll(NamedTuple):

@@ -10,6 +10,10 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
 from publisher.model.change import Object, Reason
 
 CurrentValue: TypeAlias = str | tuple[str, ...] | None
@@ -78,9 +82,12 @@ class Answers(NamedTuple):
 class RowLookups(NamedTuple):
     """The look-ups of objects by columnar planning, each for a poll, and their rows in the same order."""
 
-    objects: Sequence[Object]
-    polls: Sequence[int]
-    rows: CurrentRows
+    objects: pa.RecordBatch
+    """Schema, table and key of each object."""
+    polls: npt.NDArray[np.int64]
+    columns: tuple[str, ...]
+    values: Sequence[pa.Array]
+    """The values of each column: texts, or lists of texts."""
 
 
 NamedColumns: TypeAlias = Mapping[Object, Collection[str]]

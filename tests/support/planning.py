@@ -177,7 +177,7 @@ class Setup:
         for part in [*parts, planner.finish()]:
             total.documents += documents_of(part)
             total.decisions += part.decisions
-            total.lookups += part.lookups
+            total.lookups += [one for one in part.lookups if isinstance(one, ObjectLookup)]
         return total
 
 

@@ -16,7 +16,7 @@ from publisher.dispatch.refusals import RefusalReason
 from publisher.errors import PublisherError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.lane_writer import LOOKUP_SCHEMA
+from publisher.journal.lookups import LOOKUP_SCHEMA
 from publisher.model.change import Outcome, Reason
 from publisher.observing.metrics import Metrics
 from publisher.observing.options import MetricsOptions

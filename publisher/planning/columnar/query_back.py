@@ -53,6 +53,8 @@ class BatchRead(NamedTuple):
     """Some query-backs with their objects and the answers of the database."""
 
     rows: Numbers
+    batch: pa.RecordBatch
+    """Schema, table and key of each object."""
     objects: list[Object]
     answers: Answers
 
@@ -64,8 +66,7 @@ class QueryBackResult:
     documents: list[Documents] = field(default_factory=list)
     singles: list[tuple[int, Document]] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
-    lookups: list[ObjectLookup] = field(default_factory=list)
-    row_lookups: list[RowLookups] = field(default_factory=list)
+    lookups: list[ObjectLookup | RowLookups] = field(default_factory=list)
 
 
 class _Column(NamedTuple):
@@ -123,17 +124,20 @@ class QueryBackPlanner:
             self._plan(reading.result())
 
     def _read(self, rows: Numbers) -> BatchRead:
-        batch = self._rows.batch.take(pa.array(rows))
-        objects = list(tuples(Object, batch, Object._fields))
-        return BatchRead(rows, objects, self._lookup.read(objects))
+        names = Object._fields
+        batch = self._rows.batch.select(list(names)).take(pa.array(rows))
+        objects = list(tuples(Object, batch, names))
+        return BatchRead(rows, batch, objects, self._lookup.read(objects))
 
     def _plan(self, read: BatchRead) -> None:
         polls = (self._rows.rank[read.rows] - 1) // self._poll_size
         for rows in read.answers.rows:
-            objects = [read.objects[place] for place in rows.places]
-            row_lookups = RowLookups(objects, polls[rows.places].tolist(), rows)
-            self._result.row_lookups.append(row_lookups)
-            self._render_rows(read.rows[rows.places], objects[0], rows)
+            values = list(map(_column, rows.values))
+            objects = read.batch.take(pa.array(rows.places))
+            lookups = RowLookups(objects, polls[rows.places], rows.columns, values)
+            self._result.lookups.append(lookups)
+            first = read.objects[rows.places[0]]
+            self._render_rows(read.rows[rows.places], first, rows, values)
         others = read.answers.others
         self._result.lookups += [
             ObjectLookup(read.objects[place], int(polls[place]), answer)
@@ -141,7 +145,9 @@ class QueryBackPlanner:
         ]
         self._render_singly([RowRead(int(read.rows[n]), answer) for n, answer in others.items()])
 
-    def _render_rows(self, rows: Numbers, first: Object, current: CurrentRows) -> None:
+    def _render_rows(
+        self, rows: Numbers, first: Object, current: CurrentRows, values: list[pa.Array]
+    ) -> None:
         """Renders the rows of one table, by event type."""
         types = self._rows.type[rows]
         for event_type in np.unique(types).tolist():
@@ -150,7 +156,9 @@ class QueryBackPlanner:
             if template is None:
                 self._render_singly(_select(rows, current, selected))
             else:
-                self._render_together(template, rows, current, selected)
+                bad = self._render_together(template, rows, values, selected)
+                if bad.any():
+                    self._render_singly(_select(rows, current, bad))
 
     def _template(
         self, obj: Object, event_type: int, names: tuple[str, ...]
@@ -191,13 +199,14 @@ class QueryBackPlanner:
             self._result.decisions += rendered.decisions
 
     def _render_together(
-        self, template: _QueryBackTemplate, rows: Numbers, current: CurrentRows, selected: Flags
-    ) -> None:
+        self, template: _QueryBackTemplate, rows: Numbers, values: list[pa.Array], selected: Flags
+    ) -> Flags:
+        """Renders selected rows; returns flags of those with a value that cannot be written."""
         bad = np.zeros(len(rows), np.bool_)
         pieces: list[pa.StringArray] = []
         for place, value, null in template.columns:
             assert value.new is not None
-            contents = _convert_values(current.values[place], value.new, bad)
+            contents = _convert_values(values[place], value.new, bad)
             absent = contents.is_null()
             pieces += [
                 pc.if_else(absent, _text_before(null), _text_before(value)),
@@ -206,10 +215,10 @@ class QueryBackPlanner:
             ]
         good = selected & ~bad
         if not good.all():
-            self._render_singly(_select(rows, current, selected & bad))
             pieces = [piece.filter(pa.array(good)) for piece in pieces]
         if good.any():
             self._write(template, rows[good], pieces)
+        return selected & bad
 
     def _write(
         self, template: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]
@@ -233,18 +242,21 @@ def _select(rows: Numbers, current: CurrentRows, selected: Flags) -> list[RowRea
     return list(compress(map(RowRead, rows.tolist(), answers), selected))
 
 
-def _convert_values(
-    values: Sequence[CurrentValue], converter: Converter, bad: Flags
-) -> pa.StringArray:
+def _column(values: Sequence[CurrentValue]) -> pa.Array:
+    """Converts the values of a column; those of attributes of child tables are lists."""
+    is_list = tuple in set(map(type, values))
+    return pa.array(values, pa.list_(pa.string()) if is_list else pa.string())
+
+
+def _convert_values(values: pa.Array, converter: Converter, bad: Flags) -> pa.StringArray:
     """Converts looked-up values to the contents of elements; null if there is no value.
 
     Several values of an attribute are joined with the tags between them.  Flags wrong values in ``bad``."""
-    if tuple not in set(map(type, values)):
-        return convert_column(pa.array(values, pa.string()), converter, bad)
-    lists = pa.array([value or None for value in values], pa.list_(pa.string()))
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    if not pa.types.is_list(values.type):
+        return convert_column(values, converter, bad)
+    lengths = pc.list_value_length(values).to_numpy(zero_copy_only=False)
     wrong = np.zeros(int(lengths.sum()), np.bool_)
-    contents = convert_column(lists.flatten(), converter, wrong)
+    contents = convert_column(values.flatten(), converter, wrong)
     bad[np.repeat(np.arange(len(values)), lengths)[wrong]] = True
     offsets = pa.array(np.append(0, np.cumsum(lengths)), pa.int32())
     opening, _, closing = converter.around(_MARK).partition(_MARK)
