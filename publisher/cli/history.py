@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_wi
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
+    from publisher.model.change import Object
     from publisher.reports.history import HistoryEntry, IdentityHistory, ValueChange
 
 
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="OBJECT")
 @click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
 @click.option("--source", metavar="NAME", help="Show only the records of this source.")
+@click.option(
+    "--to",
+    "target",
+    metavar="FILE.html",
+    type=parameters.PATH,
+    help="Write the history as a page that needs no network; an existing file is replaced.",
+)
 @parameters.config
 @parameters.journal_of_job
 @parameters.report_as_json
@@ -32,17 +41,20 @@ def history(
     source: str | None,
     config: Path | None,
     journal: Path | None,
+    target: Path | None,
     json_: bool,
 ) -> None:
     """Show the history of one object over runs.
 
     It shows each record with its outcome, and the values before and after each document.  OBJECT is a
     key (idu=1) or an association (idu=1,table=usr,schema=indirect).  Each JOURNAL is the journal of a
-    run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.
+    run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
+    object whose key changes continues under its new key.
     """
     start_arrow_without_pandas()
     defer_parts_of_arrow()
     from publisher.cli import output
+    from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history
 
     directories = list(journals)
@@ -51,10 +63,17 @@ def history(
         directories.append(settings.journals)
     if not directories:
         raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+    if target is not None:
+        check_report_target(target)
     histories = read_history(directories, what, source=source)
+    if target is not None:
+        from publisher.reports.page.render import render_history
+
+        write_report(target, render_history(histories, datetime.now(UTC)))
+        echo([f"{target}: {sum(len(found.entries) for found in histories):,} record(s)"], err=json_)
     if json_:
         echo_json([output.as_json(histories)])
-    else:
+    elif target is None:
         echo(_text(histories))
 
 
@@ -68,14 +87,15 @@ def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
             f"{runs:,} run(s), {found.documents:,} document(s)"
         )
         for entry in found.entries:
-            yield from _entry_text(entry)
+            yield from _entry_text(entry, found.object)
 
 
-def _entry_text(entry: HistoryEntry) -> Iterator[str]:
+def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
     story = entry.story
     columns = f": {', '.join(story.columns)}" if story.columns else ""
     who = f" by {story.perpetrator}" if story.perpetrator else ""
-    yield f"{story.event_time or 'unknown time'}  {story.event or 'record'}{columns}{who}"
+    key = f" as {story.object.key}" if story.object is not None and story.object != obj else ""
+    yield f"{story.event_time or 'unknown time'}  {story.event or 'record'}{columns}{who}{key}"
     reason = f" ({story.reason})" if story.reason else ""
     because = f": {story.meaning}" if story.meaning else ""
     yield (
@@ -86,20 +106,13 @@ def _entry_text(entry: HistoryEntry) -> Iterator[str]:
         if entry.changes is None:
             yield f"  in the document {story.document.event_id}"
             return
-        yield f"  document {story.document.event_id}: {story.document.operation}"
+        places = "".join(f", {place.text}" for place in story.offsets)
+        yield f"  document {story.document.event_id}: {story.document.operation}{places}"
         for change in entry.changes:
             yield f"    {change.attribute}: {_change_text(change)}"
 
 
 def _change_text(change: ValueChange) -> str:
-    """``old → new`` if all values are known, else the removed and added ones."""
-    if change.before is not None and change.after is not None:
-        return f"{_values(change.before)} → {_values(change.after)}"
-    if change.after is not None:
-        return f"(unknown) → {_values(change.after)}"
-    signs = [*(f"- {value}" for value in change.removed), *(f"+ {value}" for value in change.added)]
-    return ", ".join(signs)
-
-
-def _values(values: Sequence[str]) -> str:
-    return ", ".join(values) or "(none)"
+    """``old → new``, or the removed and added values if the others are unknown."""
+    between = ", " if change.after is None else " → "
+    return between.join(text for text in change.texts if text)

@@ -19,6 +19,12 @@ class SentRange:
     first: int
     last: int
 
+    @property
+    def text(self) -> str:
+        """The range in the notation of users: ``topic:partition:first``, with the last if it differs."""
+        last = "" if self.last == self.first else f" to {self.last}"
+        return f"{self.topic}:{self.partition}:{self.first}{last}"
+
     def has(self, topic: str, partition: int, offset: int) -> bool:
         """Returns whether a place lies within the range."""
         is_partition = (self.topic, self.partition) == (topic, partition)

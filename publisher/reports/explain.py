@@ -100,6 +100,8 @@ class RecordStory:
     """The retry of a rejected record; ``None`` if there was none."""
     retry_of: str | None = None
     """The id of the rejected record that this record corrects."""
+    row: int = 0
+    """Number of the record in its lane, in the order of records."""
     written: str | None = None
     """The status that the run has written to the row, D if it has deleted the row; ``None`` if it has
     written none, or not yet."""
@@ -256,13 +258,12 @@ class StoryReader:
         lane = self._lanes[record.lane]
         entry = self._manifest.sources[record.source]
         source = self._sources[record.source]
-        document = None
-        if record.document != _NO_DOCUMENT:
-            document = lane.document(record.document)
+        number = record.document
+        document = None if number == _NO_DOCUMENT else lane.document(number)
         by = lane.row(record.by) if record.by >= 0 else None
         place, raw = _place(entry, source, record)
         filters = filter_options(self._manifest.settings, record.source)
-        refused = self._refused.get((record.lane, record.document))
+        refused = self._refused.get((record.lane, number))
         status = self._status(record, by)
         return RecordStory(
             source=entry.name,
@@ -289,6 +290,7 @@ class StoryReader:
             offsets=self._offsets(record, document) if refused is None else (),
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
+            row=record.row,
             written=self._written(entry, status),
         )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+from publisher.consumer import ModifyAssociation, parse_document
 from publisher.errors import UsageError
 from publisher.model.change import Object
 from publisher.reports.explain import RecordStory, explain
@@ -23,6 +25,25 @@ class ValueChange:
     after: tuple[str, ...] | None
     removed: tuple[str, ...]
     added: tuple[str, ...]
+
+    @property
+    def texts(self) -> ValueTexts:
+        """All values before and after; if these are unknown, those that the document removes and adds."""
+        if self.after is None:
+            removed, added = (
+                ", ".join(f"{sign} {value}" for value in values)
+                for sign, values in (("-", self.removed), ("+", self.added))
+            )
+            return ValueTexts(removed, added)
+        before = "(unknown)" if self.before is None else ", ".join(self.before) or "(none)"
+        return ValueTexts(before, ", ".join(self.after) or "(none)")
+
+
+class ValueTexts(NamedTuple):
+    """The values of an attribute before and after a document, as people read them."""
+
+    before: str
+    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +77,8 @@ def read_history(
     """Reads the history of the objects that a key or an association selects.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
-    ``source`` selects the records of one source.  Starts no Spark.
+    ``source`` selects the records of one source.  An object whose key changes continues under its new key; if
+    another object gets the key later, it has a history of its own.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or none has the object, or no record of it is from the source.
@@ -66,27 +88,53 @@ def read_history(
         raise UsageError(
             f"{selector!r} is neither a key nor an association: write it as idu=1 or idu=1,table=usr"
         )
-    stories = _find_stories(directories, selector)
-    if source is not None:
-        names = sorted({story.source for _, story in stories if story.source})
-        stories = [(directory, story) for directory, story in stories if story.source == source]
-        if not stories:
-            raise UsageError(
-                f"{selector} has no record of a source {source!r}: choose one of {', '.join(names)}"
-            )
-    of_objects: dict[Object, list[tuple[Path, RecordStory]]] = {}
-    for directory, story in stories:
-        if story.object is not None:
-            of_objects.setdefault(story.object, []).append((directory, story))
-    return [IdentityHistory(obj, _entries(of_object)) for obj, of_object in of_objects.items()]
+    found = _find_stories(directories, selector)
+    if source is not None and all(each.story.source != source for each in found):
+        names = sorted({each.story.source for each in found})
+        raise UsageError(
+            f"{selector} has no record of a source {source!r}: choose one of {', '.join(names)}"
+        )
+    of_objects: dict[Object, list[FoundStory]] = {}
+    for each in found:
+        if each.story.object is not None:
+            of_objects.setdefault(each.story.object, []).append(each)
+    histories = []
+    for obj, of_object in of_objects.items():
+        for life in _lives(directories, of_object):
+            chosen = [each for each in life if source in (None, each.story.source)]
+            if chosen:
+                histories.append(IdentityHistory(obj, _entries(chosen)))
+    return histories
 
 
-def _find_stories(directories: Sequence[Path], selector: str) -> list[tuple[Path, RecordStory]]:
+class FoundStory(NamedTuple):
+    """A record of an object, and the directory, given by its number, in which it was found."""
+
+    number: int
+    directory: Path
+    story: RecordStory
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """Place in the order of records; the records before and after a change of a key share a lane."""
+        return self.number, self.story.run or "", self.story.row
+
+    @property
+    def new_association(self) -> str | None:
+        """The association after the record, if its document changes the key of the object."""
+        document = self.story.document
+        if document is None or "modify-association" not in document.operation:
+            return None
+        operations = parse_document(document.text)
+        return next((op.new for op in operations if isinstance(op, ModifyAssociation)), None)
+
+
+def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory]:
     """Finds the records of the objects in each directory; one of the directories must have some."""
     stories, refusals = [], []
-    for directory in directories:
+    for number, directory in enumerate(directories):
         try:
-            stories += [(directory, story) for story in explain(directory, selector)]
+            stories += [FoundStory(number, directory, s) for s in explain(directory, selector)]
         except UsageError as refusal:  # another journal may have the object
             refusals.append(refusal)
     if len(refusals) == len(directories):
@@ -94,12 +142,48 @@ def _find_stories(directories: Sequence[Path], selector: str) -> list[tuple[Path
     return stories
 
 
-def _entries(stories: Sequence[tuple[Path, RecordStory]]) -> tuple[HistoryEntry, ...]:
+def _lives(
+    directories: Sequence[Path], stories: Sequence[FoundStory]
+) -> Iterator[list[FoundStory]]:
+    """Divides the records of a key among the objects that had it one after the other.
+
+    An object whose key changes continues with the records of its new key."""
+    life: list[FoundStory] = []
+    for each in stories:
+        life.append(each)
+        if each.new_association is not None:
+            yield [*life, *_records_after(directories, each)]
+            life = []
+    if life:
+        yield life
+
+
+def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[FoundStory]:
+    """Finds the records of an object after its key has changed, under all keys that it has had since."""
+    records: list[FoundStory] = []
+    last: FoundStory | None = renamed
+    while last is not None and last.new_association is not None:
+        place, association = last.place, last.new_association
+        last = None
+        try:
+            later = _find_stories(directories, association)
+        except UsageError:  # nothing has happened under the new key yet
+            break
+        for each in later:
+            if each.place > place:
+                records.append(each)
+                if each.new_association is not None:
+                    last = each
+                    break
+    return records
+
+
+def _entries(stories: Sequence[FoundStory]) -> tuple[HistoryEntry, ...]:
     values = KnownValues()
     entries = []
-    for number, (directory, story) in enumerate(stories):
+    for number, (_, directory, story) in enumerate(stories):
         changes = None
-        following = stories[number + 1][1] if number + 1 < len(stories) else None
+        following = stories[number + 1].story if number + 1 < len(stories) else None
         if story.document is not None and not (following and _is_same(story, following)):
             diffs = read_diffs(story.document.text)
             if diffs is not None:

@@ -21,6 +21,7 @@ from publisher import __version__
 from publisher.console import printable
 from publisher.model.change import Outcome
 from publisher.model.reason_texts import REASON_TEXTS
+from publisher.reports.history import IdentityHistory
 from publisher.reports.page import charts
 from publisher.reports.page.histories import ObjectsText
 from publisher.reports.page.overview import LaneCounts, Overview, TableSums
@@ -29,6 +30,8 @@ from publisher.reports.page.timeline import Timespan
 _TABLES = 200
 _LANES = 64
 """Maximum numbers of rows of these tables."""
+_LONGEST_DOCUMENT = 10_000
+"""Maximum number of characters of a document on the page of a history."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 
@@ -95,6 +98,22 @@ def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
     )
 
 
+def render_history(histories: Sequence[IdentityHistory], now: datetime) -> str:
+    """Renders the page of the history of an object; it has no script."""
+    environment = _environment()
+    style = _source(environment, "report.css")
+    title = f"History of {histories[0].object.key}" if histories else "History"
+    return environment.get_template("history.html.j2").render(
+        histories=histories,
+        longest=_LONGEST_DOCUMENT,
+        policy=_policy(style),
+        program=f"xds-publisher {__version__}",
+        style=Markup(style),  # noqa: S704 - a file of the program
+        title=title,
+        written=now.isoformat(),
+    )
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -119,15 +138,15 @@ def _source(environment: Environment, name: str) -> str:
     return loader.get_source(environment, name)[0]
 
 
-def _policy(style: str, script: str) -> str:
+def _policy(style: str, script: str | None = None) -> str:
     """Content security policy: nothing is loaded, only the page's own style and script are used."""
-    digests = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    style_digest, script_digest = (
+        base64.b64encode(hashlib.sha256((text or "").encode()).digest()).decode()
         for text in (style, script)
     )
-    style_digest, script_digest = digests
+    scripts = "'none'" if script is None else f"'sha256-{script_digest}'"
     return (
-        f"default-src 'none'; style-src 'sha256-{style_digest}'; script-src 'sha256-{script_digest}'; "
+        f"default-src 'none'; style-src 'sha256-{style_digest}'; script-src {scripts}; "
         "base-uri 'none'; form-action 'none'"
     )
 
