@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from publisher.errors import UsageError
 from publisher.sources.columns.record_batches import as_json
 
+RAW_BYTES = 1 << 20
+"""Maximum bytes of a binary record in its raw form."""
 _NAMELESS = "retry"
 """Name of the file of records that come from no file."""
 
@@ -61,6 +63,43 @@ def write_json_lines(
         path.write_text("".join(f"{line}\n" for line in of_file), "utf-8", newline="\n")
         path.chmod(0o600)
     return RetryFiles(tuple(lines), tuple(places))
+
+
+def write_octets(records: Sequence[CorrectedRecord], folder: Path) -> RetryFiles:
+    """Writes binary records, whose raw form has the bytes as ``hex``, one after the other.
+
+    The number of a record is its offset.
+
+    Raises:
+        UsageError: The bytes of a record are missing, truncated, or not hex.
+    """
+    places: list[tuple[Path, int]] = []
+    contents: dict[Path, bytearray] = {}
+    paths = dict(_paths(records, folder, ".dat"))
+    for record in records:
+        content = contents.setdefault(paths[record.file], bytearray())
+        places.append((paths[record.file], len(content)))
+        content += _octets(record)
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_bytes(content)
+        path.chmod(0o600)
+    return RetryFiles(tuple(contents), tuple(places))
+
+
+def _octets(record: CorrectedRecord) -> bytes:
+    try:
+        octets = bytes.fromhex(record.raw["hex"])
+        length = record.raw.get("length", 0)
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise UsageError(
+            f'{record.where}: raw has no bytes: write them as hex, as in {{"hex": "01AF"}}'
+        ) from None
+    if not octets or len(octets) == RAW_BYTES < length:
+        raise UsageError(
+            f"{record.where}: raw has {len(octets):,} of {length:,} bytes: write all of them as hex"
+        )
+    return octets
 
 
 def _paths(

@@ -12,9 +12,9 @@ from publisher.sources.linkexpress.item_offsets import TableLayout
 from publisher.sources.linkexpress.layout import FLAG, ExtractCode, RecordForm, item_layout
 from publisher.sources.linkexpress.options import LinkexpressOptions, LogType
 from publisher.sources.linkexpress.types import VARIABLE, Item
+from publisher.sources.retry import RAW_BYTES
 
 _SHOWN = 32
-_RAW_BYTES = 1 << 20
 
 
 def header_fault(
@@ -228,5 +228,5 @@ _ADVICE = {
 
 def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
     """Formats bytes of a file as JSON text with up to 1 MiB in hex; ``place`` is their named offset."""
-    octets = data[at : at + min(size, _RAW_BYTES)].tobytes().hex()
+    octets = data[at : at + min(size, RAW_BYTES)].tobytes().hex()
     return as_json({"offset": place, "length": size, "hex": octets})

@@ -1,0 +1,176 @@
+"""Rejected records of each format of files are corrected and published as what they were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from publisher.cli.main import cli
+from tests.support.change_table_files import seq, write
+from tests.support.linkexpress_files import GROUP, OPEN, group_source, jack, mark, record
+from tests.support.local_engine import EngineSwitch
+from tests.support.samples.change_table import CHANGES, messages
+
+SINK = '\n[dispatch]\npath = "out"\n'
+ROWS = """
+[[sources]]
+format = "change-table"
+snapshots = ["in"]
+source_table = "indirect.usr"
+binary_text = "hex"
+mask_order = "msb"
+header_columns = 7
+pair_wait = 0
+key = ["idu"]
+"""
+MESSAGES = """
+[[sources]]
+format = "change-table"
+snapshots = ["in"]
+layout = "messages"
+mask_order = "msb"
+key = ["idu"]
+pair_wait = 0
+"""
+EXTRACT = """
+[[sources]]
+format = "linkexpress"
+snapshots = ["in"]
+unit = "table"
+extract = "diff"
+difftype = "OPEN"
+nulls = true
+charset = "CP932"
+[[sources.tables]]
+name = "usr"
+schema = "hr"
+xid = 1
+key = ["idu"]
+items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
+"""
+
+
+def _correct_sequence(raw: Any) -> Any:
+    return raw | {"header__change_seq": seq(7)}
+
+
+def _correct_mask(raw: Any) -> Any:
+    return raw | {"headers": raw["headers"] | {"changeMask": "02"}}
+
+
+def _correct_code(raw: Any) -> Any:
+    assert bytes.fromhex(raw["hex"]) == record(OPEN, *jack(3, 0))
+    return {"hex": record(OPEN, *jack(3, 1)).hex()}
+
+
+def _write_extract(path: Path) -> Path:
+    path.write_bytes(b"".join(record(OPEN, *jack(n, code)) for n, code in ((1, 1), (3, 0), (2, 1))))
+    return path
+
+
+@dataclass(frozen=True)
+class Case:
+    """A job whose file has a record that is rejected for a reason, and its correction."""
+
+    job: str
+    file: str
+    make: Callable[[Path], Path]
+    reason: str
+    correct: Callable[[Any], Any]
+    document: str
+
+
+CASES = {
+    "rows": Case(
+        ROWS,
+        "usr__ct.csv",
+        lambda path: write(path, CHANGES),
+        "change-seq",
+        _correct_sequence,
+        "<delete",
+    ),
+    "messages": Case(MESSAGES, "usr.jsonl", messages, "change-mask", _correct_mask, "<modify"),
+    "extract": Case(EXTRACT, "usr.dat", _write_extract, "operation-code", _correct_code, "idu=3"),
+}
+
+
+def invoke(base: Path, command: str, *words: object) -> Result:
+    config = str(base / "job.toml")
+    return CliRunner().invoke(cli, [command, "-c", config, *map(str, words)])
+
+
+def export(base: Path, reason: str) -> list[dict[str, Any]]:
+    target = base / "rejects.jsonl"
+    result = invoke(base, "rejects", "--reason", reason, "--export", target)
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
+def retry(base: Path, entries: list[dict[str, Any]]) -> Result:
+    fixed = base / "fixed.jsonl"
+    fixed.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return invoke(base, "rejects", "--engine", "local", "--json", "--retry", fixed)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_corrected_record_is_published_once(
+    tmp_path: Path, local_engine: EngineSwitch, name: str
+) -> None:
+    del local_engine
+    case = CASES[name]
+    (tmp_path / "job.toml").write_text(case.job + SINK)
+    (tmp_path / "in").mkdir()
+    case.make(tmp_path / "in" / case.file)
+    invoke(tmp_path, "publish", "--engine", "local")
+    (entry,) = export(tmp_path, case.reason)
+    entry["raw"] = case.correct(entry["raw"])
+    result = retry(tmp_path, [entry])
+    assert result.exit_code == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["read"], report["outcomes"]["published"]) == (1, 1)
+    (text,) = [
+        line
+        for part in (tmp_path / "out" / "runs" / "job-000002").glob("part-*.xds")
+        for line in part.read_text().splitlines()
+    ]
+    assert case.document in text
+    again = retry(tmp_path, [entry])
+    assert again.exit_code == 2
+    assert "retried in run job-000002: published" in again.stderr
+    # the next files are read as if there had been no retry
+    assert invoke(tmp_path, "publish", "--engine", "local").exit_code == 0
+    assert not (tmp_path / "out" / "runs" / "job-000003").exists()
+
+
+@pytest.mark.parametrize("raw", [{}, {"hex": "0"}, {"hex": ""}, {"hex": 7}, "00", [], None])
+def test_binary_records_without_bytes_are_refused(
+    tmp_path: Path, local_engine: EngineSwitch, raw: object
+) -> None:
+    del local_engine
+    (tmp_path / "job.toml").write_text(EXTRACT + SINK)
+    (tmp_path / "in").mkdir()
+    _write_extract(tmp_path / "in" / "usr.dat")
+    invoke(tmp_path, "publish", "--engine", "local")
+    (entry,) = export(tmp_path, "operation-code")
+    result = retry(tmp_path, [entry | {"raw": raw}])
+    assert result.exit_code == 2
+    assert "fixed.jsonl:1: raw has" in result.stderr
+
+
+def test_records_of_transactions_are_refused(tmp_path: Path, local_engine: EngineSwitch) -> None:
+    del local_engine
+    (tmp_path / "job.toml").write_text(group_source('snapshots = ["in"]') + SINK)
+    (tmp_path / "in").mkdir()
+    content = record(GROUP, *jack(1, 1)) + record(GROUP, *jack(3, 0)) + mark(GROUP)
+    (tmp_path / "in" / "group.dat").write_bytes(content)
+    invoke(tmp_path, "publish", "--engine", "local")
+    entries = export(tmp_path, "operation-code")
+    result = retry(tmp_path, entries)
+    assert result.exit_code == 2
+    assert "belongs to a transaction, which is rejected as a whole" in result.stderr
