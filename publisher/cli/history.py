@@ -49,7 +49,7 @@ def history(
     It shows each record with its outcome, and the values before and after each document.  OBJECT is a
     key (idu=1) or an association (idu=1,table=usr,schema=indirect).  Each JOURNAL is the journal of a
     run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
-    object whose key changes continues under its new key.
+    object whose key changes has one history under all of its keys.
     """
     start_arrow_without_pandas()
     defer_parts_of_arrow()

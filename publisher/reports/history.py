@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -10,8 +10,10 @@ from typing import NamedTuple
 from publisher.consumer import ModifyAssociation, parse_document
 from publisher.errors import UsageError
 from publisher.model.change import Object
+from publisher.reports.changed_keys import former_associations
 from publisher.reports.explain import RecordStory, explain
 from publisher.reports.object_histories import AttributeDiff, read_diffs
+from publisher.xds.association import association
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ def read_history(
     """Reads the history of the objects that a key or an association selects.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
-    ``source`` selects the records of one source.  An object whose key changes continues under its new key; if
-    another object gets the key later, it has a history of its own.  Starts no Spark.
+    ``source`` selects the records of one source.  An object whose key changes has one history under all of
+    its keys; if another object gets a key later, it has a history of its own.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or none has the object, or no record of it is from the source.
@@ -98,13 +100,18 @@ def read_history(
     for each in found:
         if each.story.object is not None:
             of_objects.setdefault(each.story.object, []).append(each)
+    former = former_associations(directories)
     histories = []
     for obj, of_object in of_objects.items():
-        for life in _lives(directories, of_object):
+        for life in _lives(directories, former, of_object):
             chosen = [each for each in life if source in (None, each.story.source)]
             if chosen:
                 histories.append(IdentityHistory(obj, _entries(chosen)))
     return histories
+
+
+Place = tuple[int, str, int]
+"""Directory, run and row of a record."""
 
 
 class FoundStory(NamedTuple):
@@ -115,7 +122,7 @@ class FoundStory(NamedTuple):
     story: RecordStory
 
     @property
-    def place(self) -> tuple[int, str, int]:
+    def place(self) -> Place:
         """Place in the order of records; the records before and after a change of a key share a lane."""
         return self.number, self.story.run or "", self.story.row
 
@@ -143,19 +150,60 @@ def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory
 
 
 def _lives(
-    directories: Sequence[Path], stories: Sequence[FoundStory]
+    directories: Sequence[Path],
+    former: Mapping[str, Sequence[str]],
+    stories: Sequence[FoundStory],
 ) -> Iterator[list[FoundStory]]:
     """Divides the records of a key among the objects that had it one after the other.
 
-    An object whose key changes continues with the records of its new key."""
-    life: list[FoundStory] = []
+    An object whose key changes has the records of its other keys, too."""
+    for life in _split(stories):
+        before: list[FoundStory] = []
+        earlier = _life_before(directories, former, life)
+        while earlier is not None:
+            before = [*earlier.records, *before]
+            earlier = _life_before(directories, former, earlier)
+        yield [*before, *life.records, *_records_after(directories, life.records[-1])]
+
+
+class KeyLife(NamedTuple):
+    """The records of an object under one key."""
+
+    records: list[FoundStory]
+    since: Place | None
+    """Place at which an earlier object has given up the key; ``None`` if there was none."""
+
+
+def _split(stories: Sequence[FoundStory]) -> Iterator[KeyLife]:
+    """Divides the records of a key at changes of the key."""
+    records: list[FoundStory] = []
+    since = None
     for each in stories:
-        life.append(each)
+        records.append(each)
         if each.new_association is not None:
-            yield [*life, *_records_after(directories, each)]
-            life = []
-    if life:
-        yield life
+            yield KeyLife(records, since)
+            records, since = [], each.place
+    if records:
+        yield KeyLife(records, since)
+
+
+def _life_before(
+    directories: Sequence[Path], former: Mapping[str, Sequence[str]], life: KeyLife
+) -> KeyLife | None:
+    """Finds the records of an object under the key that it had before; ``None`` if its key was new."""
+    documents = (each.story.document for each in life.records)
+    names = {document.association for document in documents if document is not None}
+    names |= {association(each.story.object) for each in life.records if each.story.object}
+    candidates = [
+        other
+        for name in names
+        for old in former.get(name, ())
+        for other in _split(_find_stories(directories, old))
+        if other.records[-1].new_association == name
+        and other.records[-1].place < life.records[0].place
+        and (life.since is None or life.since < other.records[-1].place)
+    ]
+    return max(candidates, key=lambda other: other.records[-1].place, default=None)
 
 
 def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[FoundStory]:
@@ -163,10 +211,10 @@ def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[Fou
     records: list[FoundStory] = []
     last: FoundStory | None = renamed
     while last is not None and last.new_association is not None:
-        place, association = last.place, last.new_association
+        place, new = last.place, last.new_association
         last = None
         try:
-            later = _find_stories(directories, association)
+            later = _find_stories(directories, new)
         except UsageError:  # nothing has happened under the new key yet
             break
         for each in later:

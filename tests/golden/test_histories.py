@@ -41,8 +41,24 @@ def test_a_changed_key_continues_the_history(tmp_path: Path) -> None:
     names = [c.after for e in renamed.entries for c in e.changes or () if c.attribute == "fname"]
     assert names == [("Ann",), ("Eve",), ("Zoe",)]
     assert [entry.story.position for entry in other.entries] == ["4", "2"]
+    for key in ("idu=5", "idu=7,table=usr,schema=indirect"):
+        (same,) = read_history(targets, key)
+        assert same.entries == renamed.entries
     (later,) = read_history(targets[1:], "idu=5")
     assert [entry.story.position for entry in later.entries] == ["1", "3"]
+
+
+def test_objects_that_exchange_keys_keep_their_histories(tmp_path: Path) -> None:
+    events = [
+        *("1|usr|idu=1|fname||Ann", "1|usr|idu=2|fname||Bob"),
+        *("2|usr|idu=1|idu|1|3", "2|usr|idu=2|idu|2|1", "2|usr|idu=3|idu|3|2"),
+        *("3|usr|idu=1|fname||Joe", "3|usr|idu=2|fname||Eve"),
+    ]
+    targets = replay_all(tmp_path, events)
+    ann, bob = ["1", "3", "5", "7"], ["2", "4", "6"]
+    for key, expected in (("idu=1", [ann, bob]), ("idu=2", [bob, ann]), ("idu=3", [ann])):
+        found = read_history(targets, key)
+        assert [[e.story.position for e in history.entries] for history in found] == expected
 
 
 def test_a_key_that_is_not_used_again_ends_the_history(tmp_path: Path) -> None:
