@@ -68,7 +68,7 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)
-        if request.objects is not None and request.state is not None:
+        if request.objects is not None and request.job_identity is not None:
             store_states(request.journal, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
     manifest = build_manifest(request, work, results, SourceInputs(files, logs))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Objects, part_files, read_files
 from publisher.dispatch.refusals import Refusal
@@ -17,13 +18,20 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
+from publisher.journal.manifest import RetriedRecord
 from publisher.journal.object_states import read_states
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, forget_refused, read_stored_states
 from publisher.model.published_objects import PublishedObject
 from publisher.runs import publisher_instance
+from publisher.runs.migrate import migrate
+from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.repair import repair
 from publisher.runs.replay import rehearse, replay
-from tests.support import event_log_files
+from publisher.runs.verify import VerifyRequest
+from publisher.sources.contract import Migration
+from tests.support import compared_jobs, event_log_files
+from tests.support.compared_jobs import kinds_and_keys, table_row, write_job, write_table
 from tests.support.followed_jobs import (
     FILES,
     HEADER,
@@ -36,6 +44,8 @@ from tests.support.local_engine import EngineSwitch
 from tests.support.published_objects import ObjectValues, values_of
 from tests.support.renamed_rows import SETTINGS as RENAMED
 from tests.support.renamed_rows import renamed_rows
+from tests.unit.runs.test_verify import COMPARED, TABLES
+from tests.unit.runs.test_verify import Job as VerifiedJob
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -316,3 +326,56 @@ def test_changes_of_keys_move_states_from_lane_to_lane_and_run_to_run(
         f"idu={key},table=usr,schema=hr": (f'<value type="string">{text}</value>',)
         for key, text in table.rows.items()
     }
+
+
+def test_a_migration_publishes_in_full(tmp_path: Path) -> None:
+    rows = [table_row(1), table_row(2)]
+    write_table(tmp_path, rows)
+    compared_jobs.publish(tmp_path, rest=MINIMAL)
+    settings = load(write_job(tmp_path, rest=MINIMAL))
+    report = migrate(settings, Migration(keys=("idu=1",)))
+    assert kinds_and_keys(report, tmp_path) == [("add", "1")]
+    assert not states(tmp_path)["idu=1,table=usr"].exists
+    assert states(tmp_path)["idu=2,table=usr"].is_whole
+    write_table(tmp_path, [table_row(1, "Eve"), table_row(2, "Eve")])
+    compared_jobs.publish(tmp_path, rest=MINIMAL)
+    objects = Objects()
+    objects.apply_all(read_files(part_files(tmp_path / "out")))
+    assert {objects[name].text("fname") for name in objects} == {"Eve"}
+
+
+def test_documents_that_were_damaged_are_repaired_and_continued(tmp_path: Path) -> None:
+    """Objects with several values and references; the sink loses and repeats documents."""
+    job = VerifiedJob(tmp_path, COMPARED + MINIMAL)
+    job.execute(*TABLES, "INSERT INTO dep VALUES ('Bonn', 'HR', 1)")
+    job.execute(*(f"INSERT INTO usr VALUES ({n}, 'Ann', 1, NULL, x'00')" for n in range(1, 30)))
+    job.execute(*(f"INSERT INTO phone (idu, number) VALUES ({n}, '1')" for n in range(1, 30)))
+    job.publish()
+    for path, lines in job.lines().items():
+        path.write_text("".join(f"{line}\n" for line in [*lines[2:], *lines[3:5]]))
+    assert job.verify().outcome.has_findings
+    assert repair(VerifyRequest(load(job.path))).run is not None
+    assert not job.verify().outcome.has_findings
+    for number in range(3):
+        job.execute(
+            f"UPDATE usr SET fname = 'Eve {number}', boss = {number + 1} WHERE idu % 3 = {number}",
+            f"INSERT INTO phone (idu, number) VALUES (7, '{number}'), (8, '1')",
+            f"DELETE FROM phone WHERE idu = {number + 10}",
+        )
+        job.publish()
+        report = job.verify()
+        assert not report.outcome.has_findings
+        assert {table.table: table.equal for table in report.outcome.tables} == {
+            "usr": 29,
+            "dep": 1,
+        }
+
+
+def test_a_run_of_retried_records_keeps_the_states(tmp_path: Path) -> None:
+    path = write_events(tmp_path, "1.csv", [(3, 1, "a", "", "u"), (3, 2, "a", "", "v")])
+    publish(tmp_path)
+    settings = settings_of(tmp_path)
+    retried = [("hr", RetriedRecord("job-000001:0:1", 0, str(path), 1))]
+    with LocalEngine() as engine, PublisherInstance(settings, engine) as job:
+        job.publish_sources(settings.sources, retried=retried)
+    assert set(states(tmp_path)) == {"idu=1,table=usr", "idu=2,table=usr"}
