@@ -12,6 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
+from publisher.dispatch.files import FileDispatcher
+from publisher.journal.manifest import Journal
 from tests.support.change_table_files import seq, write
 from tests.support.linkexpress_files import GROUP, OPEN, group_source, jack, mark, record
 from tests.support.local_engine import EngineSwitch
@@ -174,3 +176,51 @@ def test_records_of_transactions_are_refused(tmp_path: Path, local_engine: Engin
     result = retry(tmp_path, entries)
     assert result.exit_code == 2
     assert "belongs to a transaction, which is rejected as a whole" in result.stderr
+
+
+def test_a_retry_that_crashes_before_sending_is_finished_by_the_next_start(
+    tmp_path: Path, local_engine: EngineSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del local_engine
+    (tmp_path / "job.toml").write_text(ROWS + SINK)
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "usr__ct.csv", CHANGES)
+    invoke(tmp_path, "publish", "--engine", "local")
+    (entry,) = export(tmp_path, "change-seq")
+    entry["raw"] = _correct_sequence(entry["raw"])
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileDispatcher, "dispatch", crash)
+        retry(tmp_path, [entry])
+    runs = tmp_path / "out" / "runs"
+    assert not (runs / "job-000002" / "run.json").exists()
+    result = retry(tmp_path, [entry])
+    assert result.exit_code == 2
+    assert "retried in run job-000002: published" in result.stderr
+    assert (runs / "job-000002" / "run.json").exists()
+    assert not (runs / "job-000003").exists()
+
+
+def test_a_retry_that_crashes_before_its_plan_may_be_repeated(
+    tmp_path: Path, local_engine: EngineSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del local_engine
+    (tmp_path / "job.toml").write_text(ROWS + SINK)
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in" / "usr__ct.csv", CHANGES)
+    invoke(tmp_path, "publish", "--engine", "local")
+    (entry,) = export(tmp_path, "change-seq")
+    entry["raw"] = _correct_sequence(entry["raw"])
+
+    def crash(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "commit", crash)
+        retry(tmp_path, [entry])
+    result = retry(tmp_path, [entry])
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["outcomes"]["published"] == 1
