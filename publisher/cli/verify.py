@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,8 @@ if TYPE_CHECKING:
     from publisher.runs.verify import VerifyReport, VerifyRequest
     from publisher.verify.results import BucketOutcome, Example, TableResult
 
-_LABELS = {
-    "missing": "missing",
-    "surplus": "surplus",
-    "different": "different",
-    "never-published": "never published",
-    "expired": "perhaps expired",
-    "unsettled": "unsettled",
-}
+_OF_COMPARISON = ("examples", "wait_seconds", "consumer_dump")
+"""Options that are fields of ``VerifyRequest``; the others override the job file."""
 
 
 @click.command()
@@ -56,6 +51,13 @@ _LABELS = {
     "attribute and values.",
 )
 @click.option(
+    "--to",
+    "target",
+    metavar="FILE.html",
+    type=parameters.PATH,
+    help="Also write a page with the result; an existing file is replaced.",
+)
+@click.option(
     "--repair", is_flag=True, help="Publish the differences, except those of unsettled objects."
 )
 @click.option(
@@ -71,14 +73,12 @@ _LABELS = {
 @parameters.report_as_json
 def verify(
     config: Path,
-    examples: int,
-    wait_seconds: float,
-    consumer_dump: Path | None,
+    target: Path | None,
     repair: bool,
     baseline: bool,
     dry_run: bool,
     json_: bool,
-    **overrides: Any,
+    **options: Any,
 ) -> None:
     """Compare the published documents of a job with its tables.
 
@@ -92,21 +92,28 @@ def verify(
 
     if (baseline or dry_run) and not repair:
         raise click.UsageError("--baseline and --dry-run need --repair: add it, or leave them out")
-    if repair and consumer_dump is not None:
-        raise click.UsageError("--repair excludes --consumer-dump: verify again after the repair")
-    settings = parameters.load_settings_to_publish(config, **overrides)
-    request = VerifyRequest(settings, examples, wait_seconds, consumer_dump)
+    of_comparison = {name: options.pop(name) for name in _OF_COMPARISON}
+    if repair and (of_comparison["consumer_dump"] or target):
+        text = "--repair excludes --consumer-dump and --to: verify again after the repair"
+        raise click.UsageError(text)
+    settings = parameters.load_settings_to_publish(config, **options)
+    request = VerifyRequest(settings, **of_comparison)
     if not repair:
-        _show(run_verification(request), json_)
+        _show(run_verification(request), json_, target)
     elif dry_run:
         _show_rehearsal(run_verification(request), json_, baseline=baseline)
     else:
         _repair(request, json_, baseline=baseline)
 
 
-def _show(report: VerifyReport, json_: bool) -> None:
-    """Prints a report.  Raises ``FindingsError`` if something is wrong."""
+def _show(report: VerifyReport, json_: bool, target: Path | None) -> None:
+    """Prints a report, and writes its page.  Raises ``FindingsError`` if something is wrong."""
     from publisher.cli import output
+    from publisher.journal.durable import write_report
+    from publisher.reports.verify_page import render_verification
+
+    if target is not None:
+        write_report(target, render_verification(report, datetime.now(UTC)))
 
     if json_:
         echo_json([output.as_json(report)])
@@ -142,7 +149,9 @@ def _text(report: VerifyReport) -> Iterator[str]:
 
 
 def _counts_text(equal: int, counts: Mapping[str, int]) -> str:
-    named = [f"{counts[kind]:,} {label}" for kind, label in _LABELS.items() if kind in counts]
+    from publisher.verify.results import LABELS
+
+    named = [f"{counts[kind]:,} {label}" for kind, label in LABELS.items() if kind in counts]
     return ", ".join([f"{equal:,} equal", *named])
 
 
@@ -160,8 +169,10 @@ def _table_text(table: TableResult) -> Iterator[str]:
 
 
 def _example_text(example: Example) -> Iterator[str]:
+    from publisher.verify.results import LABELS
+
     place = f", last document {example.place}" if example.place else ""
-    yield f"  {_LABELS[example.kind]}: {example.association}{place}"
+    yield f"  {LABELS[example.kind]}: {example.association}{place}"
     for values in example.attributes:
         yield f"    {values.attribute}: {_values(values.documents)} instead of {_values(values.table)}"
 
@@ -191,11 +202,12 @@ def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
 def _show_rehearsal(report: VerifyReport, json_: bool, *, baseline: bool) -> None:
     from publisher.cli import output
     from publisher.runs.repair import rehearse_repair
+    from publisher.verify.results import LABELS
 
     rehearsal = rehearse_repair(report, baseline=baseline)
     if json_:
         echo_json([output.as_json(rehearsal)])
         return
     echo(_text(report))
-    kinds = ", ".join(f"{count:,} {_LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
+    kinds = ", ".join(f"{count:,} {LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
     echo([f"to publish: {kinds or 'nothing'}"])

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.config.settings import Settings
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.start import start_engine
 from publisher.engine.survey import EngineTasks
@@ -94,6 +95,7 @@ def verify(request: VerifyRequest) -> VerifyReport:
     """
     settings = request.settings.for_publish()
     with (
+        keep_connections(),
         start_engine(settings.run.engine, settings.spark) as engine,
         compare(replace(request, settings=settings), engine) as verification,
     ):

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,19 @@ RESULT_SCHEMA = pa.schema(
     [("result", pa.string()), ("association", pa.string()), *DIFFERENCE_SCHEMA]
 )
 """One row for each object that is not equal: its result, and the change that makes documents equal."""
+
+
+LABELS: Mapping[str, str] = MappingProxyType(
+    {
+        str(ResultKind.MISSING): "missing",
+        str(ResultKind.SURPLUS): "surplus",
+        str(ResultKind.DIFFERENT): "different",
+        str(ResultKind.NEVER_PUBLISHED): "never published",
+        str(ResultKind.EXPIRED): "perhaps expired",
+        str(ResultKind.UNSETTLED): "unsettled",
+    }
+)
+"""The results of objects as people read them, by kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, KnownObject, Objects
@@ -20,6 +21,7 @@ from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from tests.services.databases import Place
 from tests.services.topics import Record, Topics
+from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -185,4 +187,70 @@ def test_tampered_documents_are_found_exactly(
     assert kinds(job.verify()) == {}
     job.change(50)
     job.publish()
+    assert kinds(job.verify()) == {}
+
+
+def test_rows_whose_documents_have_expired_are_results_of_their_own(
+    postgres: Place, kafka: Topics, tmp_path: Path
+) -> None:
+    postgres.execute(*TABLES, "INSERT INTO usr (idu, fname) VALUES (1000, 'older than the log')")
+    job = Job(postgres, kafka, tmp_path)
+    job.log(Style.PER_FIELD)
+    postgres.execute(*(f"INSERT INTO usr (idu, fname) VALUES ({n}, 'A')" for n in range(1, 21)))
+    job.publish()
+    assert kinds(job.verify()) == {association_of(1000): "never-published"}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    ends = kafka.ends(job.topic)
+    for answer in admin.delete_records(
+        [TopicPartition(job.topic, number, end) for number, end in ends.items()]
+    ).values():
+        answer.result(30)
+    postgres.execute(
+        "UPDATE usr SET fname = 'B' WHERE idu IN (3, 4)", "DELETE FROM usr WHERE idu = 5"
+    )
+    job.publish()
+    report = job.verify()
+    gone = {association_of(n): "expired" for n in (*range(1, 21), 1000) if n not in (3, 4, 5)}
+    assert kinds(report) == gone
+    assert report.has_expired
+    assert not report.outcome.has_findings
+    assert repair(VerifyRequest(load(job.path))).run is None
+    report = job.verify()
+    repaired = repair(VerifyRequest(load(job.path)), baseline=True).run
+    assert repaired is not None
+    assert repaired.operations == {"add": len(gone)}
+    assert kinds(job.verify()) == {}
+
+
+def association_of(number: int) -> str:
+    return f"idu={number},table=usr,schema=public"
+
+
+def test_a_topic_for_each_table_is_compared_on_spark(
+    postgres: Place, kafka: Topics, tmp_path: Path, local_engine: EngineSwitch
+) -> None:
+    prefix = kafka.make()
+    job = Job(postgres, kafka, tmp_path)
+    job.use(f"{prefix}.{{table}}")
+    job.path.write_text(
+        job.path.read_text().replace("[run]", "create_topics = true\npartitions = 2\n[run]")
+    )
+    postgres.execute(*TABLES, "CREATE TABLE dep (id BIGINT PRIMARY KEY, name CHAR(8))")
+    job.log(Style.QUERY_BACK)
+    refs = Refs((TableRef(None, "dep"),), TableRef(None, "event_log"))
+    install(postgres.database(), plan(postgres.database(), refs, Style.QUERY_BACK))
+    job.change(60)
+    postgres.execute("INSERT INTO dep VALUES (1, 'IT'), (2, NULL)")
+    job.publish()
+    local_engine.use_spark()
+    report = job.verify()
+    assert kinds(report) == {}
+    assert {table.table for table in report.outcome.tables} == {"public.usr", "public.dep"}
+    postgres.execute(
+        "UPDATE dep SET name = 'HR' WHERE id = 1", "DELETE FROM event_log WHERE status = 'N'"
+    )
+    assert kinds(job.verify()) == {"id=1,table=dep,schema=public": "different"}
+    repaired = repair(VerifyRequest(load(job.path))).run
+    assert repaired is not None
+    assert repaired.documents == 1
     assert kinds(job.verify()) == {}

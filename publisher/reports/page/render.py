@@ -69,8 +69,8 @@ class _LaneRow:
 
 def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
     """Renders the page."""
-    environment = _environment()
-    style, script = (_source(environment, name) for name in ("report.css", "report.js"))
+    environment = page_environment()
+    style, script = (source_of(environment, name) for name in ("report.css", "report.js"))
     kinds = charts.order_operations(kind for table in view.tables for kind in table.operations)
     labels = _labels(view.operations)
     return environment.get_template(
@@ -85,7 +85,7 @@ def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
         longest_phase=max((phase.seconds for phase in view.phases), default=0) or 1,
         meanings={str(reason): text for reason, text in REASON_TEXTS.items()},
         objects=objects,
-        policy=_policy(style, script),
+        policy=policy_of(style, script),
         program=f"xds-publisher {__version__}",
         script=Markup(script),  # noqa: S704 - a file of the program
         span_text=_duration(view.operations.width),
@@ -100,13 +100,13 @@ def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
 
 def render_history(histories: Sequence[IdentityHistory], now: datetime) -> str:
     """Renders the page of the history of an object; it has no script."""
-    environment = _environment()
-    style = _source(environment, "report.css")
+    environment = page_environment()
+    style = source_of(environment, "report.css")
     title = f"History of {histories[0].object.key}" if histories else "History"
     return environment.get_template("history.html.j2").render(
         histories=histories,
         longest=_LONGEST_DOCUMENT,
-        policy=_policy(style),
+        policy=policy_of(style),
         program=f"xds-publisher {__version__}",
         style=Markup(style),  # noqa: S704 - a file of the program
         title=title,
@@ -115,7 +115,8 @@ def render_history(histories: Sequence[IdentityHistory], now: datetime) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def page_environment() -> Environment:
+    """Returns the templates of pages, which escape all values."""
     environment = Environment(
         loader=PackageLoader("publisher.reports.page"),
         autoescape=True,
@@ -132,14 +133,15 @@ def _environment() -> Environment:
     return environment
 
 
-def _source(environment: Environment, name: str) -> str:
+def source_of(environment: Environment, name: str) -> str:
+    """Reads a file beside the templates."""
     loader = environment.loader
     assert loader is not None
     return loader.get_source(environment, name)[0]
 
 
-def _policy(style: str, script: str | None = None) -> str:
-    """Content security policy: nothing is loaded, only the page's own style and script are used."""
+def policy_of(style: str, script: str | None = None) -> str:
+    """Returns the content security policy: only the page's own style and script are used."""
     style_digest, script_digest = (
         base64.b64encode(hashlib.sha256((text or "").encode()).digest()).decode()
         for text in (style, script)
