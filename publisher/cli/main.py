@@ -28,6 +28,7 @@ from publisher.cli.diff import diff
 from publisher.cli.dispatch import dispatch
 from publisher.cli.explain import explain
 from publisher.cli.history import history
+from publisher.cli.init import init
 from publisher.cli.inspect import inspect
 from publisher.cli.migrate import migrate
 from publisher.cli.print_report import echo
@@ -121,7 +122,20 @@ def cli(debug: bool) -> None:
 
 for command in (
     *(acknowledge, activity, check, classes, completion, ddl, demo, diff, dispatch, explain),
-    *(history, inspect, migrate, publish, recover, rejects, replay, report, retry, schema, status),
+    *(
+        history,
+        init,
+        inspect,
+        migrate,
+        publish,
+        recover,
+        rejects,
+        replay,
+        report,
+        retry,
+        schema,
+        status,
+    ),
     *(validate, verify),
 ):
     cli.add_command(command)

@@ -1,4 +1,4 @@
-"""The first tutorial prints what it shows."""
+"""The first tutorials print what they show."""
 
 from __future__ import annotations
 
@@ -37,3 +37,17 @@ def test_the_first_tutorial_prints_what_it_shows(
             for pair in zip(shown, printed, strict=True):
                 assert agrees(*pair)
     assert Path("out/part-00000.xds").read_text("utf-8").splitlines() == shown_documents()
+
+
+def test_your_own_database_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    commands = list(shown_commands(text_of("tutorials/your-database.md")))
+    assert len(commands) == 8
+    for command in commands:
+        printed = comparable(run(command.line))
+        shown = comparable("\n".join(command.printed))
+        assert len(shown) == len(printed), printed
+        for pair in zip(shown, printed, strict=True):
+            assert agrees(*pair)

@@ -1,0 +1,56 @@
+"""``xds-publisher init``: writes a first job file."""
+
+# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from publisher.cli import parameters
+from publisher.cli.print_report import echo
+from publisher.engine.without_pandas import start_arrow_without_pandas
+
+
+@click.command()
+@click.argument("files", nargs=-1, type=parameters.PATH, metavar="[FILE...]")
+@parameters.source_format
+@click.option("--database", metavar="URL", help="Database to read from, or to look rows up in.")
+@parameters.schema
+@click.option("--table", metavar="NAME", help="Event log or change table of the database.")
+@click.option(
+    "--to",
+    "target",
+    type=parameters.Target(),
+    default="documents",
+    metavar="DIR|kafka://HOST:PORT/TOPIC",
+    help="Directory or topic of the documents; default: the directory documents.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="JOB.toml",
+    type=parameters.PATH,
+    required=True,
+    help="Job file to write; an existing one is never replaced.",
+)
+def init(
+    files: tuple[Path, ...],
+    format_: str | None,
+    database: str | None,
+    schema: str | None,
+    table: str | None,
+    target: str,
+    output: Path,
+) -> None:
+    """Write a job file for files or a database, after a look at them.
+
+    Event logs and change tables are recognised by their columns.  The file shows every setting with its
+    default, and the classes of the database.
+    """
+    start_arrow_without_pandas()
+    from publisher.reports.new_job import Input, next_steps, write_job_file
+
+    given = Input(files, database, schema, format_, table)
+    echo(next_steps(write_job_file(output, given, target)))

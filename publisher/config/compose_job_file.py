@@ -1,0 +1,124 @@
+"""Composes a new job file from the example of its format.
+
+The example shows every setting with its default, so the new file does, too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from publisher.errors import InternalError
+
+_SECTION = re.compile(r"(?:# )?\[")
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """What a new job reads: files, one table, or the tables that are compared."""
+
+    format: str
+    snapshots: tuple[str, ...] = ()
+    table: str | None = None
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NewDatabase:
+    """The database of a new job: its URL, or the environment variable that holds it."""
+
+    url: str | None = None
+    url_env: str | None = None
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewSink:
+    """Where a new job publishes to: a directory, or a topic."""
+
+    path: str = "documents"
+    bootstrap: str | None = None
+    topic: str | None = None
+
+
+def compose_job_file(
+    example: str,
+    source: NewSource,
+    database: NewDatabase | None,
+    sink: NewSink,
+    notes: Sequence[str],
+) -> str:
+    """Composes the text of a job file from the text of the example.
+
+    ``notes`` are comments that stand before the first section.
+    """
+    lines = example.splitlines()
+    lines = lines[lines.index("[job]") :]
+    _write_source(lines, source)
+    if database is not None:
+        _write_database(lines, database)
+    _write_sink(lines, sink)
+    comments = [f"# {note}".rstrip() for note in notes]
+    return "\n".join([*comments, "", *lines]) + "\n"
+
+
+def _write_source(lines: list[str], source: NewSource) -> None:
+    start = lines.index("[[sources]]")
+    if source.format != "event-log":
+        _set(lines, start, "format", source.format)
+    if source.snapshots:
+        _set(lines, start, "snapshots", list(source.snapshots))
+        return
+    place = _find(lines, start, "snapshots")
+    if source.tables:
+        del lines[place]
+        _set(lines, start, "tables", list(source.tables))
+    else:
+        lines[place] = f"table = {_toml(source.table)}"
+
+
+def _write_database(lines: list[str], database: NewDatabase) -> None:
+    start = lines.index("# [database]")
+    lines[start] = "[database]"
+    for name, value in (
+        ("url", database.url),
+        ("url_env", database.url_env),
+        ("schema", database.schema),
+    ):
+        if value is not None:
+            _set(lines, start, name, value)
+
+
+def _write_sink(lines: list[str], sink: NewSink) -> None:
+    start = lines.index("[dispatch]")
+    if sink.bootstrap is None:
+        _set(lines, start, "path", sink.path)
+        return
+    del lines[_find(lines, start, "path")]
+    _set(lines, start, "to", "kafka")
+    _set(lines, start, "bootstrap", sink.bootstrap)
+    _set(lines, start, "topic", sink.topic)
+
+
+def _set(lines: list[str], start: int, name: str, value: object) -> None:
+    """Sets a key of the section at ``start``; the comment behind it stays unless it describes a default."""
+    place = _find(lines, start, name)
+    lines[place] = f"{name} = {_toml(value)}"
+
+
+def _find(lines: Sequence[str], start: int, name: str) -> int:
+    """Finds the line of a key, set or in a comment, in the section at ``start``."""
+    key = re.compile(rf"(?:# )?{re.escape(name)} = ")
+    for place in range(start + 1, len(lines)):
+        if key.match(lines[place]):
+            return place
+        if _SECTION.match(lines[place]):
+            break
+    raise InternalError(f"{lines[start]} of the example has no {name}: install the program again")
+
+
+def _toml(value: object) -> str:
+    """Writes text and lists of text: a string of JSON is one of TOML, but for DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,261 @@
+"""Writes a first job file for files or a database, after a look at them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
+
+from publisher.config.compose_job_file import (
+    NewDatabase,
+    NewSink,
+    NewSource,
+    compose_job_file,
+)
+from publisher.config.job_file import Overrides, defaults, load_to_publish
+from publisher.config.settings import Settings
+from publisher.console import printable
+from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.urls import resolve_path, secrets_of
+from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
+from publisher.errors import PublisherError, TableRefusedError, UsageError
+from publisher.reports.changes import inspect
+from publisher.reports.classes import ClassDescription, describe_classes
+from publisher.resources import resource
+from publisher.sources.files.file_splits import beginning, column_names, every_file, kind_of
+from publisher.sources.files.json_lines import first_keys
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.recognise import format_of
+
+URL_VARIABLE = "DATABASE_URL"
+"""Environment variable for URLs with secrets, which are not written into a job file."""
+_RECOGNISED = ("event-log", "change-table")
+"""Formats that their columns show."""
+_DESCRIBED = ("linkexpress", "dispatch-queue")
+"""Formats whose records only the job file can describe."""
+_SHOWN = 50
+"""Maximum number of classes in the comments of a job file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a person names: files, a database, or both; and format and table if they are known."""
+
+    files: tuple[Path, ...] = ()
+    database: str | None = None
+    schema: str | None = None
+    format: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenJob:
+    """A job file that was written."""
+
+    path: Path
+    source: NewSource
+    classes: tuple[ClassDescription, ...]
+    url_env: str | None
+    """Environment variable that must hold the URL of the database."""
+
+
+def write_job_file(path: Path, given: Input, to: str) -> WrittenJob:
+    """Looks at the input, and writes a job file that ``check`` accepts.
+
+    Raises:
+        UsageError: The file exists already, or the input does not show its format.
+        PublisherError: The input cannot be read.
+    """
+    if path.exists():
+        raise UsageError(f"{path} exists already: name another file, or edit this one")
+    source = _source_of(given, path)
+    database = _database_of(given, path)
+    sink = _sink_of(to, path)
+    example = resource(f"conf/{source.format}.toml").read_text("utf-8")
+    notes = tuple(_notes(source))
+    _create(path, compose_job_file(example, source, database, sink, notes))
+    try:
+        settings = load_to_publish(path, Overrides(database=given.database))
+        classes = tuple(_classes(settings))
+        notes += tuple(_class_notes(classes))
+        path.write_text(compose_job_file(example, source, database, sink, notes), "utf-8")
+    except BaseException:
+        path.unlink()
+        raise
+    return WrittenJob(path, source, classes, database.url_env if database else None)
+
+
+def next_steps(job: WrittenJob) -> Iterator[str]:
+    """Yields lines that say what was found and what to do next."""
+    source = job.source
+    place = source.table or ", ".join(source.tables or source.snapshots)
+    yield f"{job.path}: {source.format} from {place}"
+    if job.classes:
+        refused = sum(found.problem is not None for found in job.classes)
+        others = f"; tables that are none: {refused:,}" if refused else ""
+        yield f"classes: {len(job.classes) - refused:,}{others}"
+    if job.url_env is not None:
+        yield f"The URL of the database is not in the file: set the variable {job.url_env} to it."
+    if source.format in _DESCRIBED:
+        yield "Its [[sources]] is an example: describe your source and its tables there."
+    yield f"Next: xds-publisher check -c {job.path}, then xds-publisher publish -c {job.path}"
+
+
+def _create(path: Path, text: str) -> None:
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}: name another file") from error
+
+
+def _source_of(given: Input, path: Path) -> NewSource:
+    if given.files:
+        format_ = given.format or _format_of_files(given.files)
+        return NewSource(format_, tuple(_relative(file, path) for file in given.files))
+    if given.database is None:
+        raise UsageError("there is nothing to look at: name files, or a database with --database")
+    if given.format == "triggerless":
+        return NewSource("triggerless", tables=tuple(_tables_with_key(given)))
+    return _logged_source(given)
+
+
+def _format_of_files(files: Sequence[Path]) -> str:
+    """Finds the format whose columns or keys the first file has."""
+    first = every_file(files)[0]
+    found = None
+    if kind_of(first) is not None:
+        options = SnapshotOptions()
+        if kind_of(first) == "jsonl":
+            found = format_of(key for keys in first_keys(beginning(first, options)) for key in keys)
+        else:
+            found = format_of(column_names(str(first), options))
+        if found is None and _has_event_logs(files):
+            found = "event-log"
+    if found in _RECOGNISED:
+        return found
+    raise UsageError(
+        f"{first} does not show its format: name it with --format (triggerless for whole tables)"
+    )
+
+
+def _has_event_logs(files: Sequence[Path]) -> bool:
+    """Returns whether the files can be read as event logs without names of columns."""
+    settings = defaults(Overrides(format="event-log")).for_replay("event-log")
+    with suppress(PublisherError):  # another format
+        return any(islice(inspect(settings, files), 1))
+    return False
+
+
+def _logged_source(given: Input) -> NewSource:
+    """Finds the event log or the change table of a database."""
+    found = [
+        NewSource(format_, table=name)
+        for name, format_ in _log_tables(given)
+        if given.table in (None, name) and given.format in (None, format_)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(
+            "the database has no such event log or change table: name its schema with --schema; or create an"
+            " event log with ddl; or compare whole tables with --format triggerless"
+        )
+    names = ", ".join(f"{source.table} ({source.format})" for source in found)
+    raise UsageError(f"the database has several logs, {names}: name one with --table")
+
+
+def _log_tables(given: Input) -> Iterator[tuple[str, str]]:
+    with Database(_options_of(given)) as database:
+        catalogue = catalogue_of(database)
+        for name, _ in catalogue.tables_of(given.schema):
+            with suppress(TableRefusedError):  # a table with an unknown type is no log
+                table = catalogue.table(given.schema, name)
+                format_ = None if table is None else format_of(table.columns)
+                if format_ in _RECOGNISED:
+                    full = name if given.schema is None else f"{given.schema}.{name}"
+                    yield full, format_
+
+
+def _tables_with_key(given: Input) -> Iterator[str]:
+    with Database(_options_of(given)) as database:
+        catalogue = catalogue_of(database)
+        for name, is_view in catalogue.tables_of(given.schema):
+            with suppress(TableRefusedError):
+                table = None if is_view else catalogue.table(given.schema, name)
+                if table is not None and table.key:
+                    yield name if given.schema is None else f"{given.schema}.{name}"
+
+
+def _options_of(given: Input) -> DatabaseOptions:
+    return DatabaseOptions(url=given.database, schema=given.schema)
+
+
+def _database_of(given: Input, path: Path) -> NewDatabase | None:
+    if given.database is None:
+        return None
+    try:
+        has_secrets = bool(secrets_of(make_url(given.database)))
+    except ArgumentError:
+        raise UsageError(
+            "the URL of --database is not one of SQLAlchemy: write it as in conf"
+        ) from None
+    if has_secrets:
+        return NewDatabase(url_env=URL_VARIABLE, schema=given.schema)
+    if path.absolute().parent == Path.cwd():
+        return NewDatabase(url=given.database, schema=given.schema)
+    return NewDatabase(url=resolve_path(given.database, Path.cwd()), schema=given.schema)
+
+
+def _sink_of(to: str, path: Path) -> NewSink:
+    if not to.startswith(SCHEME):
+        return NewSink(path=_relative(Path(to), path))
+    target = KafkaTarget.parse(to)
+    return NewSink(bootstrap=target.bootstrap, topic=target.topic)
+
+
+def _relative(file: Path, job: Path) -> str:
+    """Writes a path as the job file's directory sees it; absolute paths stay."""
+    return str(file) if file.is_absolute() else os.path.relpath(file, job.parent)
+
+
+def _classes(settings: Settings) -> Iterator[ClassDescription]:
+    """Describes the classes; without database and tables there are none to describe."""
+    if settings.database is not None or settings.tables:
+        logs = {source.table for source in settings.sources}
+        for found in describe_classes(settings):
+            if not logs & {found.name, f"{found.schema}.{found.name}"}:
+                yield found
+
+
+def _notes(source: NewSource) -> Iterator[str]:
+    yield f"Job file of the format {source.format}, written by xds-publisher init."
+    yield ""
+    yield 'Settings behind "# " show their default, or an example if the comment says "no default".'
+    yield "Paths are relative to this file.  Options of the command line override this file."
+
+
+def _class_notes(classes: Sequence[ClassDescription]) -> Iterator[str]:
+    if not classes:
+        return
+    yield ""
+    yield "Classes of the database when this file was written:"
+    for found in classes[:_SHOWN]:
+        if found.problem is not None:
+            yield printable(f"  {found.name}: no class, {found.problem}")
+            continue
+        attributes = (
+            attribute.name
+            + (" (several)" if attribute.multiple else "")
+            + (f" -> {attribute.target}" if attribute.target else "")
+            for attribute in found.attributes
+        )
+        yield printable(f"  {found.name}: key {'+'.join(found.key)}; {', '.join(attributes)}")
+    if len(classes) > _SHOWN:
+        yield f"  … and {len(classes) - _SHOWN:,} more: xds-publisher classes shows all"
