@@ -27,6 +27,7 @@ from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, SourceEntry
 from publisher.journal.segment_files import SEGMENT_FORMAT
 from publisher.reports.explain import RecordStory, explain
+from publisher.reports.rejects import RejectedRecord, read_rejects
 from publisher.runs.replay import dispatch
 from tests.support.finished_runs import (
     contents_of,
@@ -111,6 +112,20 @@ def test_explain_says_the_same_of_every_record(journals: Journals) -> None:
     assert {story.outcome for story in before} == {"published", "rejected", "ignored"}
     fold_all(journals)
     assert stories() == before
+
+
+def test_rejected_records_in_segments_are_listed_as_before(journals: Journals) -> None:
+    finish_runs(journals, 4)
+    before = list(read_rejects([journals.root]))
+    assert {record.reason for record in before} == {"event-type", "too-large"}
+    assert len({record.id for record in before if record.id}) == 2
+    fold_all(journals)
+    assert segment_names(journals)
+
+    def order(record: RejectedRecord) -> tuple[str, str]:
+        return record.run, record.position
+
+    assert sorted(read_rejects([journals.root]), key=order) == sorted(before, key=order)
 
 
 def test_all_runs_of_a_job_are_searched(journals: Journals) -> None:

@@ -297,3 +297,22 @@ def test_the_page_shows_what_the_commands_print(
         ]
         shown = [line for line in command.printed if line.strip() != "…"]
         assert all(map(agrees, shown, printed)), (shown, printed)
+
+
+def test_lines_of_published_files_lead_to_their_records(job: RejectJob) -> None:
+    job.publish("a.csv", [row(n) for n in range(1, 30)])
+    parts = sorted((job.base / "out" / "runs" / "hr-000001").glob("part-*.xds"))
+    seen = set()
+    for part in parts:
+        for number, text in enumerate(part.read_text().splitlines(), 1):
+            place = f"{part}:{number}"
+            result = CliRunner().invoke(cli, ["explain", "--document", place, "--json"])
+            assert result.exit_code == 0, result.stderr
+            (story,) = json.loads(result.stdout)
+            assert story["document"]["text"] == text
+            assert f">Ann {story['position']}<" in text
+            seen.add(story["position"])
+    assert len(seen) == 29
+    beyond = CliRunner().invoke(cli, ["explain", "--document", f"{parts[0]}:0"])
+    assert beyond.exit_code == 2
+    assert "correct line 0" in beyond.stderr
