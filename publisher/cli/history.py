@@ -98,9 +98,10 @@ def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
     yield f"{story.event_time or 'unknown time'}  {story.event or 'record'}{columns}{who}{key}"
     reason = f" ({story.reason})" if story.reason else ""
     because = f": {story.meaning}" if story.meaning else ""
+    written = {None: "", "D": ", row deleted"}.get(story.written, ", written")
     yield (
         f"  {story.position} of {story.source} in {story.run or Path(entry.journal).absolute().name}: "
-        f"{story.outcome}{reason}, status {story.status}{because}"
+        f"{story.outcome}{reason}, status {story.status}{written}{because}"
     )
     if story.document is not None:
         if entry.changes is None:
