@@ -11,6 +11,8 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.errors import UsageError
+from publisher.journal.fold_runs import Folding, SegmentSize
+from publisher.journal.job_journals import Journals
 from publisher.reports.diff.build import diff_journals
 from publisher.reports.diff.differences import JournalDiff
 from publisher.runs import publisher_instance
@@ -57,6 +59,20 @@ def test_only_the_rows_of_the_run_are_read_again(tmp_path: Path) -> None:
     assert changed.first.records == changed.second.records == 7
     assert compare(tmp_path, first, 'sources.hr.exclude=["usr"]').operations.only_first
     assert statuses(tmp_path) == before
+
+
+def test_a_run_in_a_segment_is_planned_again(tmp_path: Path) -> None:
+    journal = publish(tmp_path, *range(1, 8))
+    publish(tmp_path, 11, 12, 13)
+    publish(tmp_path, 21)
+    size = SegmentSize(runs=64, records=10_000, bytes=1 << 24, seconds=3_600)
+    steps = Folding(Journals(journal.parent, "job"), lambda: None, size, 1)
+    while steps.step():
+        pass
+    assert not journal.exists()
+    found = compare(tmp_path, journal)
+    assert not found.differs
+    assert found.records.same == 7
 
 
 def test_rows_looked_up_come_from_the_journal(tmp_path: Path) -> None:
