@@ -82,8 +82,13 @@ def tables_of(
     tables = operations.column("TABNUM_SRC")[chosen]
     nodes = operations.node[chosen]
     destination = operations.rows.destination[operations.first[chosen]]
-    pairs = np.unique(np.stack([tables, nodes], axis=1), axis=0)
-    for number, code in pairs.tolist():
+    # ``unique`` of pairs would take a sixth of the time of reading
+    pairs = [
+        (number, code)
+        for number in np.unique(tables).tolist()
+        for code in np.unique(nodes[tables == number]).tolist()
+    ]
+    for number, code in pairs:
         is_of_table = (tables == number) & (nodes == code)
         node = operations.rows.nodes[code]
         members, targets = chosen[is_of_table], destination[is_of_table]
