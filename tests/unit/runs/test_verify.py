@@ -351,3 +351,19 @@ def test_the_state_of_a_consumer_is_compared(job: Job, tmp_path: Path) -> None:
     assert report.outcome.consumer.counts == {"missing": 2, "different": 1}
     assert counts(report) == {"equal": 62}
     assert report.outcome.has_findings
+
+
+def test_a_repair_sends_values_that_minimal_modifies_take_for_published(tmp_path: Path) -> None:
+    made = Job(tmp_path, COMPARED + "[documents]\nminimal = true\n")
+    made.execute(*TABLES, "INSERT INTO usr (idu, fname) VALUES (1, 'Ann'), (2, 'Ann')")
+    made.publish()
+    for path, lines in made.lines().items():
+        path.write_text("".join(f"{line.replace('Ann', 'Eve')}\n" for line in lines))
+    assert counts(made.verify()) == {"different": 2, "equal": 0}
+    report = repair(VerifyRequest(load(made.path))).run
+    assert report is not None
+    assert report.operations == {"modify": 2}
+    assert counts(made.verify()) == {"equal": 2}
+    made.execute("UPDATE usr SET fname = 'Bob' WHERE idu = 1")
+    made.publish()
+    assert counts(made.verify()) == {"equal": 2}
