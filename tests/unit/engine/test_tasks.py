@@ -133,5 +133,5 @@ def test_staged_files_are_private(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", [event(1), event(2, event_type=9)])
     run(work_of([path]), tmp_path / "run", random.Random(0))
     staged = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
-    assert len(staged) == 5
+    assert len(staged) == 6
     assert {file.stat().st_mode & 0o777 for file in staged} == {0o600}
