@@ -110,7 +110,7 @@ def _lane(
     pq.write_table(
         pa.Table.from_pylist(rows, INDEX_SCHEMA), folder / names.index, row_group_size=group
     )
-    for name in (names.decisions, names.lookups, names.rejects):
+    for name in {*names.journal_files()} - {names.index}:
         (folder / name).touch()
     digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
     return LaneResult(number, "", len(planned), offset, (), (), (), digest)
