@@ -122,12 +122,12 @@ def repair_source(
         options,
         folder=folder,
         differences=differences,
-        described=tuple(map(_declared, described)),
+        described=described,
         kinds=kinds,
     )
 
 
-def _declared(table: Table) -> Table:
+def declared(table: Table) -> Table:
     """Describes a class as a job file does: attributes of child tables are no columns."""
     own = {name: kind for name, kind in table.columns.items() if table.child_of(name) is None}
     return replace(table, columns=own)
