@@ -193,6 +193,11 @@ def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
     else:
         echo(_text(report.verification))
         echo(["nothing to repair"] if report.run is None else output.run_text(report.run))
+    if report.run is not None and report.run.rejected:
+        raise FindingsError(
+            f"{report.run.rejected:,} differences were rejected: explain them, correct the rows, then repair"
+            " again"
+        )
     if report.verification.outcome.unreadable:
         raise FindingsError(
             "documents are unreadable, and a repair cannot remove them: consumers must skip them"
