@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -14,6 +16,8 @@ from typing import Any, TypeVar
 from publisher.errors import FatalError, UsageError
 
 _SYNCED_AT_ONCE = 16
+_REMOVALS = 50
+_SECONDS_BETWEEN_REMOVALS = 0.1
 _DIGITS = 18
 """Maximum length of a stored number."""
 
@@ -55,6 +59,23 @@ def link_or_copy(old: Path | str, new: Path | str) -> None:
         os.link(old, new)
     except OSError:
         shutil.copyfile(old, new)
+
+
+def remove_folder(folder: Path) -> None:
+    """Removes a folder into which an instance that was replaced may still write, until it notices that.
+
+    Raises:
+        OSError: The folder cannot be removed, or something is written into it for seconds.
+    """
+    for attempt in range(_REMOVALS):
+        try:
+            shutil.rmtree(folder)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or attempt == _REMOVALS - 1:
+                raise
+            time.sleep(_SECONDS_BETWEEN_REMOVALS)
+        else:
+            return
 
 
 def make_private(path: Path) -> None:

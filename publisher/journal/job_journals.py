@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from publisher.journal.durable import read_number, write_durably
+from publisher.journal.durable import read_number, remove_folder, write_durably
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.journal.read_watermarks import greatest_text, read_greatest
@@ -109,7 +109,7 @@ class Journals:
             check_lease()
         self._store_numbers(runs)
         for run in runs:
-            shutil.rmtree(self.root / run)
+            remove_folder(self.root / run)
         return runs
 
     def discard(self, run: str) -> None:
