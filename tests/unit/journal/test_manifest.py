@@ -91,7 +91,7 @@ def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
     run.journal.commit(manifest)
     run.journal.complete(manifest)
     files = [f"lane-0000{lane}.{name}" for lane in (0, 1) for name in (
-        "documents.parquet", "decisions.parquet", "lookups.parquet", "rejects.jsonl"
+        "documents.parquet", "decisions.parquet", "lookups.parquet", "rejects.jsonl", "keys"
     )]  # fmt: skip
     assert sorted(run.published_files()) == sorted(
         [*files, MANIFEST, "part-00000.xds", "part-00001.xds"]
