@@ -133,13 +133,13 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 
 def _export(records: Iterable[RejectedRecord], target: Path) -> str:
     """Writes the records that can be retried, one on each line; returns a summary."""
-    from publisher.reports.rejects import exported
+    from publisher.reports.rejects import export_record
 
     count = left = 0
     with target.open("x", encoding="utf-8", newline="\n") as file:
         target.chmod(0o600)
         for record in records:
-            entry = exported(record)
+            entry = export_record(record)
             if entry is None:
                 left += 1
                 continue

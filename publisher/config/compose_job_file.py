@@ -17,7 +17,7 @@ _SECTION = re.compile(r"(?:# )?\[")
 
 @dataclass(frozen=True, slots=True)
 class NewSource:
-    """What a new job reads: files, one table, or the tables that are compared."""
+    """The input of a new job: files, one table, or the tables that are compared."""
 
     format: str
     snapshots: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class NewDatabase:
 
 @dataclass(frozen=True, slots=True)
 class NewSink:
-    """Where a new job publishes to: a directory, or a topic."""
+    """The sink of a new job: a directory, or a topic."""
 
     path: str = "documents"
     bootstrap: str | None = None

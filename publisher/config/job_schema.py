@@ -144,10 +144,10 @@ def _plain(value: object) -> object:
 
 
 def _schema_of(hint: Any) -> Schema:
-    """Returns the schema of a type; TOML has no null, so ``None`` stands for an absent setting."""
+    """Returns the schema of a type; TOML has no null, so ``None`` means an absent setting."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        schema = _bounded(arguments[0], arguments[1:])
+        schema = _bounds_of(arguments[0], arguments[1:])
     elif origin in (Union, UnionType):
         members = [_schema_of(member) for member in arguments if member is not NoneType]
         schema = members[0] if len(members) == 1 else {"anyOf": members}
@@ -168,7 +168,7 @@ def _schema_of(hint: Any) -> Schema:
     return schema
 
 
-def _bounded(hint: Any, marks: tuple[Any, ...]) -> Schema:
+def _bounds_of(hint: Any, marks: tuple[Any, ...]) -> Schema:
     schema: Schema = {}
     for mark in marks:
         if isinstance(mark, Choices):

@@ -69,12 +69,17 @@ def write_lookups(root: Path, lanes: int, file: Path) -> None:
             names = LaneNames(lane)
             for entry in _rows(root / names.lookups, (*_OBJECT, "answer", "text")):
                 obj = _object(entry)
-                row = (entry["source"], folded(obj), repr(obj), entry["answer"], entry["text"])
+                row = (entry["source"], fold_name(obj), repr(obj), entry["answer"], entry["text"])
                 connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?)", row)
             rejected = (pc.field("outcome") == int(Outcome.REJECTED)) & pc.field("key").is_valid()
             columns = (*_OBJECT, "outcome", "detail", "reason")
             for entry in _rows(root / names.decisions, columns, rejected):
-                reason = (entry["source"], folded(_object(entry)), entry["detail"], entry["reason"])
+                reason = (
+                    entry["source"],
+                    fold_name(_object(entry)),
+                    entry["detail"],
+                    entry["reason"],
+                )
                 connection.execute("INSERT INTO reasons VALUES (?, ?, ?, ?)", reason)
         connection.executescript(_INDEXES)
         connection.commit()
@@ -94,7 +99,7 @@ def _object(entry: dict[str, Any]) -> Object:
     return Object(entry["schema"], entry["table"], entry["key"])
 
 
-def folded(obj: Object) -> str:
+def fold_name(obj: Object) -> str:
     """The name of an object; equal for names of schema, table and columns in another case."""
     try:
         parts = sorted((part.column.casefold(), part.value) for part in keys.parse(obj.key))
@@ -146,7 +151,7 @@ class RecordedLookup:
     def _answer(self, obj: Object, columns: Collection[str] | None) -> Answer:
         found = self._connection.execute(
             "SELECT exact, answer, text FROM lookups WHERE source = ? AND name = ? ORDER BY rowid",
-            (self._source, folded(obj)),
+            (self._source, fold_name(obj)),
         ).fetchall()
         rows = [row for row in found if row[0] == repr(obj)] or found
         if not rows or len({row[0] for row in rows}) > 1:
@@ -166,7 +171,7 @@ class RecordedLookup:
     def _reason(self, obj: Object, detail: str) -> Reason:
         found = self._connection.execute(
             "SELECT reason FROM reasons WHERE source = ? AND name = ? AND detail = ?",
-            (self._source, folded(obj), detail),
+            (self._source, fold_name(obj), detail),
         ).fetchone()
         return Reason.DATABASE_REFUSED if found is None else Reason(found[0])
 

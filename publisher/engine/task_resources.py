@@ -89,11 +89,11 @@ class Resources:
 
         ``tables`` are those that the settings of the source describe."""
         if not self._rules.have_classes(format_):
-            return self._layered(tables)
+            return self._layer(tables)
         tables = without_keys_of_children(tables, self._classes(self.catalogue))
-        return self._classes(self._layered(tables))
+        return self._classes(self._layer(tables))
 
-    def _layered(self, tables: Sequence[Table]) -> Catalogue:
+    def _layer(self, tables: Sequence[Table]) -> Catalogue:
         return LayeredCatalogue(self.catalogue, JobCatalogue(tables)) if tables else self.catalogue
 
     def _classes(self, catalogue: Catalogue) -> ClassCatalogue:

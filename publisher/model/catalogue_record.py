@@ -199,21 +199,21 @@ class RecordedCatalogue:
             lambda each: each.table.name if each.table else "",
         )
         if found is None:
-            raise _unknown(f"table {name}")
+            raise _unknown_error(f"table {name}")
         return _answer(found)
 
     def keys_of(self, schema: str | None, name: str) -> TableKeys:
         """As ``KeyCatalogue.keys_of``."""
         found = _find(self._record.keys, schema, name, lambda each: each.name)
         if found is None:
-            raise _unknown(f"the foreign keys of table {name}")
+            raise _unknown_error(f"the foreign keys of table {name}")
         return found.keys
 
     def key_columns_of(self, schema: str | None) -> Sequence[TableKeyColumn]:
         """As ``KeyCatalogue.key_columns_of``."""
         found = _find(self._record.key_columns, schema, "", lambda _: "")
         if found is None:
-            raise _unknown(f"the key columns of schema {schema}")
+            raise _unknown_error(f"the key columns of schema {schema}")
         return found.columns
 
 
@@ -244,7 +244,7 @@ def _answer(record: TableRecord) -> Table | None:
     return record.table
 
 
-def _unknown(what: str) -> UsageError:
+def _unknown_error(what: str) -> UsageError:
     return UsageError(
         f"the journal does not describe {what}, which the run did not need with its own settings: leave "
         "out the setting that needs it, or compare with a replay that uses the database"

@@ -235,7 +235,7 @@ class Planner:
 
     def _postpone(self, entry: PendingPoll) -> None:
         if not self._waiting:
-            self._held_before = self._held()
+            self._held_before = self._pending()
         self._waiting.append(entry)
         if entry.prepared.pieces:
             pieces = entry.prepared.pieces.values()
@@ -302,14 +302,14 @@ class Planner:
         return remaining
 
     def _must_look_up(self) -> bool:
-        (documents, held), (documents_before, held_before) = self._held(), self._held_before
+        (documents, held), (documents_before, held_before) = self._pending(), self._held_before
         return (
             len(self._waiting) >= _OBJECTS_AT_ONCE
             or documents - documents_before >= DOCUMENTS_HELD
             or held - held_before + self._bytes_waiting >= BYTES_HELD
         )
 
-    def _held(self) -> tuple[int, int]:
+    def _pending(self) -> tuple[int, int]:
         """Number and bytes of the documents that are not taken yet."""
         outbox, minimal = self._outbox, self._minimal
         if minimal is None:
@@ -340,7 +340,7 @@ class Planner:
 
     def _take(self) -> PlanResult:
         """Returns the finished plan: documents before the first change of an open poll."""
-        if not self._waiting and any(self._held()):
+        if not self._waiting and any(self._pending()):
             oldest = self._polls.oldest() if self._polls is not None else None
             before = None if oldest is None else (oldest.rank, oldest.position)
             if self._minimal is not None:

@@ -45,7 +45,7 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What a person names: files, a database, or both; and format and table if they are known."""
+    """The words of the command line: files, a database, or both; format and table if they are known."""
 
     files: tuple[Path, ...] = ()
     database: str | None = None
@@ -226,7 +226,7 @@ def _relative(file: Path, job: Path) -> str:
 
 
 def _classes(settings: Settings) -> Iterator[ClassDescription]:
-    """Describes the classes; without database and tables there are none to describe."""
+    """Describes the classes; yields nothing without database and tables."""
     if settings.database is not None or settings.tables:
         logs = {source.table for source in settings.sources}
         for found in describe_classes(settings):

@@ -85,7 +85,7 @@ def read_rejects(
         retries = read_retries(scan_runs(directory))
         refused_in: set[str] = set()
         for part in scan_runs(directory):
-            found = [*_rejected(part, retries), *_refused(part, refused_in)]
+            found = [*_read_rejected(part, retries), *_read_refused(part, refused_in)]
             yield from filter(selection.matches, found)
 
 
@@ -107,7 +107,9 @@ def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
 
 
-def _rejected(part: JournalPart, retries: Mapping[str, RetryResult]) -> Iterator[RejectedRecord]:
+def _read_rejected(
+    part: JournalPart, retries: Mapping[str, RetryResult]
+) -> Iterator[RejectedRecord]:
     rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
     readers: dict[tuple[int, int], SourceBase] = {}
     seen: set[tuple[int, int, int]] = set()
@@ -149,7 +151,7 @@ def _record(
     )
 
 
-def _refused(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
+def _read_refused(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
     """The documents that sinks refused; a run with several parts is read once."""
     for run in part.runs:
         if run.manifest.run in seen:
@@ -224,8 +226,8 @@ def read_dead_letters(
             yield record
 
 
-def exported(record: RejectedRecord) -> ExportedReject | None:
-    """The form in which a record is exported; ``None`` for records that cannot be retried, or were."""
+def export_record(record: RejectedRecord) -> ExportedReject | None:
+    """The form in which a record is export_record; ``None`` for records that cannot be retried, or were."""
     if record.id is None or record.raw is None or record.retry is not None:
         return None
     try:

@@ -66,7 +66,7 @@ def build_manifest(
         behind=dict(request.behind),
         job_identity=request.job_identity,
         catalogue=_recorded_catalogue(request),
-        retried=tuple(_retried(request, work)),
+        retried=tuple(_number_retried(request, work)),
         window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
             name
@@ -84,7 +84,7 @@ def _recorded_catalogue(request: RunRequest) -> str | None:
     return read_catalogue_texts(request.journal.staging / CATALOGUE)
 
 
-def _retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:
+def _number_retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:
     """Numbers the sources of retried records."""
     numbers = {source.name: number for number, source in enumerate(work.sources)}
     for source, record in request.retried:

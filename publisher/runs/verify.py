@@ -171,7 +171,7 @@ class _Comparison:
         with ExitStack() as stack:
             work = self._plan(folder, stack)
             for text in self.engine.shuffle(work):
-                outcome = outcome.joined(BucketOutcome.from_json(text), self.request.examples)
+                outcome = outcome.join(BucketOutcome.from_json(text), self.request.examples)
         files = [name for table in outcome.tables for name in table.files]
         self.unsettled = objects_with(folder, files, ResultKind.UNSETTLED)
         return outcome.in_folder(folder.name)

@@ -19,7 +19,7 @@ class AssociationParts(NamedTuple):
     """The part that all objects of a table share."""
 
 
-class TableName(NamedTuple):
+class AssociationTable(NamedTuple):
     """Schema and name of a table in associations."""
 
     schema: str | None
@@ -37,12 +37,12 @@ def split_association(association: str) -> AssociationParts | None:
     return None if match is None else AssociationParts(match[1], match[2])
 
 
-def table_of_suffix(suffix: str) -> TableName:
+def table_of_suffix(suffix: str) -> AssociationTable:
     """Reads the table's name from the part that all associations of a table share."""
     match = _PARTS(suffix)
     assert match is not None  # split_association has found it
     schema = None if match[4] is None else _unquote(match[4])
-    return TableName(schema, _unquote(match[3]))
+    return AssociationTable(schema, _unquote(match[3]))
 
 
 def _unquote(name: str) -> str:

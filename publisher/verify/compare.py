@@ -120,7 +120,7 @@ class ObjectEvidence:
             return len(ids) > self.folded.documents[association]
         return not found.issuperset(ids)
 
-    def of_absent(self, association: str, kind: ResultKind) -> ResultKind:
+    def judge_absent(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents do not mention."""
         if self.is_unsettled(association):
             return ResultKind.UNSETTLED
@@ -128,7 +128,7 @@ class ObjectEvidence:
             return kind
         return ResultKind.EXPIRED if self.has_expired else ResultKind.NEVER_PUBLISHED
 
-    def of_present(self, association: str, kind: ResultKind) -> ResultKind:
+    def judge_present(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents mention."""
         return ResultKind.UNSETTLED if self.is_unsettled(association) else kind
 
@@ -157,8 +157,8 @@ def judge_changed(
         [folded.knows(association, name, is_multiple=name in multiple) for name in columns]
     )
     if (known == differs).all():
-        return ChangedObject(evidence.of_present(association, ResultKind.DIFFERENT), differs)
-    kind = evidence.of_absent(association, ResultKind.DIFFERENT)
+        return ChangedObject(evidence.judge_present(association, ResultKind.DIFFERENT), differs)
+    kind = evidence.judge_absent(association, ResultKind.DIFFERENT)
     if kind in (ResultKind.UNSETTLED, ResultKind.DIFFERENT) or not known.any():
         return ChangedObject(kind, differs)
     return ChangedObject(ResultKind.DIFFERENT, known)

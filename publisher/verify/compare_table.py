@@ -18,7 +18,7 @@ from publisher.sources.columns.row_images import Mask, Places
 from publisher.sources.triggerless.differences import Differences, TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.table_shape import TableShape
-from publisher.verify.associations import TableName, split_association
+from publisher.verify.associations import AssociationTable, split_association
 from publisher.verify.compare import (
     FINDINGS,
     ObjectEvidence,
@@ -54,9 +54,9 @@ class ComparedTable:
     """Number of the source that publishes it."""
 
     @property
-    def name(self) -> TableName:
+    def name(self) -> AssociationTable:
         """Its name in associations."""
-        return TableName(self.shape.schema, self.shape.table)
+        return AssociationTable(self.shape.schema, self.shape.table)
 
     @property
     def suffix(self) -> str:
@@ -173,7 +173,7 @@ class TableComparison:
     ) -> None:
         for place in missing.tolist():
             name = ours.associations[place].as_py()
-            kind = self.given.evidence.of_absent(name, ResultKind.MISSING)
+            kind = self.given.evidence.judge_absent(name, ResultKind.MISSING)
             self._note(rows.keys[place].as_py(), name, kind)
         collected.add_new(rows.take(missing), replace=False)
 
@@ -181,7 +181,7 @@ class TableComparison:
         names = [theirs.associations[place].as_py() for place in surplus.tolist()]
         keys = self.table.keys(names)
         for key, name in zip(keys.to_pylist(), names, strict=True):
-            self._note(key, name, self.given.evidence.of_present(name, ResultKind.SURPLUS))
+            self._note(key, name, self.given.evidence.judge_present(name, ResultKind.SURPLUS))
         collected.add_deleted(text_hashes(keys), keys)
 
     def _judge_changed(
@@ -205,7 +205,7 @@ class TableComparison:
             shown: tuple[AttributeValues, ...] = ()
             if self.taken[judged.kind] < self.examples:
                 wrong = np.flatnonzero(judged.columns).tolist()
-                shown = tuple(_shown(names[n], n, sides, place, other) for n in wrong)
+                shown = tuple(_show(names[n], n, sides, place, other) for n in wrong)
             self._note(keys[place].as_py(), name, judged.kind, shown)
         return masks
 
@@ -230,7 +230,7 @@ class TableComparison:
         return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
 
 
-def _shown(
+def _show(
     name: str, column: int, sides: tuple[ObjectStates, ObjectStates], place: int, other: int
 ) -> AttributeValues:
     table, published = (

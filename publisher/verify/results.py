@@ -80,7 +80,7 @@ class TableResult:
     files: tuple[str, ...] = ()
     """Files with the differences, see ``RESULT_SCHEMA``."""
 
-    def joined(self, other: TableResult, examples: int) -> TableResult:
+    def join(self, other: TableResult, examples: int) -> TableResult:
         """Adds the result of another part; keeps at most so many examples of each kind."""
         return TableResult(
             self.table,
@@ -112,7 +112,7 @@ class ConsumerResult:
     """Number of objects by the kind of their result."""
     examples: tuple[Example, ...] = ()
 
-    def joined(self, other: ConsumerResult, examples: int) -> ConsumerResult:
+    def join(self, other: ConsumerResult, examples: int) -> ConsumerResult:
         """Adds the result of another part; keeps at most so many examples of each kind."""
         return ConsumerResult(
             self.equal + other.equal,
@@ -145,12 +145,12 @@ class BucketOutcome:
         """The inverse of ``to_json``."""
         return restore(cls, json.loads(text))
 
-    def joined(self, other: BucketOutcome, examples: int) -> BucketOutcome:
+    def join(self, other: BucketOutcome, examples: int) -> BucketOutcome:
         """Adds the result of another bucket."""
         tables = {result.table: result for result in self.tables}
         for result in other.tables:
             before = tables.get(result.table)
-            tables[result.table] = result if before is None else before.joined(result, examples)
+            tables[result.table] = result if before is None else before.join(result, examples)
         return BucketOutcome(
             tuple(tables.values()),
             self.documents + other.documents,
@@ -164,7 +164,7 @@ class BucketOutcome:
     def settled_by(self, later: BucketOutcome, examples: int) -> BucketOutcome:
         """Replaces the unsettled objects by the result of comparing them again."""
         earlier = replace(self, tables=tuple(table.without_unsettled() for table in self.tables))
-        return earlier.joined(BucketOutcome(later.tables), examples)
+        return earlier.join(BucketOutcome(later.tables), examples)
 
     def count(self, kinds: Iterable[ResultKind]) -> int:
         """Counts the objects with these results."""
@@ -206,7 +206,7 @@ def _join_consumers(
 ) -> ConsumerResult | None:
     if one is None or other is None:
         return one or other
-    return one.joined(other, examples)
+    return one.join(other, examples)
 
 
 def _add(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

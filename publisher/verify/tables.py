@@ -24,7 +24,7 @@ from publisher.sources.triggerless.comparison import Comparison, TableWork
 from publisher.sources.triggerless.live_tables import live_inputs
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
-from publisher.verify.associations import TableName
+from publisher.verify.associations import AssociationTable
 from publisher.verify.compare_table import ComparedTable
 from publisher.xds.values import text_of
 
@@ -74,7 +74,7 @@ class PlannedTables:
 def plan_tables(
     sources: Sequence[TableSource],
     declared: Iterable[Table],
-    published: Iterable[TableName],
+    published: Iterable[AssociationTable],
     target: Path,
     wanted: int,
     stack: ExitStack,
@@ -105,10 +105,10 @@ def plan_tables(
         database=_database_of(planned),
         text_of=text_of,
     )
-    tables = tuple(_compared(source, table) for source, table in planned)
+    tables = tuple(_compare_table(source, table) for source, table in planned)
     size = sum(table.bytes for _, table in planned)
     whole = all(source.publishes_all for source in sources)
-    return PlannedTables(comparison, tables, tuple(_described(planned)), size, whole)
+    return PlannedTables(comparison, tables, tuple(_describe_tables(planned)), size, whole)
 
 
 Planned = list[tuple[TableSource, TableInput]]
@@ -123,8 +123,8 @@ def _database_of(planned: Planned) -> DatabaseOptions | None:
     return next(iter(databases), None)
 
 
-def _names_of(declared: Iterable[Table]) -> Iterator[TableName]:
-    return (TableName(table.schema, table.name) for table in declared)
+def _names_of(declared: Iterable[Table]) -> Iterator[AssociationTable]:
+    return (AssociationTable(table.schema, table.name) for table in declared)
 
 
 def _compared_tables(
@@ -142,7 +142,7 @@ def _compared_tables(
 def _other_tables(
     sources: Iterable[TableSource],
     planned: Planned,
-    candidates: Iterable[TableName],
+    candidates: Iterable[AssociationTable],
     target: Path,
     wanted: int,
     stack: ExitStack,
@@ -187,7 +187,7 @@ def _binary_text(sources: Iterable[TableSource]) -> BinaryText:
 
 def _names_to_compare(
     sources: Sequence[TableSource],
-    candidates: Iterable[TableName],
+    candidates: Iterable[AssociationTable],
     known: Collection[tuple[str | None, str]],
 ) -> tuple[str, ...]:
     """Names the classes of the database that documents may show, each once."""
@@ -204,7 +204,7 @@ def _names_to_compare(
         if table is None or table.parent is not None:
             continue
         if any(_publishes(filter_, schema, name) for filter_ in filters):
-            names[schema, name] = ".".join(map(_quoted, filter(None, (schema, name))))
+            names[schema, name] = ".".join(map(_quote, filter(None, (schema, name))))
     return tuple(names.values())
 
 
@@ -220,7 +220,7 @@ def _is_among(schema: str | None, name: str, tables: Iterable[tuple[str | None, 
     )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -229,13 +229,13 @@ def _work(table: TableInput) -> TableWork:
     return TableWork(tables, None, 1, ComparisonRules(), 1)
 
 
-def _compared(source: TableSource, table: TableInput) -> ComparedTable:
+def _compare_table(source: TableSource, table: TableInput) -> ComparedTable:
     shape = table.shape
     known = source.catalogue.table(shape.schema, shape.table)
     return ComparedTable(shape, () if known is None else known.key, source.number)
 
 
-def _described(planned: Planned) -> Iterator[Table]:
+def _describe_tables(planned: Planned) -> Iterator[Table]:
     seen: set[tuple[str | None, str]] = set()
     for source, planned_table in planned:
         shape = planned_table.shape

@@ -28,7 +28,7 @@ from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.objects import join_objects
 from publisher.sources.triggerless.tasks import read_split_rows
-from publisher.verify.associations import TableName, split_association, table_of_suffix
+from publisher.verify.associations import AssociationTable, split_association, table_of_suffix
 from publisher.verify.compare import ObjectEvidence
 from publisher.verify.compare_table import ComparedTable, CompareInput, TableComparison
 from publisher.verify.consumer_dump import ConsumerState, DumpPart, DumpRow
@@ -234,10 +234,11 @@ def _document_columns(
 
 
 def _associations(
-    objects: Iterable[tuple[str | None, str, str]], orders: Mapping[TableName, tuple[str, ...]]
+    objects: Iterable[tuple[str | None, str, str]],
+    orders: Mapping[AssociationTable, tuple[str, ...]],
 ) -> pa.Array:
     names = [
-        association(Object(schema, table, key), orders.get(TableName(schema, table), ()))
+        association(Object(schema, table, key), orders.get(AssociationTable(schema, table), ()))
         for schema, table, key in objects
     ]
     return pa.array(names, pa.string())

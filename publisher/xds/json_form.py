@@ -189,7 +189,7 @@ def _text(element: Element) -> str:
 
 def _expect(element: Element, tag: str) -> None:
     if element.tag != tag:
-        raise JsonFormProblem(f"<{element.tag}> stands in place of <{tag}>")
+        raise JsonFormProblem(f"<{element.tag}> is in place of <{tag}>")
 
 
 def _build_document(content: Any) -> Element:

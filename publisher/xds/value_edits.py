@@ -24,7 +24,7 @@ class ValueEdits(NamedTuple):
     """The elements that were read."""
 
     def apply(self, before: Collection[str] | None) -> tuple[str, ...] | None:
-        """Returns the sorted values afterwards; ``None`` stands for unknown values."""
+        """Returns the sorted values afterwards; ``None`` means unknown values."""
         if before is None and not self.clears:
             return None
         remaining = () if self.clears else before or ()

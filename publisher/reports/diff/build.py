@@ -29,8 +29,8 @@ from publisher.reports.diff.compare_objects import (
 from publisher.reports.diff.differences import DifferenceBuilder, JournalDiff, JournalSummary
 from publisher.reports.diff.journal_rows import (
     ROW_SCHEMA,
-    RowKind,
-    RowReader,
+    JournalRowKind,
+    JournalRowReader,
     names_of_sources,
 )
 from publisher.reports.diff.moved_items import MovedItems, ObjectName
@@ -73,7 +73,7 @@ def _diff(directories: Sequence[Path], names: Sequence[str], examples: int) -> J
         differences = DifferenceBuilder(sides, moved, examples)
         sources = names_of_sources(sides[0]) & names_of_sources(sides[1])
         for side, parts in enumerate(sides):
-            reader = RowReader(side, sources)
+            reader = JournalRowReader(side, sources)
             for number, part in enumerate(parts):
                 for table in reader.read(number, part):
                     rows.add(table, text_partitions(table["group"], rows.count))
@@ -161,7 +161,7 @@ def _drop_equal_objects(rows: pa.Table, differences: DifferenceBuilder) -> pa.Ta
     differences.add_same(
         objects=len(objects.unique()),
         records=pc.sum(same["records"]).as_py() or 0,
-        documents=pc.sum(pc.equal(same["kind"], int(RowKind.DOCUMENT))).as_py() or 0,
+        documents=pc.sum(pc.equal(same["kind"], int(JournalRowKind.DOCUMENT))).as_py() or 0,
         operations=pc.sum(same["operations"]).as_py() or 0,
     )
     return rows.filter(is_unequal)
@@ -181,7 +181,7 @@ def _objects(rows: pa.Table) -> Iterator[tuple[ObjectName, tuple[ObjectRows, Obj
         for entry in of_object:
             side = sides[entry["side"]]
             origin = (entry["name"], entry["is_known"])
-            if entry["kind"] == RowKind.RECORD:
+            if entry["kind"] == JournalRowKind.RECORD:
                 side.records.append(ComparedRecord(*origin, *(entry[name] for name in _OF_RECORD)))
             else:
                 place = DocumentPlace(entry["part"], entry["row"], entry["length"])

@@ -22,7 +22,7 @@ TEXT_BYTES = 32 << 20
 """Maximum bytes of documents that are read together, unless one document has more."""
 
 
-class RowKind(IntEnum):
+class JournalRowKind(IntEnum):
     """Kind of a row."""
 
     RECORD = 0
@@ -70,7 +70,7 @@ def names_of_sources(parts: Sequence[JournalPart]) -> set[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class RowReader:
+class JournalRowReader:
     """Reads the rows of the parts of one journal."""
 
     side: int
@@ -90,7 +90,7 @@ class RowReader:
         positions = _positions(pa.chunked_array([names]), decisions)
         groups = _groups(decisions)
         yield self._rows(
-            RowKind.RECORD,
+            JournalRowKind.RECORD,
             number,
             group=pc.coalesce(groups, pc.if_else(are_known, positions, "")),
             has_object=groups.is_valid(),
@@ -101,7 +101,7 @@ class RowReader:
         )
         rows, first = np.unique(of_decisions, return_index=True)
         yield self._rows(
-            RowKind.DOCUMENT,
+            JournalRowKind.DOCUMENT,
             number,
             group=groups.take(pa.array(first[rows >= 0])),
             has_object=pa.array(np.full(len(documents), fill_value=True)),
@@ -112,7 +112,9 @@ class RowReader:
             length=documents["length"],
         )
 
-    def _rows(self, kind: RowKind, part: int, **columns: pa.ChunkedArray | pa.Array) -> pa.Table:
+    def _rows(
+        self, kind: JournalRowKind, part: int, **columns: pa.ChunkedArray | pa.Array
+    ) -> pa.Table:
         count = len(columns["group"])
         constants = {
             "side": pa.array(np.full(count, self.side)),

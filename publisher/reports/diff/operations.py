@@ -24,7 +24,7 @@ from publisher.reports.diff.compare_objects import (
 from publisher.reports.diff.journal_rows import read_texts, together
 
 UNREADABLE = "unreadable"
-"""Kind of the operation that stands for a document larger than a consumer reads."""
+"""Kind of the operation in place of a document larger than a consumer reads."""
 
 
 def read_operations(

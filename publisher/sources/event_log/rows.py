@@ -165,7 +165,7 @@ class EventColumns:
         """Event types; events of rows of child tables may become field query-backs."""
         self.names: pa.Array = pa.nulls(len(types), pa.string())
         self.logged: pa.Array | None = None
-        """Names of columns in the log that are no spellings of ``names``; ``None`` if there are none."""
+        """Names of columns in the log where they differ from ``names``; ``None`` if none does."""
         self.children: pa.Array | None = None
         """Child tables of the columns; ``None`` if no column belongs to one."""
         self.row_reads: list[tuple[Mask, list[str]]] = []

@@ -239,7 +239,7 @@ def test_the_schema_refuses_the_same(name: str) -> None:
 
 FOREIGN = {
     "not XML": ("<nds", "not XML"),
-    "another root": ("<xds/>", "<xds> stands in place of <nds>"),
+    "another root": ("<xds/>", "<xds> is in place of <nds>"),
     "output": ('<nds dtdversion="4.0"><output/></nds>', "<nds> has <output>"),
     "a query": ('<nds dtdversion="4.0"><input><query/></input></nds>', "<input> has <query>"),
     "an attribute": (
