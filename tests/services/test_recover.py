@@ -139,7 +139,7 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
         (Journal, "mark_sent"),
         (KafkaDispatcher, "_send"),
         (KafkaDispatcher, "claim_tokens"),
-        (KafkaDispatcher, "_survey"),
+        (KafkaDispatcher, "_record"),
         (recovery, "find_records"),
         (Journal, "move"),
     ],

@@ -121,7 +121,7 @@ def test_all_files_of_a_plan_are_synced_before_the_manifest_appears(
     run.journal.commit(run.stage())
     paths = [run.folder, run.journal.root]
     paths += [path for folder in paths for path in folder.iterdir() if path.is_file()]
-    assert len(paths) == 13
+    assert len(paths) == 15
     assert {path.stat().st_ino for path in paths} <= before_manifest[0]
     assert len(before_manifest) == 1
 
@@ -155,8 +155,8 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, last: int, *, before: bool) -> Non
     monkeypatch.setattr(Path, "replace", replace_or_crash)
 
 
-RENAMES = 1 + 2 * 5
-"""Of the manifest, and of four files of the journal and a part file for each lane."""
+RENAMES = 1 + 2 * 6
+"""Of the manifest, and of five files of the journal and a part file for each lane."""
 
 
 @pytest.mark.parametrize("before", [True, False])
