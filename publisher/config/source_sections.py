@@ -157,11 +157,6 @@ class SourceSections:
     def _complete_options(self, section: Section, source: SourceSettings) -> SourceSettings:
         """Lets the format complete the options of a source; adds their problems."""
         format_ = source.descriptor
-        if format_.compares:
-            section.refuse(
-                "key_change",
-                "a comparison cannot tell a changed key from a delete and an insert; leave it out",
-            )
         problems = [*format_.find_problems(source.options, is_table=source.table is not None)]
         options = source.options
         try:

@@ -28,7 +28,7 @@ references = {{ "member.idg" = {{ table = "grp", key = "idg" }} }}
 phone = {{ columns = {{ no = "string" }} }}
 member = {{ columns = {{ idg = "int" }} }}
 [run]
-lanes = 1
+lanes = {lanes}
 [dispatch]
 path = "out"
 {rest}
@@ -47,10 +47,10 @@ def write_classes(base: Path, tables: Mapping[str, Rows], folder: str = "in") ->
         (base / folder / f"{name}.csv").write_text(text, newline="")
 
 
-def publish_classes(base: Path, more: str = "", rest: str = "") -> RunReport:
+def publish_classes(base: Path, more: str = "", rest: str = "", lanes: int = 1) -> RunReport:
     """Publishes the differences."""
     path = base / "job.toml"
-    path.write_text(JOB.format(more=more, rest=rest))
+    path.write_text(JOB.format(more=more, rest=rest, lanes=lanes))
     return publisher_instance.publish(load(path))
 
 

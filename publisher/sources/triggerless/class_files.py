@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue
-from publisher.model.names import equal_in_any_case
-from publisher.sources.columns.object_names import split_name
 from publisher.sources.files import file_splits
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.triggerless import input_files
@@ -18,7 +16,7 @@ from publisher.sources.triggerless.class_shape import child_tables, parent_of, w
 from publisher.sources.triggerless.comparison import ReadTable
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
-from publisher.sources.triggerless.table_shape import TableShape, shape_of
+from publisher.sources.triggerless.table_shape import TableShape, is_name_of, shape_of
 
 _UNPACKED = {".parquet": 4, ".pq": 4, ".gz": 6}
 """Approximate ratio of the size of the text to that of the file."""
@@ -129,7 +127,7 @@ def _classes_of(
     parent = parent_of(table, catalogue, options)
     if parent is None:
         return [table]
-    names = [name for name in files if _is_name_of(name, parent.name)]
+    names = [name for name in files if is_name_of(name, None, parent.name)]
     if not names:
         raise FatalError(
             f"{table} is a child table of {parent.name}, but there is no file of {parent.name}: export it"
@@ -148,9 +146,9 @@ def _class_files(
         raise FatalError(f"there is no file of table {name}: export it, or remove it from tables")
     children: dict[str, list[Path]] = {}
     for child in child_tables(name, catalogue, options, str(own[0])):
-        found = [path for table in files if _is_name_of(table, child) for path in files[table]]
+        found = [path for table in files if is_name_of(table, None, child) for path in files[table]]
         # with a single name in the settings, all files are listed under this name
-        found += [path for path in own if _is_name_of(input_files.table_of(path), child)]
+        found += [path for path in own if is_name_of(input_files.table_of(path), None, child)]
         if not found:
             raise FatalError(
                 f"there is no file of {child}, a child table of {name}: export it, because its values would"
@@ -159,8 +157,3 @@ def _class_files(
         children[child] = found
     of_children = {path for paths in children.values() for path in paths}
     return ClassFiles([path for path in own if path not in of_children], children)
-
-
-def _is_name_of(name: str, table: str) -> bool:
-    parts = split_name(name)
-    return parts is not None and equal_in_any_case(parts[1], table)

@@ -84,6 +84,16 @@ class TableWork:
         return self.tables[0].shape
 
     @property
+    def finds_changed_keys(self) -> bool:
+        """True if rows before and now show which objects have changed keys."""
+        by, rules = self.shape.key_change_by, self.rules
+        if not by or not rules.deletes or rules.first != "add":
+            return False
+        if self.known is None:
+            return bool(self.tables[0].before)
+        return set(by) <= set(self.known.columns)
+
+    @property
     def is_part(self) -> bool:
         """True if only some rows are read, so that child tables may have rows of other objects."""
         live = self.tables[0].live
@@ -173,6 +183,10 @@ class BucketResult:
     """Size in memory of the text of all rows read."""
     emptied: Mapping[str, EmptiedCounts]
     """See ``ComparisonResult``."""
+    candidates: str | None = None
+    """File of the rows whose key may have changed, in the folder ``found``."""
+    moved: int = 0
+    """Rows whose changes are not in ``found``, because their objects have changed keys."""
 
     @property
     def read(self) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import EventType, Outcome, Reason
+from publisher.sources.columns.key_changes import key_change_columns
 from publisher.sources.columns.record_batches import as_json, batch_of
 from publisher.sources.columns.row_images import Mask, marked_names, marked_values, non_null
 from publisher.sources.triggerless.hashing import Hashes
@@ -104,6 +105,11 @@ class Differences:
                 event_type=EventType.DELETE_ROW.value,
                 columns=pa.array([[]] * len(keys), pa.list_(pa.string())),
             )
+
+    def add_key_changes(self, hashes: Hashes, old: pa.Array, new: pa.Array) -> None:
+        """Adds objects whose key has changed."""
+        changes = key_change_columns(old.to_pylist(), new.to_pylist())
+        self._add(hashes, old, **changes)
 
     def add_duplicates(self, rows: TableRows) -> None:
         """Adds exact repetitions of rows as ignored."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from publisher.errors import OptionProblem
+from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.splits import DifferenceSplit
+from publisher.sources.triggerless.table_shape import is_name_of
 
 
 def _with_absolute_paths(
@@ -23,6 +27,17 @@ def _with_absolute_paths(
     return replace(options, before=before, samples=samples)
 
 
+def _find_problems(options: TriggerlessOptions, *, is_table: bool) -> Iterator[OptionProblem]:
+    """Finds names in ``key_change_by`` that no compared table has."""
+    del is_table
+    tables = [parts for name in options.tables if (parts := split_name(name)) is not None]
+    for name in options.key_change_by if tables else ():
+        if not any(is_name_of(name, *parts) for parts in tables):
+            yield OptionProblem(
+                "key_change_by", f"{name} is not in tables; add it, or fix the name"
+            )
+
+
 TRIGGERLESS = Format(
     name="triggerless",
     title="Triggerless",
@@ -31,6 +46,7 @@ TRIGGERLESS = Format(
     source=Triggerless,
     split=DifferenceSplit,
     complete_options=_with_absolute_paths,
+    find_problems=_find_problems,
     reads_snapshots=True,
     compares=True,
     retry_advice=("correct the rows in the table: the next comparison reads them again"),

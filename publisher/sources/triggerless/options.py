@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -36,6 +36,12 @@ class TriggerlessOptions:
     (``resynchronise``)."""
     before: tuple[Name, ...] = ()
     """Files and directories of an earlier snapshot to compare with while no state is known."""
+    key_change: Literal["delete-and-add", "modify-association"] = "delete-and-add"
+    """Result of a changed key: the old object is deleted and a new one added, or with
+    ``modify-association`` it stays one object, found by ``key_change_by``; this needs ``state =
+    "values"``."""
+    key_change_by: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
+    """Columns by table whose values identify an object whatever its key is, for ``key_change``."""
     most_deleted: Annotated[float, Ge(0), Le(1)] = 0.5
     """Maximum share of a table's known rows that may be missing at once, and of its objects that may lose
     all values of a multi-valued attribute. Above it nothing is published, because a truncated export
@@ -60,11 +66,33 @@ class TriggerlessOptions:
     size."""
 
     def __post_init__(self) -> None:
-        """Raises ``OptionsError`` if ``buckets`` is not a power of two, or for hints without samples."""
+        """Raises ``OptionsError`` if settings do not fit together, or ``buckets`` is not a power of two."""
         problems: list[OptionProblem] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
             problems.append(OptionProblem("buckets", "write a power of two, for example 64"))
         if self.hints is not None and not self.samples:
             text = 'hints need them; write samples = ["DIRECTORY"]'
             problems.append(OptionProblem("samples", text))
+        problems += self._find_key_change_problems()
         refuse_options(problems)
+
+    @property
+    def joins_keys(self) -> bool:
+        """True if changes of keys are published as ``<modify-association>``."""
+        return self.key_change == "modify-association"
+
+    def _find_key_change_problems(self) -> Iterator[OptionProblem]:
+        if not self.joins_keys:
+            if self.key_change_by:
+                text = 'has no effect; set key_change = "modify-association", or leave it out'
+                yield OptionProblem("key_change_by", text)
+            return
+        if self.state != "values":
+            text = 'old and new rows are joined by their values; set state = "values"'
+            yield OptionProblem("key_change", text)
+        if not self.key_change_by or not all(self.key_change_by.values()):
+            text = (
+                "name the columns that identify an object whatever its key is, for example"
+                ' key_change_by = { usr = ["guid"] }'
+            )
+            yield OptionProblem("key_change_by", text)

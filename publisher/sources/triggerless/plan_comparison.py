@@ -33,6 +33,7 @@ from publisher.sources.triggerless.comparison import (
     RowCondition,
     TableWork,
 )
+from publisher.sources.triggerless.join_keys import TableDifferences, join_keys
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
@@ -226,20 +227,20 @@ def finish_comparison(
     the table of its state, or too many of its rows are missing.
     """
     results = check_results(comparison, results)
+    target = Path(comparison.target)
+    differences: list[TableDifferences] = []
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
         table_results = results[first : first + table.buckets]
-        _refuse_wrong_input(table, table_results, options)
-    target = Path(comparison.target)
-    _remove_others(target / FOUND, {result.found for result in results})
+        differences.append(join_keys(table.shape, table_results, target / FOUND))
+        _refuse_wrong_input(table, differences[-1], options)
+    _remove_others(target / FOUND, {name for each in differences for name in each.files})
     _remove_others(target / KNOWN, {result.known for result in results if result.known})
     splits: list[DifferenceSplit] = []
     tables: dict[str, Mapping[str, Any]] = {}
-    for number, table in enumerate(comparison.tables):
-        first = comparison.first_partition(number)
-        table_results = results[first : first + table.buckets]
-        splits += difference_splits(table, table_results, context)
-        tables[table.shape.source_name] = _describe_table(table, table_results, context)
+    for table, found in zip(comparison.tables, differences, strict=True):
+        splits += difference_splits(table, found, context)
+        tables[table.shape.source_name] = _describe_table(table, found.results, context)
     if comparison.keep:
         hinted = context.hinted
         if context.state is not None:
@@ -254,15 +255,17 @@ def finish_comparison(
 
 
 def _refuse_wrong_input(
-    table: TableWork, results: Sequence[BucketResult], options: TriggerlessOptions
+    table: TableWork, found: TableDifferences, options: TriggerlessOptions
 ) -> None:
     """Refuses another table than that of the state, and exports that are probably truncated."""
+    results = found.results
     counts = sum((result.counts for result in results), ComparisonCounts())
     if table.to_prove is not None:
         table.to_prove.verify_rows(counts)
-    if counts.vanished > max(_FEW_DELETES, options.most_deleted * counts.known):
+    deleted = counts.vanished + (found.moved.deleted if found.moved is not None else 0)
+    if deleted > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
-            f"{counts.vanished:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
+            f"{deleted:,} of {counts.known:,} known rows of table {table.shape.source_name} are"
             " missing: if they were deleted, set most_deleted = 1 for one run; if not, export the table"
             " again"
         )
@@ -278,20 +281,21 @@ def _refuse_wrong_input(
 
 
 def difference_splits(
-    table: TableWork, results: Sequence[BucketResult], context: ComparisonContext
+    table: TableWork, found: TableDifferences, context: ComparisonContext
 ) -> list[DifferenceSplit]:
-    """Divides the differences of a table, in the order of hashes, into splits of some buckets each."""
+    """Divides the differences of a table, in the order of hashes, into splits of some buckets each.
+
+    The last split has the changes of objects with changed keys."""
+    results = found.results
     buckets = max(1, -(-len(results) // context.wanted))
-    splits = []
-    folder, number = str(context.committed / FOUND), 1
+    splits, number = [], 1
     for start in range(0, len(results), buckets):
         part = results[start : start + buckets]
         counts = sum((result.counts for result in part), ComparisonCounts())
-        shape = table.shape
         differences = FoundDifferences(
-            shape.source_name,
-            shape.schema,
-            shape.table,
+            table.shape.source_name,
+            table.shape.schema,
+            table.shape.table,
             table.generation,
             files=tuple(result.found for result in part),
             first=number,
@@ -299,14 +303,22 @@ def difference_splits(
             baseline=counts.baseline,
             read=counts.read
             + counts.vanished
-            + sum(result.unreadable + result.orphans for result in part),
-            is_view=shape.is_view,
-            children=shape.child_tables,
+            + sum(result.unreadable + result.orphans - result.moved for result in part),
+            is_view=table.shape.is_view,
+            children=table.shape.child_tables,
         )
-        size = sum((context.target / FOUND / result.found).stat().st_size for result in part)
-        splits.append(Split(folder, size, size, differences))
+        splits.append(_split_of(differences, context))
         number += sum(result.found_rows for result in part)
+    if found.moved is not None:
+        files, read = (found.moved.name,), found.moved.records
+        rest = replace(differences, files=files, first=number, unchanged=0, baseline=0, read=read)
+        splits.append(_split_of(rest, context))
     return splits
+
+
+def _split_of(differences: FoundDifferences, context: ComparisonContext) -> DifferenceSplit:
+    size = sum((context.target / FOUND / name).stat().st_size for name in differences.files)
+    return Split(str(context.committed / FOUND), size, size, differences)
 
 
 def _describe_table(

@@ -107,6 +107,11 @@ class Triggerless(ComparingSource):
         return splits
 
     @property
+    def joins_keys(self) -> bool:
+        """As ``SourceBase.joins_keys``."""
+        return self.options.joins_keys
+
+    @property
     def earlier_files(self) -> tuple[str, ...]:
         """As ``ComparingSource.earlier_files``."""
         return self.options.before
@@ -352,7 +357,7 @@ class _DifferenceReader:
             ordinal=0,
             split=self._place.split,
             row=numbers,
-            records=1,
+            records=_records_of(differences),
             schema=self._payload.schema,
             table=self._payload.table,
             is_view=self._payload.is_view or None,
@@ -375,6 +380,12 @@ class _DifferenceReader:
             without_key = keys.is_null().to_numpy(zero_copy_only=False)
             lanes = np.where(without_key, record_lanes(self._place, numbers), lanes)
         return pa.array(lanes, pa.int32())
+
+
+def _records_of(differences: pa.RecordBatch) -> pa.Array | int:
+    """Returns the number of records of each difference: one, if its file does not say another."""
+    has_records = "records" in differences.schema.names
+    return differences.column("records") if has_records else 1
 
 
 _SHOWN = ("key", "event_type", "columns", "old", "new")

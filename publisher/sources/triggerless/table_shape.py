@@ -22,6 +22,7 @@ from publisher.model.keys import (
     integer_text,
     parse,
 )
+from publisher.model.names import equal_in_any_case, find_name
 from publisher.sources.columns.base64_columns import column_texts
 from publisher.sources.columns.key_texts import join_key, quote_values
 from publisher.sources.columns.object_names import Names, RecordFault, TargetTable, split_name
@@ -77,6 +78,8 @@ class TableShape:
     """Columns with any number of values."""
     is_view: bool = False
     """A view that is a class: its rows with one key are one object."""
+    key_change_by: tuple[str, ...] = ()
+    """Columns whose values identify an object whatever its key is; empty if changed keys are not joined."""
 
     @property
     def identity(self) -> tuple[str | None, str, tuple[str, ...]]:
@@ -142,6 +145,9 @@ def shape_of(
     key = [_key_part(name, known, spelled, where) for name in known.key]
     inside = {part.read for part in key}
     others = tuple(name for name in columns if name not in inside)
+    multiple = frozenset(
+        spelled[name] for name in others if known.is_multiple(known.column(name) or name)
+    )
     return TableShape(
         source_name=table,
         schema=target.schema,
@@ -152,11 +158,47 @@ def shape_of(
         others=others,
         octets=octets,
         known=bool(known.columns),
-        multiple=frozenset(
-            spelled[name] for name in others if known.is_multiple(known.column(name) or name)
-        ),
+        multiple=multiple,
         is_view=known.view_columns is not None,
+        key_change_by=_key_change_by(
+            table, target, [spelled[n] for n in others], multiple, options, where
+        ),
     )
+
+
+def _key_change_by(
+    table: str,
+    target: TargetTable,
+    columns: Sequence[str],
+    multiple: frozenset[str],
+    options: TriggerlessOptions,
+    where: str,
+) -> tuple[str, ...]:
+    """Returns the columns of the setting ``key_change_by`` by their names in documents."""
+    wanted = next(
+        (
+            by
+            for name, by in options.key_change_by.items()
+            if is_name_of(name, target.schema, target.table)
+        ),
+        (),
+    )
+    names = [find_name(name, columns) for name in wanted]
+    for name, column in zip(wanted, names, strict=True):
+        if column is None or column in multiple:
+            raise FatalError(
+                f"{where}: key_change_by names {name}, which is not a single-valued column of {table} outside"
+                " the key: name columns that identify an object whatever its key is"
+            )
+    return tuple(name for name in names if name is not None)
+
+
+def is_name_of(text: str, schema: str | None, table: str) -> bool:
+    """Tests whether a name such as ``schema.table`` names a table, in any case; an absent schema fits all."""
+    parts = split_name(text)
+    if parts is None or not equal_in_any_case(parts[1], table):
+        return False
+    return parts[0] is None or schema is None or equal_in_any_case(parts[0], schema)
 
 
 class FoundTable(NamedTuple):

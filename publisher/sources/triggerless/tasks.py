@@ -27,15 +27,17 @@ from publisher.sources.files.options import ExpectedColumns
 from publisher.sources.live import table_reader
 from publisher.sources.task_runner import TaskRunner
 from publisher.sources.triggerless.carry_over import FOUND, KNOWN
+from publisher.sources.triggerless.changed_keys import find_candidates
 from publisher.sources.triggerless.compare import (
     ComparisonCounts,
+    ComparisonResult,
     ComparisonRules,
     KnownRows,
     compare,
     no_known_rows,
 )
 from publisher.sources.triggerless.comparison import BucketResult, Comparison, SplitWork, TableWork
-from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
+from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA, TableRows
 from publisher.sources.triggerless.objects import BucketObjects, join_objects, orphan_faults
 from publisher.sources.triggerless.shuffle_pieces import (
     BUCKET_PIECE_SCHEMA,
@@ -190,11 +192,7 @@ def compare_bucket(
     target = Path(comparison.target)
     pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
     if comparison.keep:
-        unchanged_file = _unchanged_file(table, bucket, result.counts)
-        if unchanged_file is not None:
-            link_or_copy(unchanged_file, target / KNOWN / name)
-        else:
-            write_known_rows(target / KNOWN / name, result.known, columns, rules.keeps)
+        _write_state(table, bucket, result, target / KNOWN / name)
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
@@ -208,7 +206,40 @@ def compare_bucket(
         len(result.known),
         size,
         result.emptied,
+        _write_candidates(
+            table, objects.rows, known, result, rules, target / FOUND / f"keys-{name}"
+        ),
     )
+
+
+def _write_candidates(
+    table: TableWork,
+    rows: TableRows,
+    known: KnownRows,
+    result: ComparisonResult,
+    rules: ComparisonRules,
+    path: Path,
+) -> str | None:
+    """Writes the rows whose key may have changed; returns the name of the file, if there are any.
+
+    An unreadable row may have the value that joins two rows, so that no keys are joined."""
+    if not table.finds_changed_keys or not rules.deletes or rules.unknown:
+        return None
+    by = table.shape.key_change_by
+    candidates = find_candidates(table.shape.columns, by, rows, known, result.differences)
+    if not candidates.num_rows:
+        return None
+    pq.write_table(pa.Table.from_batches([candidates]), path, compression="zstd")
+    return path.name
+
+
+def _write_state(table: TableWork, bucket: int, result: ComparisonResult, path: Path) -> None:
+    """Writes the known rows of a bucket for the next state; links the last file if no row has changed."""
+    unchanged_file = _unchanged_file(table, bucket, result.counts)
+    if unchanged_file is not None:
+        link_or_copy(unchanged_file, path)
+    else:
+        write_known_rows(path, result.known, table.shape.columns, table.rules.keeps)
 
 
 def _unchanged_file(table: TableWork, bucket: int, counts: ComparisonCounts) -> Path | None:

@@ -55,7 +55,29 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
         ('table = "usr"', 'this format compares tables; write tables = ["NAME"]'),
         (
             'snapshots = ["x"]\nstate = "values"\nkey_change = "modify-association"',
-            "key_change: a comparison cannot tell a changed key from a delete and an insert",
+            "key_change_by: name the columns that identify an object whatever its key is",
+        ),
+        (
+            (
+                'snapshots = ["x"]\nstate = "values"\nkey_change = "modify-association"\n'
+                "key_change_by = { usr = [] }"
+            ),
+            "key_change_by: name the columns that identify an object whatever its key is",
+        ),
+        (
+            'snapshots = ["x"]\nkey_change = "modify-association"\nkey_change_by = { usr = ["g"] }',
+            'key_change: old and new rows are joined by their values; set state = "values"',
+        ),
+        (
+            'snapshots = ["x"]\nstate = "values"\nkey_change_by = { usr = ["g"] }',
+            'key_change_by: has no effect; set key_change = "modify-association"',
+        ),
+        (
+            (
+                'snapshots = ["x"]\nstate = "values"\nkey_change = "modify-association"\n'
+                'tables = ["s.usr", "t"]\nkey_change_by = { "x.usr" = ["g"] }'
+            ),
+            "key_change_by: x.usr is not in tables; add it, or fix the name",
         ),
         ('snapshots = ["x"]\nbuckets = 48', "write a power of two"),
         ('snapshots = ["x"]\nhints = "samples"', "samples: hints need them"),
