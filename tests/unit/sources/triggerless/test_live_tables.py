@@ -293,3 +293,37 @@ key = ["chief"]
 children = { phone = { columns = { phoneno = "string" }, link = ["idu"] } }"""
     with pytest.raises(FatalError, match="phone is a child table of dep and of usr"):
         publish_class(tmp_path, "usr", more)
+
+
+JOINED = """state = "values"
+key_change = "modify-association"
+key_change_by = { DEP = ["chief"], usr = ["fname", "photo"] }
+"""
+
+
+def test_changed_keys_of_some_touched_tables(tmp_path: Path) -> None:
+    more = f'{JOINED}hints = "samples"\nsamples = ["dirr"]'
+    hint(tmp_path, "nothing", sweep=1)
+    publish(tmp_path, more)
+    execute(
+        tmp_path,
+        "UPDATE usr SET idu = idu + 10",
+        "UPDATE dep SET site = 'Bonn', name = 'a=b', chief = 1",
+    )
+    hint(tmp_path, "USR", sweep=2)
+    first = publish(tmp_path, more)  # the photo of the other one is NULL
+    assert first.operations == {"modify-association": 1, "delete": 1, "add": 1}
+    hint(tmp_path, "DEP", sweep=3)
+    second = publish(tmp_path, more)
+    (renamed,) = operations_of(second, tmp_path)
+    assert renamed.tag == "modify-association"
+    keys = [str(each.text).partition(",")[0] for each in renamed.iterfind("association")]
+    assert keys == ['site=Köln+name="IT + more"', 'site=Bonn+name="a=b"']
+
+
+def test_check_refuses_columns_that_do_not_identify_objects(tmp_path: Path) -> None:
+    wrong = JOINED.replace('"chief"', '"site"')
+    (tmp_path / "job.toml").write_text(JOB.format(more=wrong))
+    found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
+    assert "key_change_by names site" in found["source hr"].detail
+    assert not found["source hr"].ok
