@@ -120,7 +120,7 @@ def check_equal(steps: Sequence[Step], before: Sequence[Step], states: StatesInM
         assert values_of(minimal) == values_of(full), step
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(any_step, max_size=12), st.lists(any_step, max_size=6))
 def test_any_consumer_has_the_same_objects_if_the_state_was_unknown(
     steps: list[Step], before: list[Step]
@@ -128,13 +128,13 @@ def test_any_consumer_has_the_same_objects_if_the_state_was_unknown(
     check_equal(steps, before, StatesInMemory(is_complete=False))
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(any_step, max_size=14))
 def test_a_consumer_from_the_first_document_on_has_the_same_objects(steps: list[Step]) -> None:
     check_equal(steps, [], StatesInMemory())
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(st.lists(any_step, max_size=12), st.lists(any_step, max_size=4))
 def test_a_loaded_consumer_has_the_same_objects_if_rows_are_inserted_only_once(
     steps: list[Step], before: list[Step]
