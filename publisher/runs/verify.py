@@ -156,7 +156,7 @@ class _Comparison:
             last = self.journals.last_number()
             try:
                 return self._run_round(self.folder / f"{self.rounds}-{attempt}")
-            except FatalError:
+            except (FatalError, FileNotFoundError):
                 if last == self.journals.last_number() and not self._is_followed:
                     raise
         return self._run_round(self.folder / f"{self.rounds}-{_ATTEMPTS}")
