@@ -66,8 +66,7 @@ def compose_job_file(
 
 def _write_source(lines: list[str], source: NewSource) -> None:
     start = lines.index("[[sources]]")
-    if source.format != "event-log":
-        _set(lines, start, "format", source.format)
+    _set(lines, start, "format", source.format)
     if source.snapshots:
         _set(lines, start, "snapshots", list(source.snapshots))
         return
@@ -103,9 +102,8 @@ def _write_sink(lines: list[str], sink: NewSink) -> None:
 
 
 def _set(lines: list[str], start: int, name: str, value: object) -> None:
-    """Sets a key of the section at ``start``; the comment behind it stays unless it describes a default."""
-    place = _find(lines, start, name)
-    lines[place] = f"{name} = {_toml(value)}"
+    """Sets a key of the section at ``start``.  The comment in its line describes the example, so it goes."""
+    lines[_find(lines, start, name)] = f"{name} = {_toml(value)}"
 
 
 def _find(lines: Sequence[str], start: int, name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +33,7 @@ from publisher.sources.files.file_splits import beginning, column_names, every_f
 from publisher.sources.files.json_lines import first_keys
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.recognise import format_of
+from publisher.sources.registry import FORMATS
 
 URL_VARIABLE = "DATABASE_URL"
 """Environment variable for URLs with secrets, which are not written into a job file."""
@@ -39,6 +41,8 @@ _RECOGNISED = ("event-log", "change-table")
 """Formats that their columns show."""
 _DESCRIBED = ("linkexpress", "dispatch-queue")
 """Formats whose records only the job file can describe."""
+_EXAMINED = 100
+"""Maximum number of records that are read to recognise a format."""
 _SHOWN = 50
 """Maximum number of classes in the comments of a job file."""
 
@@ -116,13 +120,20 @@ def _create(path: Path, text: str) -> None:
 
 
 def _source_of(given: Input, path: Path) -> NewSource:
+    if given.format is not None and given.format not in FORMATS:
+        raise UsageError(f"--format: should be one of {', '.join(FORMATS)}, not {given.format!r}")
     if given.files:
         format_ = given.format or _format_of_files(given.files)
         return NewSource(format_, tuple(_relative(file, path) for file in given.files))
     if given.database is None:
         raise UsageError("there is nothing to look at: name files, or a database with --database")
     if given.format == "triggerless":
-        return NewSource("triggerless", tables=tuple(_tables_with_key(given)))
+        tables = tuple(_tables_with_key(given))
+        if not tables:
+            raise UsageError(
+                "the database has no table with a primary key: name its schema with --schema"
+            )
+        return NewSource("triggerless", tables=tables)
     return _logged_source(given)
 
 
@@ -146,10 +157,11 @@ def _format_of_files(files: Sequence[Path]) -> str:
 
 
 def _has_event_logs(files: Sequence[Path]) -> bool:
-    """Returns whether the files can be read as event logs without names of columns."""
+    """Returns whether one of the first records is an event, without names of columns."""
     settings = defaults(Overrides(format="event-log")).for_replay("event-log")
     with suppress(PublisherError):  # another format
-        return any(islice(inspect(settings, files), 1))
+        first = islice(inspect(settings, files), _EXAMINED)
+        return any(json.loads(record).get("outcome") != "rejected" for record in first)
     return False
 
 

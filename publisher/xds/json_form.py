@@ -75,15 +75,6 @@ def to_tree(data: str | bytes) -> Element:
     return _build_document(content)
 
 
-def to_xml(data: str | bytes) -> bytes:
-    """Converts a document from JSON to XML in UTF-8.
-
-    Raises:
-        JsonFormProblem: It is not the JSON form of a document.
-    """
-    return bytes(etree.tostring(to_tree(data), encoding="utf-8"))
-
-
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):

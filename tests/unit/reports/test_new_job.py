@@ -146,12 +146,37 @@ def test_one_of_several_logs_is_named() -> None:
     assert load_to_publish(Path("hr.toml")).sources[0].table == "log2"
 
 
-@pytest.mark.parametrize("arguments", [(), ("plain.csv",), ("missing.csv",)])
+@pytest.mark.parametrize(
+    "arguments", [(), ("plain.csv",), ("missing.csv",), ("noise.csv",), ("empty.csv",)]
+)
 def test_inputs_that_show_nothing(arguments: tuple[str, ...]) -> None:
     Path("plain.csv").write_text("a,b\n1,2\n")
+    Path("noise.csv").write_bytes(bytes(range(128, 148)))
+    Path("empty.csv").touch()
     result = init(*arguments, "-o", "hr.toml")
     assert result.exit_code == 2
     assert re.search("[:;] name ", result.output)
+    assert not Path("hr.toml").exists()
+
+
+def test_logs_without_names_of_columns_are_recognised() -> None:
+    Path("log.csv").write_text("1,idu=1,N,1,2026-01-01 00:00:00,hr,usr,fname,,Jack\n")
+    assert init("log.csv", "-o", "hr.toml").exit_code == 0
+    assert load_to_publish(Path("hr.toml")).sources[0].format == "event-log"
+
+
+def test_an_unknown_format_is_named() -> None:
+    write(Path("log.csv"), [event(1)])
+    result = init("log.csv", "--format", "csv", "-o", "hr.toml")
+    assert result.exit_code == 2
+    assert "--format: should be one of event-log, change-table" in result.output
+
+
+def test_a_database_without_keys_has_nothing_to_compare() -> None:
+    url = make_database("CREATE TABLE note (text TEXT);")
+    result = init("--database", url, "--format", "triggerless", "-o", "hr.toml")
+    assert result.exit_code == 2
+    assert "no table with a primary key: name its schema with --schema" in result.output
     assert not Path("hr.toml").exists()
 
 
@@ -199,5 +224,9 @@ def test_every_example_can_be_composed(format_: str) -> None:
 def test_an_example_without_the_setting_is_an_error_of_the_installation() -> None:
     with pytest.raises(InternalError, match="has no snapshots"):
         compose_job_file(
-            "[job]\n[[sources]]\n[dispatch]\n", NewSource("event-log", ("a",)), None, NewSink(), []
+            '[job]\n[[sources]]\nformat = ""\n[dispatch]\n',
+            NewSource("event-log", ("a",)),
+            None,
+            NewSink(),
+            [],
         )
