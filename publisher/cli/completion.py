@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 PROGRAM = "xds-publisher"
 VARIABLE = "_XDS_PUBLISHER_COMPLETE"
@@ -19,6 +18,8 @@ def completion(ctx: click.Context, shell: str) -> None:
     bash reads it from ~/.local/share/bash-completion/completions/xds-publisher, fish from
     ~/.config/fish/completions/xds-publisher.fish, and zsh from a file _xds-publisher in $fpath.
     """
+    from click.shell_completion import get_completion_class  # noqa: PLC0415 - only this command needs it
+
     script = get_completion_class(shell)
     assert script is not None
     click.echo(script(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())

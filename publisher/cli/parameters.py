@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from publisher.config.settings import Settings
 
 
@@ -79,6 +80,8 @@ class JobFilePath(TextPath):
         incomplete: str,
     ) -> list[CompletionItem]:
         """Lists job files and directories whose paths begin with the incomplete word."""
+        from click.shell_completion import CompletionItem
+
         folder, _, start = incomplete.rpartition("/")
         names = f"{folder}/" if folder or incomplete.startswith("/") else ""
         items = []
@@ -94,6 +97,8 @@ class JobFilePath(TextPath):
 def _complete_format(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     from publisher.sources.registry import FORMATS
 
     return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]

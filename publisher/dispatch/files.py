@@ -28,7 +28,6 @@ from publisher.journal.manifest import (
     Journal,
     Manifest,
 )
-from publisher.journal.retried_records import reject_id
 from publisher.model.change import Outcome
 
 REJECTS = "rejects.jsonl"
@@ -213,6 +212,8 @@ class FileDispatcher:
 
 def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
     """Reads the rejected records of a run in the order of their positions."""
+    from publisher.journal.retried_records import reject_id  # noqa: PLC0415 - it can scan all runs
+
     lanes = [_lane_rejects(journal.root / LaneNames(n).rejects) for n in range(manifest.lanes)]
     for _, entry in merge(*lanes, key=itemgetter(0)):
         source = manifest.sources[entry["source"]]

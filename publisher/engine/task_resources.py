@@ -9,11 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
-from publisher.engine.recorded_database import RecordedDatabase, RecordedLookup
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.catalogue_record import (
     CatalogueRecord,
@@ -26,6 +25,9 @@ from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import NO_DATABASE, BulkLookup
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
+
+if TYPE_CHECKING:
+    from publisher.engine.recorded_database import RecordedDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,8 @@ class Resources:
         has_classes = self._rules.have_classes(format_)
         classes = self.catalogue_of(format_) if has_classes else None
         if self._rules.recorded is not None:
+            from publisher.engine.recorded_database import RecordedLookup  # noqa: PLC0415 - only what-if
+
             lookup = RecordedLookup(self._rules.recorded.lookups, source, classes)
             self._stack.callback(lookup.close)
             return lookup

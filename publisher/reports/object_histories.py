@@ -28,8 +28,7 @@ from publisher.dispatch.refusals import refusals_in
 from publisher.journal.scan_runs import JournalPart, document_rows
 from publisher.model.change import EventType, Object, Outcome, Position, Reason
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
-from publisher.sources.contract import SourceBase
-from publisher.sources.registry import FORMATS
+from publisher.reports.selectors import PositionTexts
 
 _COLUMNS = (
     *("source", *Position._fields, "schema", "table", "key", "event_type", "columns"),
@@ -143,7 +142,7 @@ class _EventReader:
 
     def __init__(self, part: JournalPart) -> None:
         self._runs = part.runs
-        self._sources: dict[tuple[int, int], SourceBase] = {}
+        self._positions = PositionTexts(part.runs)
         self._refused = {
             (number, refusal.lane, refusal.document): refusal
             for number, run in enumerate(part.runs)
@@ -152,13 +151,12 @@ class _EventReader:
 
     def event(self, entry: Mapping[str, Any], document: HistoryDocument | None) -> HistoryEvent:
         manifest = self._runs[entry["run"]].manifest
-        position = Position(*(entry[name] for name in Position._fields))
         refusal = self._refused.get((entry["run"], entry["lane"], entry["document"]))
         type_ = entry["event_type"]
         return HistoryEvent(
             run=manifest.run,
             source=manifest.sources[entry["source"]].name,
-            position=self._source(entry).position_text(position._replace(part=position.part or "")),
+            position=self._positions.of(entry),
             time=entry["event_time"],
             perpetrator=entry["perpetrator"],
             event=None if type_ is None else EVENT_NAMES[EventType(type_)],
@@ -170,13 +168,6 @@ class _EventReader:
             else refusal.detail,
             document=document,
         )
-
-    def _source(self, entry: Mapping[str, Any]) -> SourceBase:
-        place = (entry["run"], entry["source"])
-        if place not in self._sources:
-            source = self._runs[entry["run"]].manifest.sources[entry["source"]]
-            self._sources[place] = FORMATS[source.format].restore(source.options, source.reading)
-        return self._sources[place]
 
 
 def _meaning(reason: str | None, detail: str | None) -> str:

@@ -17,8 +17,7 @@ from publisher.journal.find_journal import find_job
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
 from publisher.model.change import Outcome, Position
-from publisher.sources.contract import SourceBase
-from publisher.sources.registry import FORMATS
+from publisher.reports.selectors import PositionTexts
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
 
@@ -111,7 +110,7 @@ def _read_rejected(
     part: JournalPart, retries: Mapping[str, RetryResult]
 ) -> Iterator[RejectedRecord]:
     rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
-    readers: dict[tuple[int, int], SourceBase] = {}
+    positions = PositionTexts(part.runs)
     seen: set[tuple[int, int, int]] = set()
     for batch in rejected.to_batches(1_000):
         for entry in batch.to_pylist():
@@ -119,29 +118,22 @@ def _read_rejected(
             if place in seen:  # a record may give several changes
                 continue
             seen.add(place)
-            run, number = part.runs[entry["run"]], entry["source"]
-            reader = readers.get((entry["run"], number))
-            if reader is None:
-                source = run.manifest.sources[number]
-                reader = FORMATS[source.format].restore(source.options, source.reading)
-                readers[entry["run"], number] = reader
-            yield _record(run, entry, reader, retries)
+            yield _record(part.runs[entry["run"]], entry, positions.of(entry), retries)
 
 
 def _record(
     run: ScannedRun,
     entry: Mapping[str, Any],
-    reader: SourceBase,
+    position: str,
     retries: Mapping[str, RetryResult],
 ) -> RejectedRecord:
     source = run.manifest.sources[entry["source"]]
     name = reject_id(run.manifest.run, entry["split"], entry["row"])
-    position = Position(*(entry[field] for field in Position._fields))
     return RejectedRecord(
         id=name,
         run=run.manifest.run,
         source=source.name,
-        position=reader.position_text(position._replace(part=position.part or "")),
+        position=position,
         file=file_of(source, entry["split"]),
         reason=entry["reason"],
         object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 
 from publisher.errors import UsageError
 from publisher.journal.manifest import SourceEntry
+from publisher.journal.scan_runs import ScannedRun
 from publisher.journal.segment_files import SegmentSource
 from publisher.model.change import Object, Position
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
-from publisher.sources.contract import Source
+from publisher.sources.contract import Source, SourceBase
 from publisher.sources.positions import parse_position
 from publisher.sources.registry import FORMATS
 from publisher.xds.association import association
@@ -94,3 +95,30 @@ def position_in(source: Source, text: str) -> Position | None:
         return parse_position(text, source.parse_position)
     except UsageError:
         return None
+
+
+class PositionTexts:
+    """Formats the positions of decisions as the users of their sources write them."""
+
+    def __init__(self, runs: Sequence[ScannedRun]) -> None:
+        """``runs`` are the runs of the part that has the decisions."""
+        self._runs = runs
+        self._sources: dict[tuple[int, int], SourceBase] = {}
+
+    def of(self, decision: Mapping[str, Any]) -> str:
+        """Formats the position of a decision, given as a row of a part."""
+        position = Position(*(decision[name] for name in Position._fields))
+        place = decision["run"], decision["source"]
+        if place not in self._sources:
+            entry = self._runs[place[0]].manifest.sources[place[1]]
+            self._sources[place] = FORMATS[entry.format].restore(entry.options, entry.reading)
+        return _text(self._sources[place], position)
+
+
+def position_text(source: SourceEntry, position: Position) -> str:
+    """Formats a position of a source as its users write it."""
+    return _text(FORMATS[source.format].restore(source.options, source.reading), position)
+
+
+def _text(source: SourceBase, position: Position) -> str:
+    return source.position_text(position._replace(part=position.part or ""))

@@ -1,6 +1,7 @@
 """The local engine: runs tasks in this process, or those of large runs in several processes."""
 
-# ruff: noqa: PLC0415 - small runs need no other processes, and only one command counts activity
+# ruff: noqa: PLC0415 - polls without rows plan nothing, small runs need no other processes, and only one
+# command counts activity
 
 from __future__ import annotations
 
@@ -16,7 +17,6 @@ import pyarrow as pa
 
 from publisher.console import Progress
 from publisher.engine.contract import InputSize
-from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
@@ -110,6 +110,8 @@ class LocalEngine:
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
     ) -> list[LaneResult]:
         """See ``Engine.plan``."""
+        from publisher.engine.lane_tasks import plan_lane
+
         report = progress or _report_nothing
         parallel = self._parallel_tasks(is_large=self._is_large)
         if parallel is not None and not work.sources_by_time():

@@ -20,7 +20,7 @@ from publisher.reports.diff.journal_rows import read_texts
 from publisher.reports.diff.moved_items import ObjectName
 from publisher.reports.diff.operations import parse_operations
 from publisher.reports.object_histories import AttributeDiff, operation_diffs
-from publisher.reports.page.reject_samples import position_text
+from publisher.reports.selectors import position_text
 
 _LONGEST = 200
 _VALUES = 20

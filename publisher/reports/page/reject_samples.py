@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 
 from publisher.console import shorten
 from publisher.dispatch.refusals import Refusal
-from publisher.journal.manifest import SourceEntry
 from publisher.journal.scan_runs import JournalPart
 from publisher.model.change import Outcome, Position
-from publisher.sources.registry import FORMATS
+from publisher.reports.selectors import PositionTexts
 
 _SAMPLES = 5
 """Maximum number of samples of each reason."""
@@ -82,6 +81,7 @@ class RejectSamples:
 
 def _samples(part: JournalPart, rejected: pa.Table) -> list[RejectSample]:
     samples = []
+    positions = PositionTexts(part.runs)
     for entry in rejected.to_pylist():
         run = part.runs[entry["run"]]
         source = run.manifest.sources[entry["source"]]
@@ -89,18 +89,10 @@ def _samples(part: JournalPart, rejected: pa.Table) -> list[RejectSample]:
             RejectSample(
                 run.manifest.run,
                 source.name,
-                shorten(
-                    position_text(source, Position(*(entry[name] for name in Position._fields)))
-                ),
+                shorten(positions.of(entry)),
                 shorten(f"{entry['key']} of {entry['table']}") if entry["key"] else None,
                 shorten(entry["detail"] or ""),
                 None if entry["raw"] is None else shorten(entry["raw"]),
             )
         )
     return samples
-
-
-def position_text(source: SourceEntry, position: Position) -> str:
-    """Formats a position of a source as its users write it."""
-    reader = FORMATS[source.format].restore(source.options, source.reading)
-    return reader.position_text(position._replace(part=position.part or ""))
