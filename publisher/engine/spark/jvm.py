@@ -18,11 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from publisher.engine.spark.options import SparkOptions, conf_of
 from publisher.errors import FatalError
@@ -33,6 +35,8 @@ LOGGING = Path(__file__).with_name("log4j2.properties")
 _START_SECONDS = 120
 _STOP_SECONDS = 120
 """Maximum seconds until a JVM ends: writing an archive of classes takes a while, ending alone a second."""
+_WORKER_STOP_SECONDS = 10
+"""Maximum seconds until Python workers end after their JVM: they only have to be scheduled once more."""
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 
 # The flags of Spark's own launcher (a test compares), without the incubator module of vectors: only
@@ -86,6 +90,7 @@ class Jvm:
     conf: Mapping[str, str]
     archive: Path | None
     gateway: tuple[int, str] | None = field(default=None)
+    worker_groups: set[int] = field(default_factory=set)
 
     def wait(self) -> tuple[int, str]:
         """Waits for port and secret of the gateway.
@@ -105,8 +110,18 @@ class Jvm:
                 shutil.rmtree(self.answer.parent, ignore_errors=True)
         return self.gateway
 
+    def find_workers(self) -> None:
+        """Finds the Python workers of this JVM, for whose end :meth:`stop` waits.
+
+        Call it while the JVM runs: afterwards nothing says whose workers they were.
+        """
+        # a daemon leads the group of its workers
+        self.worker_groups |= {
+            process.group for process in _processes() if process.parent == self.process.pid
+        }
+
     def stop(self) -> None:
-        """Ends the JVM, which removes its temporary files; does nothing if it has ended."""
+        """Ends the JVM, which removes its temporary files, and its workers; does nothing if it has ended."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         if self.gateway is None:
@@ -117,7 +132,31 @@ class Jvm:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+        self._wait_for_workers()
         shutil.rmtree(self.answer.parent, ignore_errors=True)
+
+    def _wait_for_workers(self) -> None:
+        """Waits for workers, which end by a signal of their daemon: the JVM does not wait for them."""
+        deadline = time.monotonic() + _WORKER_STOP_SECONDS
+        while self.worker_groups and time.monotonic() < deadline:
+            self.worker_groups &= {process.group for process in _processes() if process.is_running}
+            if self.worker_groups:
+                time.sleep(0.005)
+
+
+class _Process(NamedTuple):
+    parent: int
+    group: int
+    is_running: bool
+
+
+def _processes() -> Iterator[_Process]:
+    """Lists the processes of this machine; none where the system has no /proc."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        # it has ended meanwhile, or belongs to somebody else
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
+            yield _Process(int(parent), int(group), state not in "ZX")
 
 
 def start_jvm(options: SparkOptions) -> Jvm | None:

@@ -155,6 +155,8 @@ def check_session(spark: SparkSession) -> SparkSession:
 
 def _close(jvm: Jvm | None) -> None:
     existing = _existing_session()
+    if jvm is not None:
+        jvm.find_workers()
     try:
         if existing is not None:
             _stop_accumulators(existing.sparkContext)
