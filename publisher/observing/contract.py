@@ -39,8 +39,11 @@ class Observer(Protocol):
     def on_idle(self, waiting: int, oldest: float | None) -> None:
         """The publisher found nothing to read."""
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
-        """A database or the sink does not answer; the publisher retries in ``again_in`` seconds."""
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
+        """The publisher retries in ``again_in`` seconds, because a database or the sink does not answer.
+
+        ``None``: a repair has failed, and the publisher goes on without it.
+        """
 
     def on_stop(self, reason: str) -> None:
         """The publisher stops."""
@@ -67,7 +70,7 @@ class Observers:
         for observer in self.observers:
             observer.on_idle(waiting, oldest)
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
         """See ``Observer``."""
         for observer in self.observers:
             observer.on_failure(error, again_in)

@@ -44,14 +44,15 @@ class LogLines:
     def on_idle(self, waiting: int, oldest: float | None) -> None:
         """Writes no line: no poll took place."""
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
         """See ``Observer``."""
         fields: dict[str, object] = {
             "error": error.message,
             "exit_code": error.exit_code,
-            "again_in": round(again_in, 1),
+            "again_in": None if again_in is None else round(again_in, 1),
         }
-        self._write("failed", fields, f"{error.message}; retrying in {again_in:g} s")
+        pause = "" if again_in is None else f"; retrying in {again_in:g} s"
+        self._write("failed", fields, f"{error.message}{pause}")
 
     def on_stop(self, reason: str) -> None:
         """See ``Observer``."""

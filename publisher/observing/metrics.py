@@ -199,7 +199,7 @@ class Metrics:
         if time.monotonic() - self._last_write >= _WRITE_INTERVAL:
             self._write()
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:  # noqa: ARG002
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:  # noqa: ARG002
         """See ``Observer``."""
         self._count_failure(error)
 

@@ -89,7 +89,7 @@ class Trace:
         self._client_lines = 0
         self._show(4, "nothing to read")
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
         """Writes no line: the log has one."""
 
     def on_stop(self, reason: str) -> None:

@@ -104,7 +104,7 @@ class ReportWriter:
         """See ``Observer``."""
         self._step()
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
         """See ``Observer``."""
 
     def on_stop(self, reason: str) -> None:  # noqa: ARG002

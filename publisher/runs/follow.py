@@ -18,7 +18,7 @@ from publisher.config.settings import Settings
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
-from publisher.errors import PublisherError, ReplacedError, UnreachableError
+from publisher.errors import FatalError, PublisherError, ReplacedError, UnreachableError
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.following import mark_following
 from publisher.runs.notes import notes_of
@@ -180,7 +180,11 @@ class Follower:
 
     def _repair(self, job: PublisherInstance) -> None:
         """Carries out a repair that another program has ordered; reports it as a poll."""
-        order = next_order(self._settings.journals)
+        try:
+            order = next_order(self._settings.journals)
+        except FatalError as error:
+            self._observer.on_failure(error, None)
+            return
         if order is None:
             return
         self._settle()
@@ -191,6 +195,7 @@ class Follower:
             answer_order(order, error.message)
             if isinstance(error, ReplacedError):
                 raise
+            self._observer.on_failure(error, None)
             self._is_settled = False
             return
         answer_order(order, report)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
@@ -22,7 +24,7 @@ from publisher.runs.verify import VerifyReport
 _FORMAT = 1
 _FOLDER = "repairs"
 _ORDER, _ANSWER = ".order.json", ".answer.json"
-_REMEDY = "remove it, and start the repair again"
+_AGAIN = "start the repair again"
 _PAUSE = 0.1
 
 
@@ -69,26 +71,45 @@ def order_repair(root: Path, *, baseline: bool, examples: int) -> RepairReport |
 
 
 def next_order(root: Path) -> RepairOrder | None:
-    """Returns the oldest order; ``None`` if there is none.  Raises ``FatalError`` if it is damaged."""
+    """Returns the oldest order; ``None`` if there is none.
+
+    Raises:
+        FatalError: The order is damaged.  Its file is set aside, and answered with the message.
+    """
     paths = sorted((root / _FOLDER).glob(f"*{_ORDER}"))
     if not paths:
         return None
-    return read_versioned(
-        paths[0], _FORMAT, lambda c: RepairOrder(paths[0], c["baseline"], c["examples"]), _REMEDY
-    )
+    path = paths[0]
+    try:
+        return read_versioned(path, _FORMAT, lambda content: _decode(path, content), _AGAIN)
+    except FatalError as error:
+        damaged = path.replace(path.with_name(f"{path.name}.damaged"))
+        problem = FatalError(f"{error.message}; it is kept as {damaged.name}")
+        _write_answer(path, {"message": problem.message})
+        raise problem from error
+
+
+def _decode(path: Path, content: Mapping[str, Any]) -> RepairOrder:
+    baseline, examples = content["baseline"], content["examples"]
+    if not (isinstance(baseline, bool) and isinstance(examples, int)):
+        raise TypeError("baseline is no truth value, or examples no number")
+    return RepairOrder(path, baseline, examples)
 
 
 def answer_order(order: RepairOrder, answer: RepairReport | str) -> None:
     """Answers an order, with a message if the repair failed."""
     content = {"message": answer} if isinstance(answer, str) else {"report": asdict(answer)}
-    name = order.path.name.removesuffix(_ORDER) + _ANSWER
-    text = json.dumps({"format": _FORMAT, **content}, default=str)
-    write_durably(order.path.with_name(name), text)
+    _write_answer(order.path, content)
     order.path.unlink(missing_ok=True)
 
 
+def _write_answer(order: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps({"format": _FORMAT, **content}, default=str)
+    write_durably(order.with_name(order.name.removesuffix(_ORDER) + _ANSWER), text)
+
+
 def _read_answer(path: Path) -> RepairReport:
-    content = read_versioned(path, _FORMAT, dict, _REMEDY) or {}
+    content = read_versioned(path, _FORMAT, dict, f"remove it, and {_AGAIN}") or {}
     if "message" in content:
         raise FatalError(f"the running instance could not repair: {content['message']}")
     return restore(RepairReport, content["report"])

@@ -62,7 +62,7 @@ class PollWatcher:
     def __init__(self, on_idle: Callable[[], object]) -> None:
         self.events: list[str] = []
         self.polls: list[Poll] = []
-        self.failures: list[float] = []
+        self.failures: list[float | None] = []
         self._on_idle = on_idle
 
     def on_start(self, job: str, target: str, notes: Sequence[str]) -> None:
@@ -75,7 +75,7 @@ class PollWatcher:
     def on_idle(self, waiting: int, oldest: float | None) -> None:
         self._on_idle()
 
-    def on_failure(self, error: PublisherError, again_in: float) -> None:
+    def on_failure(self, error: PublisherError, again_in: float | None) -> None:
         self.failures.append(again_in)
 
     def on_stop(self, reason: str) -> None:

@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from publisher.errors import UnreachableError
+from publisher.errors import FatalError, UnreachableError
 from publisher.observing.contract import Observers
 from publisher.observing.log_lines import LogLines
 from tests.support.poll_recorder import poll
@@ -74,15 +74,17 @@ def test_all_that_happens_between() -> None:
     both.on_start("people", "kafka://broker:9092/xds", ["run people-000016 was sent first"])
     both.on_idle(0, None)
     both.on_failure(UnreachableError("the broker is away: see that it runs"), 2.0)
+    both.on_failure(FatalError("the repair failed"), None)
     both.on_stop("stop requested")
     assert [line.split(" ", 1)[1] for line in text.getvalue().splitlines()] == [
         "people publishes continuously to kafka://broker:9092/xds",
         "run people-000016 was sent first",
         "the broker is away: see that it runs; retrying in 2 s",
+        "the repair failed",
         "ended: stop requested",
     ]
     found = [json.loads(line) for line in data.getvalue().splitlines()]
-    assert [entry["event"] for entry in found] == ["begun", "failed", "ended"]
+    assert [entry["event"] for entry in found] == ["begun", "failed", "failed", "ended"]
     assert found[0]["notes"] == ["run people-000016 was sent first"]
     assert (found[1]["exit_code"], found[1]["again_in"]) == (5, 2.0)
 

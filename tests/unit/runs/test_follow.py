@@ -75,7 +75,7 @@ def test_an_input_that_is_absent_is_waited_for(tmp_path: Path) -> None:
         lambda: write_file(tmp_path, "../one.csv", 2),
     ]
 
-    def on_failure(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float | None) -> None:
         assert error.exit_code == 5
         errors.append(error.message)
         steps.pop(0)()
@@ -98,9 +98,9 @@ def test_a_directory_that_goes_for_a_while_is_waited_for(tmp_path: Path) -> None
         steps.pop(0)()
 
     watcher = PollWatcher(on_idle)
-    pauses: list[float] = []
+    pauses: list[float | None] = []
 
-    def on_failure(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float | None) -> None:
         pauses.append(again_in)
         if len(pauses) == 3:
             (tmp_path / "away").rename(tmp_path / "in")
@@ -127,7 +127,7 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
                 (tmp_path / gone).rename(away)
             return super().plan(*args, **named)  # type: ignore[arg-type]
 
-    def on_failure(error: PublisherError, again_in: float) -> None:
+    def on_failure(error: PublisherError, again_in: float | None) -> None:
         errors.append(error.message)
         away.rename(tmp_path / gone)
 

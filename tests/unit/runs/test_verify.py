@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.runs import publisher_instance
 from publisher.runs.follow import Follower
 from publisher.runs.following import is_followed
@@ -295,6 +295,39 @@ def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
     finally:
         stop.set()
         thread.join(30)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is damaged"),
+        (b"\xff{", "is damaged"),
+        (b'{"format": 9}', "has format 9"),
+        (b'{"format": 1, "baseline": "no", "examples": 5}', "is damaged"),
+    ],
+)
+def test_a_damaged_order_does_not_stop_the_instance(job: Job, content: bytes, problem: str) -> None:
+    settings = load(job.path)
+    order = settings.journals / "repairs" / "1.order.json"
+    order.parent.mkdir()
+    order.write_bytes(content)
+    stop, watcher, errors = threading.Event(), PollWatcher(lambda: None), list[str]()
+
+    def on_failure(error: PublisherError, again_in: float | None) -> None:
+        assert again_in is None
+        errors.append(error.message)
+        job.execute("UPDATE usr SET fname = 'next' WHERE idu = 1")
+
+    watcher.on_failure = on_failure  # type: ignore[method-assign]
+    watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
+    Follower(settings, LocalEngine(), watcher, stop).run()
+    assert counts(job.verify()) == {"equal": 62}
+    assert len(errors) == 1
+    assert errors[0].startswith(f"{order} {problem}")
+    assert errors[0].endswith("start the repair again; it is kept as 1.order.json.damaged")
+    answer = json.loads(order.with_name("1.answer.json").read_text())
+    assert answer == {"format": 1, "message": errors[0]}
+    assert order.with_name("1.order.json.damaged").read_bytes() == content
 
 
 def test_json_documents_are_compared(tmp_path: Path) -> None:
