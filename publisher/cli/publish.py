@@ -22,6 +22,9 @@ from publisher.cli.print_report import show
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import PublisherError
 
+_STATEMENTS = 6
+"""Level from which a trace has statements of databases with their values."""
+
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.console import Progress
@@ -84,6 +87,8 @@ def publish(
     from publisher.runs.replay import rehearse
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)
+    if trace is not None and trace >= _STATEMENTS:
+        settings.refuse_masked(f"--trace {trace}")
     if follow:
         if dry_run or by_rows or now is not None:
             raise click.UsageError(

@@ -125,6 +125,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
         raise UsageError("--retry publishes with a job: name its job file with -c")
     overrides = Overrides(journal=others["journal"], engine=others["engine"])
     settings = load_to_publish(config, overrides)
+    settings.refuse_masked("rejects --retry")
     corrections = read_corrections(corrected)
     with console.progress() as progress:
         report = retry_rejects(settings, corrections, now=others["now"], progress=progress)
@@ -133,12 +134,17 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 
 def _export(records: Iterable[RejectedRecord], target: Path) -> str:
     """Writes the records that can be retried, one on each line; returns a summary."""
+    from publisher.masking.sealed_rejects import is_sealed
     from publisher.reports.rejects import export_record
 
     count = left = 0
     with target.open("x", encoding="utf-8", newline="\n") as file:
         target.chmod(0o600)
         for record in records:
+            if is_sealed(record.raw):
+                raise UsageError(
+                    f"the records of run {record.run} are masked: fix them in the source"
+                )
             entry = export_record(record)
             if entry is None:
                 left += 1

@@ -29,6 +29,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 @parameters.lanes
 @parameters.engine
 @parameters.again
+@click.option("--masked", is_flag=True, help="Mask values as [masking] of the job file says.")
 @parameters.report_as_json
 def replay(
     snapshots: tuple[Path, ...],
@@ -50,7 +51,10 @@ def replay(
     from publisher import console
     from publisher.runs.replay import replay as run_replay
 
+    masked = overrides.pop("masked")
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
+    if masked:
+        settings = settings.masked()
     with console.progress() as progress:
         report = run_replay(
             settings,

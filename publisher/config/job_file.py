@@ -29,6 +29,7 @@ from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
 from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError
+from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import DeclaredTable, Table
 from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
@@ -59,6 +60,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "follow": (FollowOptions,),
     "metrics": (MetricsOptions,),
     "report": (ReportOptions,),
+    "masking": (MaskingOptions,),
     "table_queue": (TableQueueOptions,),
     "activity": (ActivityOptions,),
     "run": (RunOptions,),
@@ -210,6 +212,7 @@ class _JobReader:
             follow=self._whole("follow", FollowOptions),
             metrics=self._metrics(),
             report=self._report(),
+            masking=self._masking(),
             table_queue=self._whole("table_queue", TableQueueOptions),
             activity=self._whole("activity", ActivityOptions),
             run=self._run(),
@@ -259,6 +262,16 @@ class _JobReader:
 
     def _report(self) -> ReportOptions:
         return ReportOptions(self._path_or_none(self._whole("report", ReportOptions).path))
+
+    def _masking(self) -> MaskingOptions | None:
+        if "masking" not in self._data:
+            return None
+        section = self._section("masking")
+        options = section.options(MaskingOptions)
+        section.finish()
+        if not (options.hash or options.redact or options.shorten):
+            section.problem("hash", 'names no column; name some, as in hash = ["*.email"]')
+        return replace(options, key_file=self._path_or_none(options.key_file))
 
     def _path_or_none(self, path: Path | None) -> Path | None:
         return None if path is None else self._path(path)

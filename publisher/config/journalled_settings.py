@@ -19,7 +19,7 @@ from publisher.config.source_sections import source_parts
 from publisher.config.toml_sections import Problems, Section
 from publisher.config.validation import option_names, required_names
 from publisher.engine.contract import EngineName
-from publisher.errors import FatalError, OptionsError, SettingsError
+from publisher.errors import FatalError, OptionsError, SettingsError, UsageError
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.model.catalogue import Table
 from publisher.model.classes import ClassOptions
@@ -40,8 +40,13 @@ _OF_DOCUMENTS = {"values": ValueOptions, "envelope": EnvelopeOptions, "documents
 def restore_settings(manifest: Manifest, engine: EngineName = "auto") -> Settings:
     """Restores the settings with which a run was planned, without a database and a sink.
 
-    Raises ``FatalError`` if the journal does not have them all."""
+    Raises ``UsageError`` for a masked run, and ``FatalError`` if the journal does not have them all."""
     stored: dict[str, Any] = dict(manifest.settings)
+    if "masking" in stored:
+        raise UsageError(
+            f"run {manifest.run} cannot be planned again: its journal has masked values; compare with a "
+            "second replay --masked instead"
+        )
     documents = stored.get("documents", {})
     settings = replace(
         defaults(),

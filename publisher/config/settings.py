@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from enum import Enum
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -19,6 +18,7 @@ from annotated_types import Ge, Le, Len
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
+from publisher.config.meaning import meaning_of, plain_value
 from publisher.config.publish_problems import publish_problems
 from publisher.config.schedule import FollowOptions
 from publisher.config.validation import Choices
@@ -28,6 +28,8 @@ from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.task_resources import Rules
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
+from publisher.masking.masker import Masking
+from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
@@ -261,6 +263,8 @@ class Settings:
     follow: FollowOptions
     metrics: MetricsOptions
     report: ReportOptions
+    masking: MaskingOptions | None
+    """``None`` without ``[masking]``."""
     table_queue: TableQueueOptions
     """Options to read samples of the table queue."""
     activity: ActivityOptions
@@ -282,7 +286,37 @@ class Settings:
             self.tables,
             self.database,
             self.classes,
+            masking=self.masking_of_run,
         )
+
+    @property
+    def masking_of_run(self) -> Masking | None:
+        """The masking of a run with these settings; ``None`` if it masks nothing.
+
+        Raises ``UsageError`` if the key cannot be read."""
+        return Masking.of(self.masking) if self.masking and self.is_masked else None
+
+    @property
+    def is_masked(self) -> bool:
+        """True if runs mask values."""
+        return self.masking is not None and self.masking.runs == "all"
+
+    def refuse_masked(self, what: str) -> None:
+        """Raises ``UsageError`` if runs are masked; ``what`` needs values as they are."""
+        if self.is_masked:
+            raise UsageError(
+                f"{what} needs values as they are, and [masking] masks them: use a job without [masking]"
+            )
+
+    def masked(self) -> Settings:
+        """These settings for a run that is masked whatever ``runs`` in ``[masking]`` is.
+
+        Raises ``UsageError`` without ``[masking]``."""
+        if self.masking is None:
+            raise UsageError(
+                "the job file does not say what to mask: add [masking] with the columns and the key"
+            )
+        return replace(self, masking=replace(self.masking, runs="all"))
 
     def allowed_rejects(self, default: int | None) -> int | None:
         """Maximum number of rejected records, ``None`` without limit; ``default`` if not set."""
@@ -330,18 +364,22 @@ class Settings:
         """
         sources = [
             {"name": source.name, "format": source.format}
-            | _meaning_of(source.options, source.reading, source.filters)
-            | (_meaning_of(source.polls) if source.polls is not None else {})
+            | meaning_of(source.options, source.reading, source.filters)
+            | (meaning_of(source.polls) if source.polls is not None else {})
             for source in self.sources
         ]
-        content = {
+        content: dict[str, object] = {
             "sources": sources,
             "database": database_identity(self.database),
-            "tables": [_meaning_of(table) for table in self.tables],
-            "documents": _meaning_of(self.values, self.envelope, self.documents, self.classes),
+            "tables": [meaning_of(table) for table in self.tables],
+            "documents": meaning_of(self.values, self.envelope, self.documents, self.classes),
         }
+        masking = self.masking_of_run
+        if masking is not None:
+            options = replace(masking.options, key_env=masking.key_id, key_file=None)
+            content["masking"] = meaning_of(options)
         return json.dumps(
-            content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_json
+            content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain_value
         )
 
 
@@ -351,39 +389,3 @@ def database_identity(options: DatabaseOptions | None) -> dict[str, str | None] 
         return None
     url = urls.complete(options.url, options.url_env)
     return {"database": urls.describe(url), "schema": options.schema}
-
-
-_SPEED_ONLY = frozenset({"block_size", "before", "buckets", "samples"})
-"""Settings that change no document; the content of ``before`` belongs to the input."""
-
-
-def _meaning_of(*parts: object) -> dict[str, object]:
-    """Returns the settings that differ from their defaults, so that new settings rename no runs."""
-    values: dict[str, object] = {}
-    for part in parts:
-        for option in fields(part):  # type: ignore[arg-type]
-            value = getattr(part, option.name)
-            if option.name not in _SPEED_ONLY and value != _default_of(option):
-                values[option.name] = _without_defaults(value)
-    return values
-
-
-def _without_defaults(value: object) -> object:
-    """A value of a setting; tables in it also without the values that equal their defaults."""
-    if is_dataclass(value):
-        return _meaning_of(value)
-    if isinstance(value, dict):
-        return {name: _without_defaults(item) for name, item in value.items()}
-    return [_without_defaults(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _default_of(option: Field[object]) -> object:
-    if option.default_factory is not MISSING:
-        return option.default_factory()
-    return option.default  # MISSING, which equals no value, if the option has no default
-
-
-def _json(value: object) -> object:
-    if isinstance(value, frozenset | set):
-        return sorted(value)
-    return value.value if isinstance(value, Enum) else str(value)

@@ -7,7 +7,7 @@ changes of their lane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.masking.masker import Masking
 from publisher.model.change import RECORD_SCHEMA, Change, EventType, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.key_changes import KeyHistory, PlaceOf, object_after
@@ -32,10 +33,17 @@ class ConnectedKeys:
     """The stored changes of keys of one source."""
 
     folder: Path
+    masking: Masking | None = None
+    """``None``: the files are not sealed."""
 
     @classmethod
     def write(
-        cls, folder: Path, surveys: Sequence[pa.Table], lanes: int, place_of: PlaceOf
+        cls,
+        folder: Path,
+        surveys: Sequence[pa.Table],
+        lanes: int,
+        place_of: PlaceOf,
+        masking: Masking | None = None,
     ) -> ConnectedKeys:
         """Stores the changes of keys of all splits, and the lanes of their keys."""
         changes = pa.concat_tables([RECORD_SCHEMA.empty_table(), *surveys])
@@ -49,22 +57,25 @@ class ConnectedKeys:
             [dict(zip(_LANES.names, entry, strict=True)) for entry in objects], _LANES
         )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        keys = cls(folder)
-        _write(keys._lanes_file, of_keys)
-        _write(keys._changes_file, changes)
+        keys = cls(folder, masking)
+        keys._write(keys._lanes_file, of_keys)
+        keys._write(keys._changes_file, changes)
         return keys
 
-    def history(self, lane: int, place_of: PlaceOf) -> KeyHistory:
-        """Reads the changes of keys of the objects in a lane."""
-        lanes = _by_object(_read(self._lanes_file))
-        changes = _changes(_read(self._changes_file))
-        return KeyHistory((c for c in changes if lanes[c.object] == lane), place_of)
+    def history(
+        self, lane: int, place_of: PlaceOf, mask: Callable[[Change], Change] | None = None
+    ) -> KeyHistory:
+        """Reads the changes of keys of the objects in a lane, and masks them."""
+        lanes = _by_object(self._read(self._lanes_file))
+        all_changes = _changes(self._read(self._changes_file))
+        changes = [change for change in all_changes if lanes[change.object] == lane]
+        return KeyHistory(changes if mask is None else map(mask, changes), place_of)
 
     def with_lanes(self, records: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields records, those of connected keys in the lane of their object.
 
         Raises ``FatalError`` for a change of a key that the survey has not found."""
-        lanes = _by_object(_read(self._lanes_file))
+        lanes = _by_object(self._read(self._lanes_file))
         keys = pa.array([obj.key for obj in lanes], pa.string())
         for batch in records:
             for change in _changes(batch.filter(_are_key_changes(batch))):
@@ -78,6 +89,20 @@ class ConnectedKeys:
     @property
     def _lanes_file(self) -> Path:
         return self.folder / "lanes.arrow"
+
+    def _write(self, file: Path, table: pa.Table) -> None:
+        sink = pa.BufferOutputStream() if self.masking else pa.OSFile(str(file), "wb")
+        with sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+        if self.masking:
+            file.write_bytes(self.masking.masker.seal(sink.getvalue().to_pybytes()))
+
+    def _read(self, file: Path) -> pa.Table:
+        if self.masking:
+            octets = self.masking.masker.unseal(file.read_bytes())
+            return pa.ipc.open_file(pa.py_buffer(octets)).read_all()
+        with pa.memory_map(str(file)) as source:
+            return pa.ipc.open_file(source).read_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +164,3 @@ def _in_lanes(
 def _changes(table: pa.Table | pa.RecordBatch) -> list[Change]:
     batches = table.to_batches() if isinstance(table, pa.Table) else [table]
     return [change for batch in batches for change in changes_of(batch, range(batch.num_rows))]
-
-
-def _write(file: Path, table: pa.Table) -> None:
-    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-
-
-def _read(file: Path) -> pa.Table:
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_file(source).read_all()

@@ -13,11 +13,14 @@ import pyarrow.compute as pc
 
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
+from publisher.engine.masked_lane import MaskedLane
+from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import Work
+from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_writer import LaneFiles, LaneResult
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
 from publisher.model.change_batches import plain_values
 from publisher.model.published_objects import PublishedObjects
@@ -59,6 +62,8 @@ def plan_lane(
         try:
             states = None if work.states is None else LaneStates(work.states, files.objects)
             lane_plan = _LanePlan(work, lane, resources, files, states)
+            if work.rules.masking is not None:
+                batches = unseal_records(batches, work.rules.masking.masker)
             for batch in batches:
                 lane_plan.add(batch)
             return lane_plan.close()
@@ -87,6 +92,7 @@ class _LanePlan:
         self._files = files
         self._source = -1
         self._planner: LanePlanner | None = None
+        self._masked: MaskedLane | None = None
         self._ranks: LaneRanks | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -107,7 +113,10 @@ class _LanePlan:
             self._finish()
             self._source = source
             states = _states_of(self._work, source, self._states)
-            self._planner = _planner_of(self._work, source, self._lane, self._resources, states)
+            self._masked = _masked_lane_of(self._work, source, self._resources)
+            self._planner = _planner_of(
+                self._work, source, self._lane, self._resources, states, self._masked
+            )
             self._ranks = _ranks_of(self._work, source)
 
     def _finish(self) -> None:
@@ -123,6 +132,8 @@ class _LanePlan:
         if outcomes.null_count < batch.num_rows:
             batch = self._take_notes(self._take_tallies(batch))
             outcomes = batch.column("outcome")
+        if self._masked is not None:
+            batch = self._masked.arrivals(batch)
         first = self._files.add_arrivals(batch)
         rows = np.arange(first, first + batch.num_rows)
         if outcomes.null_count < batch.num_rows:
@@ -164,7 +175,7 @@ class _LanePlan:
         return rows[change_flags], batch.filter(is_change)
 
     def _write(self, results: Iterable[PlanResult]) -> None:
-        for result in results:
+        for result in results if self._masked is None else self._masked.plans(results):
             for lookup in result.lookups:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
@@ -181,40 +192,66 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
     return StatesOfSource(states, work.sources[source].name)
 
 
+def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
+    masking, source = work.rules.masking, work.sources[number]
+    if masking is None:
+        return None
+    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+    return MaskedLane(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
+
+
 def _planner_of(
-    work: Work, number: int, lane: int, resources: Resources, states: PublishedObjects | None
+    work: Work,
+    number: int,
+    lane: int,
+    resources: Resources,
+    states: PublishedObjects | None,
+    masked: MaskedLane | None,
 ) -> LanePlanner:
     """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    filter_ = Filter(source.filters, held_after=held_after, catalogue=catalogue)
-    renderer = Renderer(
-        SourceNaming(
-            source.name,
-            source.source.position_text,
-            source.identifier_case,
-            source.source.joins_keys,
-        ),
+    filters = source.filters if masked is None else masked.filters(source.filters)
+    filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
+    snapshot = source.snapshot_of(work.rules.database)
+    lookup = resources.lookup_of(number, source.source.format, snapshot)
+    keys = source.connected_keys
+    mask_change = None if masked is None else masked.change_of_key
+    return LanePlanner(
+        _renderer_of(work, source, filter_, catalogue, masked),
+        filter_,
+        polls=source.polls,
+        lookup=lookup if masked is None else masked.lookup(lookup),
+        window=source.window,
+        rejected=source.rejected,
+        history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
+        published=states,
+    )
+
+
+def _renderer_of(
+    work: Work,
+    source: SourceWork,
+    filter_: Filter,
+    catalogue: Catalogue,
+    masked: MaskedLane | None,
+) -> Renderer:
+    naming = SourceNaming(
+        source.name,
+        source.source.position_text,
+        source.identifier_case,
+        source.source.joins_keys,
+    )
+    return Renderer(
+        naming,
         work.rules.documents,
         Envelope(work.rules.envelope),
         Values(work.rules.values),
         filter_,
         catalogue,
         work.rules.classes,
-    )
-    keys = source.connected_keys
-    return LanePlanner(
-        renderer,
-        filter_,
-        polls=source.polls,
-        lookup=resources.lookup_of(
-            number, source.source.format, source.snapshot_of(work.rules.database)
-        ),
-        window=source.window,
-        rejected=source.rejected,
-        history=keys.history(lane, source.place_of) if keys is not None else None,
-        published=states,
+        None if masked is None else masked.masks,
     )
 
 

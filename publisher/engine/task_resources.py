@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
+from publisher.masking.masker import Masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.catalogue_record import (
     CatalogueRecord,
@@ -42,6 +43,8 @@ class Rules:
     classes: ClassOptions = field(default_factory=ClassOptions)
     recorded: RecordedDatabase | None = None
     """Answers of the database that take the place of ``database``, from the journal of an earlier run."""
+    masking: Masking | None = None
+    """``None``: all values are published as they are."""
     catalogue_folder: Path | None = None
     """Folder to which tasks write everything that they asked the catalogue of the database."""
 

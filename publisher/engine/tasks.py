@@ -13,6 +13,7 @@ from publisher.database import DatabaseOptions
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
+from publisher.engine.sealed_records import seal_records
 from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
 from publisher.model.catalogue import Catalogue
@@ -111,6 +112,8 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         records = keys.with_lanes(records)
     if ranks_by_id(work.sources[source].polls):
         records = with_ids(records, Place(source, number, "", work.lanes), work.shared)
+    if work.rules.masking is not None:
+        records = seal_records(records, work.rules.masking.masker)
     yield from records
 
 

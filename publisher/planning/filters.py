@@ -140,6 +140,16 @@ class Filter:
     def column_exclusion(self, obj: Object, column: str) -> str | None:
         """Returns the setting that excludes a column, see ``publishes_column``; ``None`` if none does."""
         options = self._options
+        names, child = self.names_of_column(obj, column)
+        if options.include_columns and _match(names, options.include_columns) is None:
+            return "include_columns does not name it"
+        pattern = _match([name.lower() for name in names], self._excluded_columns)
+        if pattern is not None:
+            return f"exclude_columns has {pattern!r}"
+        return None if child is None else self._exclusion(obj.schema, child)
+
+    def names_of_column(self, obj: Object, column: str) -> tuple[list[str], str | None]:
+        """The names by which patterns match a column or attribute, and the child table that it belongs to."""
         table = self._table(obj)
         known = None if table is None else table.column(column)
         spellings = [column]
@@ -151,12 +161,7 @@ class Filter:
         names = [*spellings, *(f"{obj.table}.{name}" for name in spellings)]
         if child is not None:
             names.append(column[len(child) + 1 :])
-        if options.include_columns and _match(names, options.include_columns) is None:
-            return "include_columns does not name it"
-        pattern = _match([name.lower() for name in names], self._excluded_columns)
-        if pattern is not None:
-            return f"exclude_columns has {pattern!r}"
-        return None if child is None else self._exclusion(obj.schema, child)
+        return names, child
 
     def _table(self, obj: Object) -> Table | None:
         """Describes an object's table; ``None`` if it is unknown or refused."""

@@ -9,6 +9,7 @@ from publisher.model.catalogue import Catalogue, ColumnKind, Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
+from publisher.planning.masked_columns import ColumnMasks, Mask, masked_converter
 from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
@@ -37,8 +38,15 @@ class ColumnRenderer:
     """Finds the rendered columns of the tables of one source, each once."""
 
     def __init__(
-        self, case: IdentifierCase, values: Values, filter_: Filter, catalogue: Catalogue
+        self,
+        case: IdentifierCase,
+        values: Values,
+        filter_: Filter,
+        catalogue: Catalogue,
+        masks: ColumnMasks | None = None,
     ) -> None:
+        """Without ``masks`` all values are published as they are."""
+        self._masks = masks
         self._case = case
         self._values = values
         self._filter = filter_
@@ -73,25 +81,42 @@ class ColumnRenderer:
             )
         return RenderedColumn(
             escape_attribute(name),
-            self._converter(table, table_column),
+            self._masked_converter(obj, name, table, table_column),
             self._filter.publishes_column(obj, name),
             table is not None and table_column is not None and table.is_multiple(table_column),
         )
 
-    def _converter(self, table: Table | None, column: str | None) -> Converter:
-        if table is None or column is None:
-            return self._values.converter(None)
-        padded = column in table.padded
-        reference = table.references.get(column)
-        if reference is None or reference.key is None:
-            return self._values.converter(table.columns[column], padded)
+    def _masked_converter(
+        self, obj: Object, name: str, table: Table | None, column: str | None
+    ) -> Converter:
+        if self._masks is None:
+            return self._converter(table, column)
+        mask, of_target = (
+            find(obj, name) for find in (self._masks.of_column, self._masks.of_reference)
+        )
+        if mask is None or of_target is not None:
+            return self._converter(table, column, of_target)
+        # a reference to an object that is not masked would show its key: only the mask remains
+        return masked_converter(self._value_converter(table, column), mask)
+
+    def _converter(
+        self, table: Table | None, column: str | None, mask: Mask | None = None
+    ) -> Converter:
+        reference = None if table is None or column is None else table.references.get(column)
+        if table is None or column is None or reference is None or reference.key is None:
+            return self._value_converter(table, column)
         kind = self._kind_of_key(reference, reference.key, table.columns[column])
         apply = self._case.apply
         names = (reference.table, reference.key)
         table_name, key = (apply(name, name) for name in names)
         schema = reference.schema and apply(reference.schema, reference.schema)
         target_names = ReferenceTarget(schema, table_name, key, kind)
-        return reference_converter(target_names, self._values.options, padded)
+        return reference_converter(target_names, self._values.options, column in table.padded, mask)
+
+    def _value_converter(self, table: Table | None, column: str | None) -> Converter:
+        if table is None or column is None:
+            return self._values.converter(None)
+        return self._values.converter(table.columns[column], column in table.padded)
 
     def _kind_of_key(self, reference: Reference, key: str, own_kind: ColumnKind) -> ColumnKind:
         """The kind of the key that a reference refers to; its class may be refused."""

@@ -25,6 +25,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         UsageError: There is nothing to read.
         FatalError: A file does not have its format.
     """
+    settings.refuse_masked("inspect")
     source = settings.for_replay().sources[0]
     reader = source.reader
     with Resources(settings.rules) as resources:

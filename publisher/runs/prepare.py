@@ -100,6 +100,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     Sources survey and compare their input in tasks of the engine, and write the state for the next run.
     """
     settings = request.settings
+    _refuse_unmasked(request)
     work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
         rules=request.rules,
@@ -109,6 +110,20 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         states=None if request.objects is None else request.objects.before(),
     )
     return connect_keys(work, EngineTasks(engine, request.rules))
+
+
+def _refuse_unmasked(request: RunRequest) -> None:
+    """Raises ``UsageError`` if the run would store values that masking does not reach."""
+    settings = request.settings
+    for source in settings.sources:
+        if source.descriptor.compares:
+            settings.refuse_masked(f"source {source.name}: the format {source.format}")
+        if request.state is not None and source.format != "event-log":
+            settings.refuse_masked(f"source {source.name}: publish with the format {source.format}")
+    if request.recorded is not None:
+        settings.refuse_masked("planning a run again")
+    if request.retried:
+        settings.refuse_masked("rejects --retry")
 
 
 def _source_work(

@@ -55,6 +55,13 @@ class Sample:
         """Rejected records of the sample."""
         return sum(n for (outcome, _), n in self.outcomes.items() if outcome == "rejected")
 
+    def hide_values(self) -> None:
+        """Removes everything that shows a value."""
+        self.first = None
+        if self.first_reject is not None:
+            position, reason, _ = self.first_reject.split(": ", 2)
+            self.first_reject = f"{position}: {reason}"
+
 
 def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) -> Sample:
     """Reads the first records of a source through its reader; a source of files reads its ``snapshots``.
@@ -75,6 +82,8 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
             batches = (batch for number in numbers for batch in prepared.read(number, context))
             for record in _first(batches, limit):
                 _add(sample, record, prepared.source.position_text)
+    if settings.is_masked:
+        sample.hide_values()
     return sample
 
 

@@ -94,6 +94,7 @@ def verify(request: VerifyRequest) -> VerifyReport:
         PublisherError: See ``errors``.
     """
     settings = request.settings.for_publish()
+    settings.refuse_masked("verify")
     with (
         keep_connections(),
         start_engine(settings.run.engine, settings.spark) as engine,

@@ -78,6 +78,15 @@ def escape_permitted(text: str) -> str:
     return text
 
 
+def unescape(text: str) -> str:
+    """Returns the text that ``escape_permitted`` has escaped."""
+    if "&" not in text:
+        return text
+    for character, reference in reversed(REFERENCES.items()):
+        text = text.replace(reference, character)
+    return text
+
+
 def attribute_text(text: str, what: str | None = None) -> str:
     """Escapes ``text`` for an attribute in double quotes.  Raises ``ValueProblem``."""
     refuse_forbidden(text, what or f"the name {text[:80]!r}", "fix it in the source")

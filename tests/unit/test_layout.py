@@ -24,7 +24,7 @@ PACKAGES = (
     *("cli", "demo", "reports", "runs", "config", "verify", "engine"),
     *("activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
-    *("consumer", "xds", "model", "console", "resources"),
+    *("consumer", "xds", "masking", "model", "console", "resources"),
     *("redaction", "extras", "errors"),
 )
 """From the command line down to the errors: each imports only from those after it."""

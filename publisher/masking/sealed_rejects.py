@@ -1,0 +1,34 @@
+"""Rejected records of masked runs: detail and raw record are sealed together."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+from publisher.masking.masker import Masker
+
+SEALED_DETAIL = "masking hides the details, which may quote values: fix the record in the source"
+_SEALED = "sealed"
+
+
+class OpenReject(NamedTuple):
+    """Detail and raw record of a reject as they were."""
+
+    detail: str | None
+    raw: str | None
+
+
+def seal_reject(detail: str | None, raw: str | None, masker: Masker) -> str:
+    """Seals a reject; returns its raw record, which is JSON like any other."""
+    text = json.dumps([detail, raw], ensure_ascii=False)
+    return json.dumps({_SEALED: masker.seal_text(text)})
+
+
+def is_sealed(raw: str | None) -> bool:
+    """Returns whether a raw record is sealed."""
+    return raw is not None and raw.startswith(f'{{"{_SEALED}": "')
+
+
+def open_reject(raw: str, masker: Masker) -> OpenReject:
+    """Opens a sealed raw record.  Raises ``FatalError`` if another key has sealed it."""
+    return OpenReject(*json.loads(masker.unseal_text(json.loads(raw)[_SEALED])))

@@ -1,0 +1,92 @@
+"""Unique values for tests that search everything a program has written for them.
+
+The search knows texts, gzip, Parquet and Arrow files, and everything in them that is hex or Base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gzip
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+_TOKEN = re.compile(rb"pv[a-z]{14}|77[0-9]{13}")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{18,}")
+_HEX = re.compile(rb"[0-9a-fA-F]{24,}")
+_DEPTH = 2
+"""Number of encodings inside each other that the search decodes."""
+
+
+class PlantedValues:
+    """Creates unique texts and numbers, and finds them."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self._random = Random(seed)
+        self.tokens: set[bytes] = set()
+
+    def text(self) -> str:
+        """A new text of 16 letters."""
+        return self._new("pv" + "".join(self._random.choices("abcdefghijklmnopqrstuvwxyz", k=14)))
+
+    def number(self) -> str:
+        """A new number of 15 digits."""
+        return self._new("77" + "".join(self._random.choices("0123456789", k=13)))
+
+    def _new(self, token: str) -> str:
+        assert token.encode() not in self.tokens
+        self.tokens.add(token.encode())
+        return token
+
+    def find_in(self, *texts: str) -> set[bytes]:
+        """The planted values in texts."""
+        return self._find([text.encode() for text in texts])
+
+    def find_below(self, folder: Path) -> set[bytes]:
+        """The planted values in the names and contents of all files of a folder."""
+        found: set[bytes] = set()
+        for path in folder.rglob("*"):
+            found |= self._find([str(path.relative_to(folder)).encode()])
+            if path.is_file():
+                found |= self._find(_contents(path.read_bytes()))
+        return found
+
+    def _find(self, contents: Iterator[bytes] | list[bytes], depth: int = _DEPTH) -> set[bytes]:
+        found: set[bytes] = set()
+        for content in contents:
+            found |= self.tokens.intersection(_TOKEN.findall(content))
+            if depth:
+                found |= self._find(_decoded(content), depth - 1)
+        return found
+
+
+def _contents(octets: bytes) -> Iterator[bytes]:
+    """The content of a file, and what its format packs."""
+    yield octets
+    if octets[:2] == b"\x1f\x8b":
+        yield gzip.decompress(octets)
+    table: pa.Table | None = None
+    if octets[:4] == b"PAR1":
+        table = pq.read_table(io.BytesIO(octets))
+    elif octets[:6] == b"ARROW1":
+        table = pa.ipc.open_file(pa.py_buffer(octets)).read_all()
+    if table is not None:
+        yield repr(table.to_pylist()).encode(errors="surrogatepass")
+        yield repr(table.schema.metadata).encode()
+
+
+def _decoded(content: bytes) -> Iterator[bytes]:
+    for match in _BASE64.finditer(content):
+        for start in range(4):
+            text = match[0][start:]
+            yield base64.b64decode(text[: len(text) // 4 * 4])
+    for match in _HEX.finditer(content):
+        for start in range(2):
+            text = match[0][start:]
+            yield binascii.unhexlify(text[: len(text) // 2 * 2])
