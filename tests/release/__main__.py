@@ -16,6 +16,7 @@ from typing import TypeVar
 import click
 
 from publisher import __version__
+from tests.release.cluster import check_cluster
 from tests.release.container import check_container
 from tests.release.notes import NotesError, release_notes
 from tests.release.operations import check_monitoring, check_unit
@@ -81,12 +82,18 @@ def _check(work: Path, dry_run: bool) -> tuple[Packages, str]:
         raise ReleaseError(
             f"{len(found)} supported Python(s) found: install another, so that two are tested"
         )
-    for python in found:
-        _check_python(packages, python, work / python.version)
+    programs = [_check_python(packages, python, work / python.version) for python in found]
+    cluster = work / "cluster"
+    cluster.mkdir()
+    _timed(
+        "Spark cluster: executors, a node and the program are killed",
+        lambda: check_cluster(programs[0], cluster),
+    )
     return packages, notes
 
 
-def _check_python(packages: Packages, python: Python, work: Path) -> None:
+def _check_python(packages: Packages, python: Python, work: Path) -> Path:
+    """Returns the directory of the installed programs."""
     work.mkdir()
     name = f"Python {python.version}"
     programs = _timed(f"{name}: install", lambda: install(packages, python, work / "venv"))
@@ -95,6 +102,7 @@ def _check_python(packages: Packages, python: Python, work: Path) -> None:
     _timed(f"{name}: install all extras", lambda: pip_install(programs, requirement, work))
     _timed(f"{name}: import every module", lambda: check_everything_imports(programs, work))
     _timed(f"{name}: demo", lambda: check_demo(programs, work))
+    return programs
 
 
 def _check_checkout() -> None:

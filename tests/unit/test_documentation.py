@@ -51,9 +51,9 @@ SCRIPTS = (bench, chaos, fuzz)
 FOREIGN_OPTIONS = {
     *("--add", "--allow-principal", "--bootstrap-server", "--group", "--operation"),
     *("--resource-pattern-type", "--topic", "--transactional-id"),
-    *("--master", "--read-only", "--wheel"),
+    *("--conf", "--host", "--master", "--port", "--work-dir", "--read-only", "--wheel"),
 }
-"""Options of ``kafka-acls.sh``, ``spark-submit``, ``podman`` and ``build``."""
+"""Options of ``kafka-acls.sh``, ``spark-submit``, ``spark-class``, ``podman`` and ``build``."""
 FORMAT_PAGES = {"change-table", "dispatch-queue", "linkexpress"}
 
 

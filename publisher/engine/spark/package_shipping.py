@@ -40,7 +40,8 @@ def ship(spark: SparkSession) -> str | None:
     name = f"publisher-{digest}.zip"
     # Spark refuses another file of the same name
     if name not in (spark.sparkContext._python_includes or ()):
-        path = Path(tempfile.mkdtemp(prefix="xds-publisher-"), name)
+        # executors that start later fetch it, too; Spark removes the directory when the session ends
+        path = Path(spark.sparkContext._temp_dir, name)
         path.write_bytes(content)
         spark.sparkContext.addPyFile(str(path))
     return digest

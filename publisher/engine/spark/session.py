@@ -104,9 +104,9 @@ def _in_spark_submit(options: SparkOptions) -> SparkSession:
     """Opens a session in the JVM of ``spark-submit``; the job file overrides its settings."""
     _use_python(options)
     conf = SparkConf()
-    settings = conf_of(options)
+    settings = {**conf_of(options), "spark.log.level": "ERROR"}  # standard error is for messages
     job_file = {**options.conf, **({"spark.master": options.master} if options.master else {})}
-    for name, value in settings.items():
+    for name, value in {**settings, **job_file}.items():
         if name in job_file or not conf.contains(name):
             conf.set(name, value)
     return SparkSession(SparkContext(conf=conf))
