@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from publisher.journal.manifest import MANIFEST
 from tests.chaos.kills import REFUSED, Killer, job_file
 from tests.chaos.known_log import KnownLog, values_of
 from tests.chaos.marks import PHASES, TRANSACTION
@@ -131,9 +132,16 @@ class LostJournals:
         if not copy.exists():
             shutil.copytree(journals, copy)
             return False
+        if _runs(journals) == _runs(copy):
+            return False  # this copy misses no run, and the next start would not be refused
         shutil.rmtree(journals)
         copy.replace(journals)
         return True
+
+
+def _runs(journals: Path) -> set[str]:
+    """The runs that were planned."""
+    return {path.parent.name for path in journals.rglob(MANIFEST)}
 
 
 def _words(command: str, job: Path) -> list[str]:
