@@ -33,10 +33,10 @@ from sqlalchemy import (
     tuple_,
     types,
 )
-from sqlalchemy.dialects import mysql
 
 from publisher.database import key_values
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
+from publisher.database.column_kinds import mysql_name
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.numbered_rows import (
     NumberedRows,
@@ -377,8 +377,8 @@ def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElemen
 
 def _converter(type_: types.TypeEngine[Any], kind: ColumnKind, text_of: Convert) -> Convert:
     """Returns the conversion of a column's values to text."""
-    if isinstance(type_, mysql.BIT):
-        is_boolean = type_.length == 1
+    if mysql_name(type_) == "BIT":
+        is_boolean = kind is ColumnKind.STATE
         return lambda value: text_of(_bits(value) != 0 if is_boolean else _bits(value))
     if kind is ColumnKind.STATE:
         # stored as a number; other numbers than 0 and 1 are not booleans

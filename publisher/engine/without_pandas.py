@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from threading import RLock
 from types import ModuleType
@@ -16,7 +15,7 @@ _DEFERRED = ("pyarrow.compute", "pyarrow.parquet")
 _LOCK = RLock()
 
 
-class _PandasHider(MetaPathFinder):
+class _PandasHider:
     """An import hook that hides the module pandas."""
 
     def find_spec(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
-from publisher.engine.recorded_database import RecordedDatabase
 from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
 from publisher.engine.task_resources import Resources, Rules
@@ -20,6 +20,9 @@ from publisher.journal.stored_states import StoredStates
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
+
+if TYPE_CHECKING:
+    from publisher.engine.recorded_database import RecordedDatabase
 
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
