@@ -42,7 +42,7 @@ def restore_settings(manifest: Manifest, engine: EngineName = "auto") -> Setting
 
     Raises ``UsageError`` for a masked run, and ``FatalError`` if the journal does not have them all."""
     stored: dict[str, Any] = dict(manifest.settings)
-    if "masking" in stored:
+    if manifest.is_masked:
         raise UsageError(
             f"run {manifest.run} cannot be planned again: its journal has masked values; compare with a "
             "second replay --masked instead"

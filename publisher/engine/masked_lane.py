@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from publisher.engine.sealed_records import replace_columns
 from publisher.masking.masker import Masker
-from publisher.masking.sealed_rejects import SEALED_DETAIL, seal_reject
+from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
 from publisher.model.catalogue import Catalogue
-from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object
+from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object, Outcome
 from publisher.model.change_batches import changes_of
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
@@ -121,8 +121,9 @@ class MaskedLane:
         return pa.array(masked, values.type)
 
     def _decision(self, decision: Decision) -> Decision:
-        if decision.detail is None and decision.raw is None:
-            return decision
+        if decision.outcome is not Outcome.REJECTED:
+            is_letter = decision.detail is None or len(decision.detail) == 1  # the status of a row
+            return decision if is_letter else decision._replace(detail=HIDDEN_DETAIL)
         raw = seal_reject(decision.detail, decision.raw, self._masker)
         return decision._replace(detail=SEALED_DETAIL, raw=raw)
 

@@ -114,6 +114,11 @@ class Manifest:
         return self.job_identity or self.run
 
     @property
+    def is_masked(self) -> bool:
+        """True if the journal has masked values."""
+        return "masking" in self.settings
+
+    @property
     def plan(self) -> str:
         """A digest of all planned documents: it covers every byte of every part file."""
         parts = [[r.lane, r.documents, r.bytes, r.digest] for r in self.results]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from publisher.masking.masker import Masker
 
+HIDDEN_DETAIL = "masking hides the details"
 SEALED_DETAIL = "masking hides the details, which may quote values: fix the record in the source"
 _SEALED = "sealed"
 

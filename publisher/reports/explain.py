@@ -250,6 +250,8 @@ class StoryReader:
         table, _, schema = name.partition(",schema=")
         if not schema or '"' in name or any(source.joins_keys for source in self._sources):
             return self._lanes
+        if self._manifest.is_masked:  # lanes follow from real keys
+            return self._lanes
         numbers = {lane_of(schema, table, key, len(self._lanes)) for key in keys}
         return [self._lanes[number] for number in sorted(numbers)]
 
@@ -269,7 +271,7 @@ class StoryReader:
             source=entry.name,
             position=source.position_text(record.position),
             place=place,
-            raw=raw or record.raw,
+            raw=record.raw if self._manifest.is_masked else raw or record.raw,
             object=record.object,
             event=_event(record.event_type),
             columns=record.columns,

@@ -85,7 +85,8 @@ def _decoded(content: bytes) -> Iterator[bytes]:
     for match in _BASE64.finditer(content):
         for start in range(4):
             text = match[0][start:]
-            yield base64.b64decode(text[: len(text) // 4 * 4])
+            text = text[:-1] if len(text) % 4 == 1 else text
+            yield base64.b64decode(text + b"=" * (-len(text) % 4))
     for match in _HEX.finditer(content):
         for start in range(2):
             text = match[0][start:]

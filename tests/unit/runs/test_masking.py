@@ -1,29 +1,22 @@
-"""Masked runs write none of the values that the job file masks."""
+"""Masked runs write none of the values that the job file masks, and have the structure of other runs."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
-from tests.support.event_log_files import csv_text, event
+from publisher.masking.masker import Masker
+from publisher.masking.options import MaskingOptions
+from tests.support.planted_logs import JOB, MASKING, PlantedLog
 from tests.support.planted_values import PlantedValues
 
 KEY = "0123456789abcdef" * 4
-JOB = """
-[source]
-format = "event-log"
-[tables.usr]
-key = ["idu"]
-columns = { idu = "int", fname = "string", lname = "string" }
-"""
-MASKING = """
-[masking]
-hash = ["idu", "usr.fname"]
-key_env = "MASK_KEY"
-"""
+NOW = ("--now", "2030-01-01")
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +28,50 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(cli, [str(argument) for argument in arguments])
 
 
-def test_a_hashed_column(tmp_path: Path) -> None:
-    planted = PlantedValues()
-    rows = [
-        event(n, table_key=f"idu={planted.number()}", old_value=None, new_value=planted.text())
-        for n in range(1, 51)
+def structure(folder: Path) -> list[dict[str, object]]:
+    """What masking must not change about the records of a run."""
+    names = ("source", "split", "row", "high", "low", "ordinal", "rank", "table", "event_type")
+    tables = [
+        pq.read_table(path, columns=[*names, "columns", "outcome", "reason"])
+        for path in folder.rglob("lane-*.decisions.parquet")
     ]
-    log = tmp_path / "log.csv"
-    log.write_text(csv_text(rows))
-    job = tmp_path / "job.toml"
-    found = {}
-    for name, settings in {"masked": JOB + MASKING, "open": JOB}.items():
-        job.write_text(settings)
-        result = run("replay", log, "-c", job, "--to", tmp_path / name)
-        assert result.exit_code == 0, result.output
-        found[name] = planted.find_below(tmp_path / name) | planted.find_in(result.output)
-    assert found == {"masked": set(), "open": planted.tokens}
+    rows = [row for table in tables for row in table.to_pylist()]
+    return sorted(rows, key=lambda row: [str(row[name]) for name in (*names, "outcome", "reason")])
+
+
+def keys_in_documents(folder: Path) -> list[str]:
+    """The associations in all documents, of objects and of references to them."""
+    texts = [path.read_text("utf-8") for path in sorted(folder.glob("part-*.xds"))]
+    return re.findall(r'(?:<association>|ref=")(idu=[^<"]*)', "".join(texts))
+
+
+def hash_of(text: str) -> str:
+    return Masker(MaskingOptions(), KEY.encode()).hash(text)
+
+
+def test_a_replay_with_everything(tmp_path: Path) -> None:
+    planted = PlantedValues()
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    log = PlantedLog(planted, inputs, 200)
+    snapshot, job = log.write(), tmp_path / "job.toml"
+    outputs = {}
+    for name, settings in {"masked": MASKING, "open": ""}.items():
+        job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{settings}')
+        out = tmp_path / name
+        outputs[name] = run("replay", snapshot, "-c", job, "--to", out, *NOW).output
+        for command in (["explain", out, "1"], ["rejects", out], ["rejects", out, "--json"]):
+            outputs[name] += run(*command).output
+        page = tmp_path / name / "page.html"
+        outputs[name] += run("report", out, "--to", page).output
+        assert page.exists()
+    found = {name: planted.find_below(tmp_path / name) for name in outputs}
+    shown = {name: planted.find_in(text) for name, text in outputs.items()}
+    assert found["masked"] | shown["masked"] == set()
+    assert found["open"] >= planted.find_below(inputs)
+    assert len(found["open"]) > 1_000
+    assert structure(tmp_path / "masked") == structure(tmp_path / "open")
+    assert keys_in_documents(tmp_path / "masked") == [
+        re.sub("77[0-9]{13}", lambda number: hash_of(number[0]), text)
+        for text in keys_in_documents(tmp_path / "open")
+    ]
