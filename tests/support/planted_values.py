@@ -17,8 +17,8 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_TOKEN = re.compile(rb"pv[a-z]{14}|77[0-9]{13}")
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]{18,}")
+_TOKEN = re.compile(rb"pv[a-z]{10}|(?<![0-9a-fA-F])77[0-9]{7}(?![0-9a-fA-F])")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{12,}")
 _HEX = re.compile(rb"[0-9a-fA-F]{24,}")
 _DEPTH = 2
 """Number of encodings inside each other that the search decodes."""
@@ -32,15 +32,16 @@ class PlantedValues:
         self.tokens: set[bytes] = set()
 
     def text(self) -> str:
-        """A new text of 16 letters."""
-        return self._new("pv" + "".join(self._random.choices("abcdefghijklmnopqrstuvwxyz", k=14)))
+        """A new text of 12 letters."""
+        return self._new("pv" + "".join(self._random.choices("abcdefghijklmnopqrstuvwxyz", k=10)))
 
     def number(self) -> str:
-        """A new number of 15 digits."""
-        return self._new("77" + "".join(self._random.choices("0123456789", k=13)))
+        """A new number of 9 digits."""
+        while (number := f"77{self._random.randrange(10**7):07d}").encode() in self.tokens:
+            pass
+        return self._new(number)
 
     def _new(self, token: str) -> str:
-        assert token.encode() not in self.tokens
         self.tokens.add(token.encode())
         return token
 
