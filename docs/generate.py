@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import click
 from annotated_types import Ge, Gt, Le, Len
 
+from publisher.cli.command import Command
 from publisher.cli.main import cli
 from publisher.config.descriptions import descriptions, own_fields, owners
 from publisher.config.job_file import SECTIONS
@@ -60,8 +61,10 @@ _COMMANDS_INTRODUCTION = """\
 
 After `./run setup` the program is `.venv/bin/xds-publisher`. Data goes to standard output, messages go
 to standard error, and the [exit code](exit-codes.md) says how a command ended. Options of the command
-line override the [settings](settings.md) of the job file. Every command has `-h` and `--help`.
+line override the [settings](settings.md) of the job file. Every command has `-h`, `-q` and `-v`.
 """
+_COMMON = frozenset({"--help", "--quiet", "--verbose"})
+"""Options of every command, which the page names once."""
 _INTRODUCTIONS: Mapping[str, str] = {
     "job": "The job as a whole.",
     "database": "The database that holds the rows of query-backs and the types of columns. Set `url` or `url_env`.",
@@ -300,9 +303,12 @@ def _command(context: click.Context) -> Iterator[str]:
         yield re.sub(r"\s+", " ", paragraph) + "\n"
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```\n{context.command_path} {usage}\n```\n"
+    common = _COMMON if context.parent else {"--help"}
     for parameter in command.get_params(context):
-        if isinstance(parameter, click.Option) and "--help" not in parameter.opts:
+        if isinstance(parameter, click.Option) and common.isdisjoint(parameter.opts):
             yield _option(parameter, context)
+    if isinstance(command, Command):
+        yield "```sh\n" + "\n".join(command.examples) + "\n```\n"
 
 
 def _option(option: click.Option, context: click.Context) -> str:

@@ -1,4 +1,4 @@
-"""Text for terminals: control characters as escapes, counts, and a progress bar.
+"""Text for terminals: control characters as escapes, counts, and the phases of runs.
 
 Imports no part of the program, so that the command line starts fast.
 """
@@ -6,12 +6,27 @@ Imports no part of the program, so that the command line starts fast.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
-Progress = Callable[[str, float], None]
-"""Receives the phase of a run and the share of it that is done, 0 to 1."""
+
+class Phase(StrEnum):
+    """A phase of a run, as progress bars name it."""
+
+    WAITING = "waiting"
+    """Follow mode: rows that are pending before a poll."""
+    READING = "reading"
+    """Parts of the input."""
+    PLANNING = "planning"
+    """Lanes."""
+    SENDING = "sending"
+    """Documents."""
+    ACKNOWLEDGING = "acknowledging"
+    """Rows whose statuses are written."""
+
+
+Progress = Callable[[Phase, int, int], None]
+"""Receives the phase of a run, the number of its items that are done, and of all of them."""
 
 
 def printable(text: str) -> str:
@@ -39,28 +54,3 @@ def shorten(text: str, longest: int = 500) -> str:
 def counts_text(counts: Mapping[str, int]) -> str:
     """Lists counts by name: ``3 published, 1 rejected``."""
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
-
-
-@contextmanager
-def progress() -> Iterator[Progress | None]:
-    """Shows a progress bar on standard error if that is a terminal; else yields ``None``."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
-    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    columns = (
-        TextColumn("{task.description:<10}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=1.0)
-
-        def update(phase: str, done: float) -> None:
-            bar.update(task, description=phase, completed=done)
-
-        yield update

@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from publisher.cli import parameters
-from publisher.cli.print_report import echo
+from publisher.cli.command import command
+from publisher.cli.print_report import echo, echo_notes
 from publisher.errors import UsageError
 
 
-@click.command()
+@command("acknowledge -c hr.toml --run hr-000042 --by-rows")
 @parameters.config_required
 @click.option("--run", "run", metavar="RUN", required=True, help="The run that the error names.")
 @click.option(
@@ -51,4 +52,4 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
         report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     echo([f"run {run} is done; statuses written: {rows or 'none'}"])
-    echo([f"note: {note}" for note in report.notes], err=True)
+    echo_notes(report.notes)

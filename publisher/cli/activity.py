@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from publisher.cli import parameters
-from publisher.cli.print_report import echo
+from publisher.cli.command import command
+from publisher.cli.print_report import echo_notes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,7 +29,7 @@ _WIDTH = 132
 """Line width in characters if standard output is not a terminal."""
 
 
-@click.command()
+@command("activity samples/", "activity samples/ --as html --to activity.html")
 @click.argument("samples", nargs=-1, required=True, type=parameters.PATH, metavar="SAMPLES...")
 @parameters.config
 @click.option(
@@ -70,7 +71,7 @@ def activity(
     else:
         for line in _lines(report, settings, form):
             click.echo(line)
-    echo((f"note: {note}" for note in activity_notes(report, form)), err=True)
+    echo_notes(activity_notes(report, form))
 
 
 def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:

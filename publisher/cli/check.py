@@ -7,15 +7,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import FindingsError
 
 
-@click.command()
+@command("check -c hr.toml")
 @parameters.config_required
 @parameters.database
 @parameters.schema

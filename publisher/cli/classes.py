@@ -7,14 +7,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
-@click.command()
+@command("classes -c hr.toml")
 @parameters.config_required
 @parameters.database
 @parameters.schema

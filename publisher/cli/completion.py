@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from publisher.cli.command import command
+
 PROGRAM = "xds-publisher"
 VARIABLE = "_XDS_PUBLISHER_COMPLETE"
 """Environment variable by which the script asks the program for words; click derives it from the name."""
 
 
-@click.command()
+@command("completion fish > ~/.config/fish/completions/xds-publisher.fish")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from publisher.cli.print_report import echo
+from publisher.cli.command import command
+from publisher.cli.print_report import echo, echo_notes
 from publisher.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from publisher.triggers import TableRef
 
 
-@click.command()
+@command(
+    "ddl --database sqlite:///hr.db --table usr --style per-field",
+    "ddl --database sqlite:///hr.db --table usr --style per-row",
+)
 @click.option(
     "--database",
     "url",
@@ -85,7 +89,7 @@ def ddl(
     with _database(url) as database:
         joins_keys = key_change == "modify-association"
         statements = plan(database, refs, Style(style), notifies=notify, joins_keys=joins_keys)
-        echo([f"note: {note}" for note in statements.notes], err=True)
+        echo_notes(statements.notes)
         if statements.settings:
             echo(["settings of a job that reads the log:", *statements.settings, ""], err=True)
         if not apply_:

@@ -9,9 +9,10 @@ from pathlib import Path
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 
 
-@click.command()
+@command("demo")
 @click.argument("directory", type=parameters.PATH, default="demo-output")
 def demo(directory: Path) -> None:
     """Create a small company and publish its changes.

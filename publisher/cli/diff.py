@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
 from publisher.engine.without_pandas import start_arrow_without_pandas
@@ -28,7 +29,7 @@ _ATTRIBUTES_OF_EXAMPLE = 5
 """Maximum number of attributes of an operation."""
 
 
-@click.command()
+@command("diff before/ after/", "diff out/ --set documents.minimal=true")
 @click.argument("first", metavar="JOURNAL", type=parameters.PATH)
 @click.argument("second", metavar="[OTHER]", type=parameters.PATH, required=False)
 @click.option(
@@ -75,13 +76,13 @@ def diff(
             raise UsageError("--set appears beside OTHER: leave one of both out")
         _show(diff_journals(first, second, examples), json_)
         return
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.runs.what_if import plan_again
 
     job = None if config is None else parameters.load_settings(config)
     name = " ".join(["planned again", *(["with", *assignments] if assignments else [])])
     with (
-        console.progress() as progress,
+        show_progress() as progress,
         plan_again(first, assignments, engine or "auto", progress, job) as planned,
     ):
         found = diff_journals(first, planned, examples, name=name)

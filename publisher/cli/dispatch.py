@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import show
 
 if TYPE_CHECKING:
     from publisher.engine.contract import EngineName
 
 
-@click.command()
+@command("dispatch out/journal --to kafka://localhost:9092/people")
 @click.argument("journal", type=parameters.PATH)
 @parameters.target
 @parameters.config

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import UsageError
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from publisher.reports.explain import RecordStory
 
 
-@click.command()
+@command(
+    "explain out/ 4711", "explain -c hr.toml idu=1", "explain -c hr.toml --document people:3:1207"
+)
 @click.argument("words", metavar="[JOURNAL] [POSITION|KEY]", nargs=-1)
 @click.option(
     "--document",

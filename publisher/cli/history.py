@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import UsageError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from publisher.reports.history import HistoryEntry, IdentityHistory, ValueChange
 
 
-@click.command()
+@command("history idu=1 -c hr.toml")
 @click.argument("what", metavar="OBJECT")
 @click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
 @click.option("--source", metavar="NAME", help="Show only the records of this source.")

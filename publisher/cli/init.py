@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
-@click.command()
+@command("init log.csv -o hr.toml", "init --database sqlite:///hr.db --table event_log -o hr.toml")
 @click.argument("files", nargs=-1, type=parameters.PATH, metavar="[FILE...]")
 @parameters.source_format
 @click.option("--database", metavar="URL", help="Database to read from, or to look rows up in.")

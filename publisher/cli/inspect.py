@@ -10,11 +10,12 @@ from typing import Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo_json
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
-@click.command()
+@command("inspect log.csv", "inspect log.csv --status any | head")
 @click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
 @parameters.format_or_samples
 @parameters.config

@@ -10,9 +10,12 @@ import atexit
 import gc
 import logging
 import os
+import re
+import select
+import signal
 import sys
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 
@@ -21,7 +24,8 @@ from publisher.cli.acknowledge import acknowledge
 from publisher.cli.activity import activity
 from publisher.cli.check import check
 from publisher.cli.classes import classes
-from publisher.cli.completion import completion
+from publisher.cli.command import verbosity_options
+from publisher.cli.completion import PROGRAM, completion
 from publisher.cli.ddl import ddl
 from publisher.cli.demo import demo
 from publisher.cli.diff import diff
@@ -43,7 +47,6 @@ from publisher.cli.status import status
 from publisher.cli.tracebacks import library_log, redact_uncaught, show_traceback
 from publisher.cli.validate import validate
 from publisher.cli.verify import verify
-from publisher.console import printable
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
 from publisher.redaction import redact_all
@@ -53,13 +56,24 @@ _REPORT = (
 )
 
 
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code after Ctrl-C, as of other programs."""
+CLOSED_PIPE = 128 + signal.SIGPIPE
+"""Exit code if the reader of the output ended early, as of other programs."""
 _GARBAGE_THRESHOLD = 250_000
 """Number of new objects before a garbage collection.  Imports create this many objects and no garbage: with
 Python's default a tenth of the time of a short command is garbage collection."""
 
 
 class Commands(click.Group):
-    """Group of commands that maps every error to its exit code."""
+    """Group of commands that prints every error in one style, and maps it to its exit code."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parses the options before the command."""
+        try:
+            return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            raise UsageFailure(error) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command of the command line."""
@@ -69,32 +83,78 @@ class Commands(click.Group):
         except PublisherError as error:
             lines = error.lines if isinstance(error, SettingsError) else [error.message]
             _fail(ctx, lines, error.exit_code)
-        except click.UsageError as error:  # its message repeats words of the command line
-            message = error.format_message().replace("\n\t", " ")  # click's list of choices
-            text = printable(redact_all(message))
-            raise click.UsageError(text, error.ctx) from None
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except click.UsageError as error:
+            raise UsageFailure(error) from None
+        except click.exceptions.Exit:
             raise
-        except OSError as error:
-            _fail(ctx, [of_system(error).message], PublisherError.exit_code)
-        except Exception as error:  # the last resort; --debug shows the traceback
+        except KeyboardInterrupt:
+            _fail(ctx, ["interrupted"], INTERRUPTED)
+        except Exception as error:
             if _is_interrupt(error):
-                raise click.Abort from error
-            missing = missing_extra(error)
-            if missing is not None:
-                _fail(ctx, [missing], UsageError.exit_code)
-            message = redact_all(str(error) or "no message").splitlines()[0]
-            _fail(ctx, [f"{type(error).__name__}: {message}", _REPORT], PublisherError.exit_code)
+                _fail(ctx, ["interrupted"], INTERRUPTED)
+            if isinstance(error, BrokenPipeError) and _has_lost_its_reader():
+                raise click.exceptions.Exit(CLOSED_PIPE) from error
+            _fail(ctx, *_describe(error))
         return result
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands with their whole first sentences."""
+        rows = [
+            (name, self.commands[name].get_short_help_str(1_000)) for name in sorted(self.commands)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+class UsageFailure(click.ClickException):
+    """A wrong command line, in the style of all errors."""
+
+    exit_code = UsageError.exit_code
+
+    def __init__(self, error: click.UsageError) -> None:
+        """``error`` repeats words of the command line."""
+        message = error.format_message().replace("\n\t", " ").rstrip(".")  # click's list of choices
+        message = re.sub(r"\. \(?Did you mean (.*\?)\)?$", r" (did you mean \1)", message)
+        path = error.ctx.command_path if error.ctx else PROGRAM
+        super().__init__(redact_all(f"{message[:1].lower()}{message[1:]}; see {path} --help"))
+
+    def show(self, _: IO[Any] | None = None) -> None:
+        """Prints the error to standard error."""
+        echo([f"error: {self.message}"], err=True)
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
     """Returns whether Ctrl-C caused an error: interrupted calls may raise other exceptions."""
     while error is not None:
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, (KeyboardInterrupt, click.Abort)):
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _has_lost_its_reader() -> bool:
+    """Returns whether the reader of standard output or standard error ended early, as ``head`` does.
+
+    Discards further output then, which Python would write when the process ends.
+    """
+    poll = select.poll()
+    for stream in (1, 2):
+        poll.register(stream, select.POLLERR)
+    lost = [stream for stream, event in poll.poll(0) if event & select.POLLERR]
+    for stream in lost:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    return bool(lost)
+
+
+def _describe(error: Exception) -> tuple[list[str], int]:
+    """Returns the lines about an error that is not the program's own, and the exit code."""
+    if isinstance(error, OSError):
+        return [of_system(error).message], PublisherError.exit_code
+    missing = missing_extra(error)
+    if missing is not None:
+        return [missing], UsageError.exit_code
+    message = redact_all(str(error) or "no message").splitlines()[0]
+    return [f"{type(error).__name__}: {message}", _REPORT], PublisherError.exit_code
 
 
 def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
@@ -105,16 +165,19 @@ def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
 
 
 @click.group(
-    cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    PROGRAM,
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Each command has its own help: xds-publisher COMMAND --help",
 )
-@click.version_option(__version__, prog_name="xds-publisher")
+@click.version_option(__version__, prog_name=PROGRAM)
 @click.option("--debug", is_flag=True, envvar="XDS_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Publish changes recorded by replication systems as XDS documents.
 
     Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check, validate, verify
     or diff, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
-    newer instance.
+    newer instance, 130 interrupted, 141 the reader of the output ended early.
     """
     # log records of libraries (of an interrupted call, for instance) are not for operators
     logging.getLogger().addHandler(library_log() if debug else logging.NullHandler())
@@ -139,6 +202,7 @@ for command in (
     *(validate, verify),
 ):
     cli.add_command(command)
+cli.params += verbosity_options()
 
 
 def main() -> None:
@@ -148,7 +212,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     redact_uncaught()
     _open_missing_streams()
-    cli(prog_name="xds-publisher")
+    cli(prog_name=PROGRAM)
 
 
 def _open_missing_streams() -> None:

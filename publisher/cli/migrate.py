@@ -11,10 +11,11 @@ from typing import Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import show
 
 
-@click.command()
+@command("migrate -c hr.toml --table usr --where city=Oslo")
 @parameters.config_required
 @click.option("--source", "name", metavar="NAME", help="Migrate tables of this source only.")
 @click.option(
@@ -57,7 +58,7 @@ def migrate(
     Each row becomes an <add>, whether it was published before or not, and its state is stored.  Other
     rows keep their state.  An interrupted migration resumes when the same command is started again.
     """
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.migrate import migrate as run_migration
     from publisher.sources.contract import Migration
@@ -66,7 +67,7 @@ def migrate(
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):
         raise click.UsageError("--where: write COLUMN=VALUE")
     settings = load_to_publish(config, Overrides(**overrides))
-    with console.progress() as progress:
+    with show_progress() as progress:
         report = run_migration(
             settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
         )

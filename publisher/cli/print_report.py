@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from publisher.cli.verbosity import Verbosity, verbosity
 from publisher.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -21,6 +22,12 @@ def echo(lines: Iterable[str], *, err: bool = False) -> None:
 
     for line in lines:
         click.echo(printable(line), err=err)
+
+
+def echo_notes(notes: Iterable[str]) -> None:
+    """Prints notes on standard error, unless ``-q`` is given."""
+    if verbosity() is not Verbosity.QUIET:
+        echo((f"note: {note}" for note in notes), err=True)
 
 
 def echo_json(lines: Iterable[str]) -> None:
@@ -39,7 +46,7 @@ def show(report: RunReport, json_: bool, allowed: int | None) -> None:
         echo_json([output.as_json(report)])
     else:
         echo(output.run_text(report))
-    echo((f"note: {note}" for note in report.notes), err=True)
+    echo_notes(report.notes)
     if allowed is not None and report.rejected > allowed:
         place = output.rejects_file(report) or "the output of inspect"
         raise BudgetError(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import show
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import PublisherError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from publisher.observing.contract import Observer
 
 
-@click.command()
+@command("publish -c hr.toml --dry-run", "publish -c hr.toml --follow")
 @parameters.config_required
 @click.option(
     "--follow", is_flag=True, help="Publish continuously, poll after poll, until SIGTERM or Ctrl-C."
@@ -83,7 +84,7 @@ def publish(
     """
     start_arrow_without_pandas()
     defer_parts_of_arrow()
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.runs.replay import rehearse
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)
@@ -98,7 +99,7 @@ def publish(
         return
     if dry_run and (log is not None or trace is not None):
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
-    with console.progress() as progress:
+    with show_progress() as progress:
         if dry_run:
             report = rehearse(settings, now=now, progress=progress, by_rows=by_rows)
         else:

@@ -8,16 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import show
 
 if TYPE_CHECKING:
     from publisher.engine.contract import EngineName
 
 
-@click.command()
+@command("recover -c hr.toml")
 @parameters.config_required
 @parameters.now
 @parameters.journal_of_job
@@ -36,11 +35,11 @@ def recover(
     documents of this object are sent again with the header recovered; all other documents are sent
     exactly once.  An interrupted recovery resumes.
     """
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.recover import recover as run_recovery
 
     settings = load_to_publish(config, Overrides(journal=journal, engine=engine))
-    with console.progress() as progress:
+    with show_progress() as progress:
         report = run_recovery(settings, now=now, progress=progress)
     show(report, json_, settings.allowed_rejects(0))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, show
 from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import UsageError
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 _LONGEST = 200
 
 
-@click.command()
+@command(
+    "rejects -c hr.toml",
+    "rejects -c hr.toml --reason value --export corrections.jsonl",
+    "rejects -c hr.toml --retry corrections.jsonl",
+)
 @click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
 @click.option(
     "--source", "sources", multiple=True, metavar="NAME", help="Only of this source; repeatable."
@@ -117,7 +122,7 @@ def _records(
 
 def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
     """Publishes corrected records."""
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.retry_rejects import read_corrections, retry_rejects
 
@@ -127,7 +132,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     settings = load_to_publish(config, overrides)
     settings.refuse_masked("rejects --retry")
     corrections = read_corrections(corrected)
-    with console.progress() as progress:
+    with show_progress() as progress:
         report = retry_rejects(settings, corrections, now=others["now"], progress=progress)
     show(report, json_, settings.allowed_rejects(0))
 

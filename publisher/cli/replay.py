@@ -11,11 +11,12 @@ from typing import Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import show
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
-@click.command()
+@command("replay log.csv --to out", "replay log.csv --to kafka://localhost:9092/people")
 @click.argument("snapshots", nargs=-1, required=True, type=parameters.PATH, metavar="SNAPSHOT...")
 @parameters.target
 @parameters.config
@@ -48,14 +49,14 @@ def replay(
     nothing when it is repeated.
     """
     start_arrow_without_pandas()
-    from publisher import console
+    from publisher.cli.progress import show_progress
     from publisher.runs.replay import replay as run_replay
 
     masked = overrides.pop("masked")
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
     if masked:
         settings = settings.masked()
-    with console.progress() as progress:
+    with show_progress() as progress:
         report = run_replay(
             settings,
             snapshots,

@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
-@click.command()
+@command("report out/ --to report.html")
 @click.argument("journals", metavar="JOURNAL...", nargs=-1, required=True, type=parameters.PATH)
 @click.option(
     "--to",

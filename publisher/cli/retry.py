@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
-from publisher.cli.print_report import echo
+from publisher.cli.command import command
+from publisher.cli.print_report import echo, echo_notes
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings, SourceSettings
 
 
-@click.command()
+@command("retry -c hr.toml --reason no-database")
 @parameters.config_required
 @click.option(
     "--reason",
@@ -73,12 +74,12 @@ def retry(
             note = (
                 f"{result.others:,} record id(s) now belong to other rows, which keep their status"
             )
-            echo([f"note: {source.name}: {note}"], err=True)
+            echo_notes([f"{source.name}: {note}"])
         unknown = sorted(selection.reasons - result.reasons)
         if unknown:
             known = ", ".join(sorted(result.reasons)) or "none"
             reasons_text = ", ".join(unknown)
-            echo([f"note: no record failed for {reasons_text}; known reasons: {known}"], err=True)
+            echo_notes([f"no record failed for {reasons_text}; known reasons: {known}"])
 
 
 def _selection(

@@ -8,8 +8,10 @@ import json
 
 import click
 
+from publisher.cli.command import command
 
-@click.command()
+
+@command("schema > job.schema.json")
 def schema() -> None:
     """Print the JSON Schema of the job file, for editors.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     )
 
 
-@click.command()
+@command("status -c hr.toml")
 @parameters.config_required
 @parameters.journal_of_job
 @click.option("--json", "json_", is_flag=True, help="Print the state as JSON.")

@@ -9,11 +9,12 @@ from pathlib import Path
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo
 from publisher.errors import FindingsError, UsageError
 
 
-@click.command()
+@command("validate out/part-00000.xds")
 @click.argument("files", nargs=-1, required=True, type=parameters.PATH, metavar="FILE...")
 @click.option(
     "--profile",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from publisher.cli import parameters
+from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import FindingsError
@@ -24,7 +25,7 @@ _OF_COMPARISON = ("examples", "wait_seconds", "consumer_dump")
 """Options that are fields of ``VerifyRequest``; the others override the job file."""
 
 
-@click.command()
+@command("verify -c hr.toml", "verify -c hr.toml --repair --dry-run")
 @parameters.config_required
 @click.option(
     "--examples",
@@ -182,11 +183,11 @@ def _values(values: tuple[str, ...]) -> str:
 
 
 def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
-    from publisher import console
     from publisher.cli import output
+    from publisher.cli.progress import show_progress
     from publisher.runs.repair import repair as run_repair
 
-    with console.progress() as progress:
+    with show_progress() as progress:
         report = run_repair(request, baseline=baseline, progress=progress)
     if json_:
         echo_json([output.as_json(report)])

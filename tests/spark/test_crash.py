@@ -228,8 +228,8 @@ def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
         program.wait_for(program.is_planning)
         program.process.send_signal(signal.SIGINT)
         _, message = program.process.communicate()
-    assert message.strip() == b"Aborted!"
-    assert program.process.returncode == 1
+    assert message.strip() == b"error: interrupted"
+    assert program.process.returncode == 130
     assert not [*filter(is_running, program.seen)]
     assert not (target / "run.json").exists()
 

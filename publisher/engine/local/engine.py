@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from publisher.console import Progress
+from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
@@ -120,7 +120,7 @@ class LocalEngine:
         results: dict[int, LaneResult] = {}
 
         def plan(lane: int, pieces: Iterable[pa.RecordBatch]) -> None:
-            report("planning", lane / work.lanes)
+            report(Phase.PLANNING, lane, work.lanes)
             results[lane] = plan_lane(
                 work,
                 unpack(pieces),
@@ -179,7 +179,7 @@ class LocalEngine:
             yield batch
 
 
-def _report_nothing(phase: str, done: float) -> None:
+def _report_nothing(phase: Phase, done: int, total: int) -> None:
     """Replaces a progress bar that is not shown."""
 
 
@@ -187,7 +187,7 @@ def _read(work: Work, report: Progress) -> Iterator[pa.RecordBatch]:
     """Reads the records of all splits."""
     splits = len(work.splits())
     for number in range(splits):
-        report("reading", number / splits)
+        report(Phase.READING, number, splits)
         yield from read_split(work, number)
 
 

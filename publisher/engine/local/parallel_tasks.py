@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.console import Progress
+from publisher.console import Phase, Progress
 from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.local.piece_files import read_pieces, sort_index, write_pieces
 from publisher.engine.local.worker_processes import WorkerProcesses
@@ -62,13 +62,13 @@ class ParallelTasks:
             read = partial(_read_split, work, Path(folder))
             for part in self._processes.each(read, range(splits)):
                 parts.append(part)
-                report("reading", len(parts) / splits)
+                report(Phase.READING, len(parts), splits)
             index = sort_index(parts, PIECE_SCHEMA, ("lane", *KEYS))
             results: list[LaneResult] = []
             plan = partial(_plan_lane, work, staging, documents, secrets.token_hex(4))
             for result in self._processes.each(plan, _divide(index, "lane", work.lanes)):
                 results.append(result)
-                report("planning", len(results) / work.lanes)
+                report(Phase.PLANNING, len(results), work.lanes)
             return results
 
     def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:

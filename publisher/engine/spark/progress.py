@@ -8,10 +8,10 @@ from threading import Event, Thread
 
 from pyspark.sql import SparkSession
 
-from publisher.console import Progress
+from publisher.console import Phase, Progress
 
 _SECONDS = 0.3
-_PHASES = ("reading", "planning")
+_PHASES = (Phase.READING, Phase.PLANNING)
 
 
 @contextmanager
@@ -41,4 +41,4 @@ def _watch(spark: SparkSession, progress: Progress, is_done: Event) -> None:
             if stage not in stages:
                 stages.append(stage)
             phase = _PHASES[min(stages.index(stage), len(_PHASES) - 1)]
-            progress(phase, info.numCompletedTasks / info.numTasks)
+            progress(phase, info.numCompletedTasks, info.numTasks)
