@@ -6,6 +6,7 @@ from datetime import datetime
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
@@ -38,7 +39,7 @@ def migrate(
     """
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
-    with start_engine(settings.run.engine, settings.spark) as engine:
+    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             was_planned = _is_planned(job, migration)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from publisher.config.settings import Settings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport, empty_report
@@ -46,7 +47,7 @@ def recover(
         )
     journals = Journals(settings.journals, settings.name)
     last = _last_number(settings, journals)
-    with start_engine(settings.run.engine, settings.spark) as engine:
+    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress, recovers=True) as job:
             begin_recovery(journals.root)

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
@@ -108,7 +109,7 @@ def replay(
         journal = Journal(directory / JOURNAL)
     window = _window(source, window_from, window_until)
     request = RunRequest(run, settings, microseconds(now), journal, directory, window)
-    with start_engine(settings.run.engine, settings.spark) as engine:
+    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
         return _replay_once(request, dispatcher, engine, again=again, progress=progress)
 
@@ -163,6 +164,7 @@ def rehearse(
     settings = replace(settings, sources=sources)
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
+        keep_connections(),
         start_engine(settings.run.engine, settings.spark) as engine,
     ):
         directory = Path(name)

@@ -13,6 +13,7 @@ from typing import Any
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
@@ -90,7 +91,7 @@ def retry_rejects(
     """
     settings = settings.for_publish()
     refuse_formats(settings, corrections)
-    with start_engine(settings.run.engine, settings.spark) as engine:
+    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
         with PublisherInstance(settings, engine, progress) as job:
             finished = job.finish()

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from publisher.config.journalled_settings import change_settings, restore_settings
 from publisher.config.settings import Settings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import EngineName
 from publisher.engine.recorded_database import RecordedDatabase, write_lookups
 from publisher.engine.start import start_engine
@@ -66,7 +67,7 @@ def plan_again(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
         settings = _with_rows(settings, job, journal, manifest, folder)
         request = _request(journal, manifest, settings, folder)
-        with start_engine(engine, settings.spark) as started:
+        with keep_connections(), start_engine(engine, settings.spark) as started:
             plan(request, started, progress)
         check_rows(journal, request.journal)
         yield folder

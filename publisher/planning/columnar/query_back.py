@@ -38,7 +38,7 @@ from publisher.planning.renderer import Renderer
 from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
 
-ROWS_AT_ONCE = 1_000
+ROWS_AT_ONCE = 2_000
 """Maximum number of objects in one look-up: rows may be long."""
 
 
