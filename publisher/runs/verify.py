@@ -215,7 +215,7 @@ class _Comparison:
             tuple(rules),
             settings.values,
             self.planned.catalogue,
-            _buckets(size),
+            buckets_for(size),
             connected,
             waiting,
             JournalDocuments(journals.root, unsent),
@@ -285,6 +285,7 @@ def _waiting_work(
     return prepare_work(request, engine, stack)
 
 
-def _buckets(size: int) -> int:
+def buckets_for(size: int) -> int:
+    """Returns the number of buckets for so many bytes of documents and rows."""
     wanted = max(1, -(-size // _BUCKET_BYTES))
     return min(_MAX_BUCKETS, 1 << (wanted - 1).bit_length())

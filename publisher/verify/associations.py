@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from publisher.model.keys import KeyProblem, parse
 
 _NAME = r'(?:[^",]|"(?:[^"\\]|\\.)*")*'
@@ -35,6 +38,22 @@ def split_association(association: str) -> AssociationParts | None:
     """Splits an association; ``None`` if it is of another program."""
     match = _PARTS(association)
     return None if match is None else AssociationParts(match[1], match[2])
+
+
+def suffixes_of(associations: pa.Array) -> pa.DictionaryArray:
+    """Returns the suffixes of associations; null for those of other programs."""
+    # a name without quotes ends at the first comma
+    tails = pc.replace_substring_regex(associations, "^[^,]*", "").dictionary_encode()
+    by_tail = [split_association(f"k{tail}") for tail in tails.dictionary.to_pylist()]
+    suffixes = pa.array([parts and parts.suffix for parts in by_tail], pa.string()).take(
+        tails.indices
+    )
+    is_quoted = pc.match_substring(associations, '"')
+    if pc.any(is_quoted, min_count=0).as_py():
+        parts = map(split_association, associations.filter(is_quoted).to_pylist())
+        quoted = pa.array([each and each.suffix for each in parts], pa.string())
+        suffixes = pc.replace_with_mask(suffixes, is_quoted, quoted)
+    return suffixes.dictionary_encode()
 
 
 def table_of_suffix(suffix: str) -> AssociationTable:

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.consumer.errors import Origin
 from publisher.sources.columns.row_images import Mask, Places, differ
-from publisher.verify.fold import FoldedObjects
 
 Marks = npt.NDArray[np.bool_]
 """One mark for each column of an object."""
@@ -87,11 +87,28 @@ def compare_states(table: ObjectStates, published: ObjectStates, ignored: Mask) 
     )
 
 
+@dataclass(slots=True)
+class ObjectDocuments:
+    """Facts about the documents of an object, repeated ones included."""
+
+    origins: list[Origin] = field(default_factory=list)
+    event_ids: set[str] = field(default_factory=set)
+
+    def add(self, origin: Origin, event_id: str | None) -> None:
+        """Adds a document."""
+        self.origins.append(origin)
+        if event_id is not None:
+            self.event_ids.add(event_id)
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectEvidence:
-    """Facts that decide what a difference means."""
+    """Facts that decide what the differences of objects mean."""
 
-    folded: FoldedObjects
+    documents: Mapping[str, ObjectDocuments] = field(default_factory=dict)
+    mentioned: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """The attributes that documents mention, for objects whose first document is no ``<add>``, and whether
+    all earlier values were removed: other attributes, and earlier values, are unknown."""
     waiting: Collection[str] = ()
     """Objects whose next change is read but not published yet."""
     journal: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -103,22 +120,34 @@ class ObjectEvidence:
     publishes_all: bool = False
     """True if a source publishes every row of its tables, so that every object must have documents."""
 
+    def origins(self, association: str) -> Sequence[Origin]:
+        """Returns the places of an object's documents."""
+        documents = self.documents.get(association)
+        return () if documents is None else documents.origins
+
     def is_unsettled(self, association: str) -> bool:
         """Tests whether a change of an object is being published."""
         if association in self.waiting:
             return True
-        if self.marks is None:
-            return False
-        origins = self.folded.last.get(association, ())
-        return any(origin.number >= self.marks.get(origin.part, 0) for origin in origins)
+        marks = self.marks
+        return marks is not None and any(
+            origin.number >= marks.get(origin.part, 0) for origin in self.origins(association)
+        )
 
     def has_lost(self, association: str) -> bool:
         """Tests whether documents of an object are in the journal, but not at the sink."""
         ids = self.journal.get(association, ())
-        found = self.folded.event_ids.get(association)
-        if found is None:
-            return len(ids) > self.folded.documents[association]
-        return not found.issuperset(ids)
+        documents = self.documents.get(association, ObjectDocuments())
+        if not documents.event_ids:
+            return len(ids) > len(documents.origins)
+        return not documents.event_ids.issuperset(ids)
+
+    def knows(self, association: str, attribute: str, *, is_multiple: bool) -> bool:
+        """Returns whether documents determine the values of an attribute."""
+        mentioned = self.mentioned.get(association)
+        if mentioned is None:
+            return True
+        return mentioned.get(attribute, False) if is_multiple else attribute in mentioned
 
     def judge_absent(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents do not mention."""
@@ -152,9 +181,8 @@ def judge_changed(
     Attributes that documents do not determine count only if nothing else differs, or if documents of the
     object are lost.
     """
-    folded = evidence.folded
     known = differs & np.array(
-        [folded.knows(association, name, is_multiple=name in multiple) for name in columns]
+        [evidence.knows(association, name, is_multiple=name in multiple) for name in columns]
     )
     if (known == differs).all():
         return ChangedObject(evidence.judge_present(association, ResultKind.DIFFERENT), differs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,11 +28,7 @@ from publisher.verify.compare import (
     compare_states,
     judge_changed,
 )
-from publisher.verify.elements import (
-    published_elements,
-    readable,
-    table_elements,
-)
+from publisher.verify.elements import readable, table_elements
 from publisher.verify.results import (
     RESULT_SCHEMA,
     AttributeValues,
@@ -85,9 +81,12 @@ class CompareInput(NamedTuple):
 
     rows: TableRows
     """The objects of the table."""
-    published: Sequence[str]
+    associations: pa.Array
     """Associations of the published objects."""
-    evidence: ObjectEvidence
+    published: Mapping[str, pa.Array]
+    """Their values as joined elements, by attribute."""
+    evidence_of: Callable[[Collection[str]], ObjectEvidence]
+    """Collects the facts about objects that differ."""
 
 
 @dataclass(slots=True)
@@ -98,6 +97,7 @@ class TableComparison:
     renderer: ColumnRenderer
     given: CompareInput
     examples: int
+    evidence: ObjectEvidence = field(default_factory=ObjectEvidence)
     kinds: dict[str, ResultKind] = field(default_factory=dict)
     """The results of objects that are not equal, by key."""
     found: list[Example] = field(default_factory=list)
@@ -107,19 +107,19 @@ class TableComparison:
 
     def run(self) -> tuple[TableResult, pa.RecordBatch]:
         """Compares both sides; returns counts and examples, and the differences of ``RESULT_SCHEMA``."""
-        rows = self.given.rows
-        published = published_elements(self.given.evidence.folded, self.given.published)
+        rows, published = self.given.rows, self.given.published
         # attributes that only documents have follow the columns of the table
         names = [*{**dict.fromkeys(self.table.shape.columns), **dict.fromkeys(published)}]
         associations = self.table.associations(rows.keys)
         ours, bad = self._table_values(names)
-        nothing = pa.nulls(len(self.given.published), pa.string())
+        nothing = pa.nulls(len(self.given.associations), pa.string())
         values = [published.get(name, nothing) for name in names]
         sides = (
             ObjectStates(associations, ours),
-            ObjectStates(pa.array(self.given.published, pa.string()), values),
+            ObjectStates(self.given.associations, values),
         )
         differences = compare_states(*sides, bad)
+        self.evidence = self.given.evidence_of(_names_of(sides, differences))
         collected = Differences(self.table.shape.columns, self.table.shape.multiple)
         self._judge_missing(rows, sides[0], differences.missing, collected)
         self._judge_surplus(sides[1], differences.surplus, collected)
@@ -160,10 +160,12 @@ class TableComparison:
         parts = {part.name for part in self.table.shape.key} & set(names)
         if not parts:
             return {}
-        parsed = [
-            {part.column: part.value for part in parse(key)}
-            for key in self.given.rows.keys.to_pylist()
-        ]
+        keys = self.given.rows.keys
+        prefix = f"{self.table.shape.key[0].name}="
+        is_plain = pc.and_(pc.starts_with(keys, prefix), pc.invert(pc.match_substring(keys, '"')))
+        if len(self.table.shape.key) == 1 and pc.all(is_plain, min_count=0).as_py():
+            return {name: pc.utf8_slice_codeunits(keys, len(prefix)) for name in parts}
+        parsed = [{part.column: part.value for part in parse(key)} for key in keys.to_pylist()]
         return {
             name: pa.array([values.get(name) for values in parsed], pa.string()) for name in parts
         }
@@ -173,7 +175,7 @@ class TableComparison:
     ) -> None:
         for place in missing.tolist():
             name = ours.associations[place].as_py()
-            kind = self.given.evidence.judge_absent(name, ResultKind.MISSING)
+            kind = self.evidence.judge_absent(name, ResultKind.MISSING)
             self._note(rows.keys[place].as_py(), name, kind)
         collected.add_new(rows.take(missing), replace=False)
 
@@ -181,7 +183,7 @@ class TableComparison:
         names = [theirs.associations[place].as_py() for place in surplus.tolist()]
         keys = self.table.keys(names)
         for key, name in zip(keys.to_pylist(), names, strict=True):
-            self._note(key, name, self.given.evidence.judge_present(name, ResultKind.SURPLUS))
+            self._note(key, name, self.evidence.judge_present(name, ResultKind.SURPLUS))
         collected.add_deleted(text_hashes(keys), keys)
 
     def _judge_changed(
@@ -198,7 +200,7 @@ class TableComparison:
         ):
             name = sides[0].associations[place].as_py()
             differs = differences.differs[row]
-            judged = judge_changed(name, differs, names, multiple, self.given.evidence)
+            judged = judge_changed(name, differs, names, multiple, self.evidence)
             masks[row] = judged.columns
             if judged.kind in FINDINGS:
                 self.different.update(names[n] for n in np.flatnonzero(judged.columns).tolist())
@@ -219,7 +221,7 @@ class TableComparison:
         self.kinds[key] = kind
         self.taken[kind] += 1
         if self.taken[kind] <= self.examples:
-            origins = self.given.evidence.folded.last.get(association, ())
+            origins = self.evidence.origins(association)
             place = str(origins[-1]) if origins else ""
             self.found.append(Example(str(kind), association, attributes, place))
 
@@ -228,6 +230,14 @@ class TableComparison:
         results = pa.array([str(self.kinds[key]) for key in keys.to_pylist()], pa.string())
         columns = [results, self.table.associations(keys), *differences.columns]
         return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
+
+
+def _names_of(sides: tuple[ObjectStates, ObjectStates], differences: StateDifferences) -> set[str]:
+    """Returns the associations of objects that are not equal."""
+    ours, theirs = sides
+    places = np.concatenate([differences.missing, differences.changed])
+    names = ours.associations.take(pa.array(places)).to_pylist()
+    return {*names, *theirs.associations.take(pa.array(differences.surplus)).to_pylist()}
 
 
 def _show(

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.consumer.operations import Value
 from publisher.errors import FatalError, UsageError
 from publisher.verify.compare import ResultKind
-from publisher.verify.fold import FoldedObjects
 from publisher.verify.results import AttributeValues, ConsumerResult, Example, first_of_kinds
+
+ObjectTexts = Mapping[str, Mapping[str, set[str]]]
+"""The texts of the values of objects, by attribute."""
 
 _COLUMNS = ("object", "attribute", "values")
 _ADVICE = 'write {"object": ASSOCIATION, "attribute": NAME, "values": [TEXT, …]}'
@@ -111,12 +112,12 @@ class ConsumerState:
         if row.attribute is not None and row.values:
             attributes.setdefault(row.attribute, set()).update(row.values)
 
-    def compare(self, folded: FoldedObjects, examples: int) -> ConsumerResult:
+    def compare(self, published: ObjectTexts, examples: int) -> ConsumerResult:
         """Compares the consumer's objects with those that the documents lead to."""
         found: list[Example] = []
         equal = 0
-        for name in folded.objects.keys() | self.objects.keys():
-            example = self._compare_object(name, folded)
+        for name in published.keys() | self.objects.keys():
+            example = self._compare_object(name, published)
             if example is None:
                 equal += 1
             else:
@@ -126,16 +127,12 @@ class ConsumerState:
             counts[example.kind] = counts.get(example.kind, 0) + 1
         return ConsumerResult(equal, counts, first_of_kinds(found, examples))
 
-    def _compare_object(self, name: str, folded: FoldedObjects) -> Example | None:
+    def _compare_object(self, name: str, published: ObjectTexts) -> Example | None:
         if name not in self.objects:
             return Example(str(ResultKind.MISSING), name)
-        if name not in folded.objects:
+        if name not in published:
             return Example(str(ResultKind.SURPLUS), name)
-        theirs = self.objects[name]
-        ours = {
-            attribute: {text_of(value) for value in values}
-            for attribute, values in folded.objects[name].attributes.items()
-        }
+        theirs, ours = self.objects[name], published[name]
         differing = [a for a in sorted(ours.keys() | theirs.keys()) if ours.get(a) != theirs.get(a)]
         if not differing:
             return None
@@ -144,11 +141,3 @@ class ConsumerState:
             for a in differing
         )
         return Example(str(ResultKind.DIFFERENT), name, tuple(values))
-
-
-def text_of(value: Value) -> str:
-    """Returns the text of a value; of a reference without text its target."""
-    if value.components:
-        parts = {part.name: part.text for part in value.components}
-        return json.dumps(parts, ensure_ascii=False)
-    return value.text or value.association_ref or ""

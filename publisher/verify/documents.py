@@ -7,14 +7,18 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from xml.sax.saxutils import unescape
+
+import pyarrow as pa
 
 from publisher.errors import FatalError, UnreachableError
 from publisher.model.catalogue import Catalogue
 from publisher.verify.associations import split_association
-from publisher.xds.framing import BROKEN_FILE, documents
+from publisher.xds.framing import BROKEN_FILE, Framed, documents
 from publisher.xds.json_form import is_json
 
 if TYPE_CHECKING:
@@ -27,30 +31,27 @@ _ASSOCIATION = re.compile(rb"<association[^>]*>([^<]*)</association>")
 _JSON_ASSOCIATION = re.compile(rb'"(?:old_|new_)?association":("(?:[^"\\]|\\.)*")')
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _AT_ONCE = 2_000
+_NO_VALUE = "the record has no value: documents are never tombstones"
 
 
-class StoredDocument(NamedTuple):
-    """A document as it is stored, with the headers of its record that consumers use."""
+STORED_SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("association", pa.string()),
+        ("data", pa.binary()),
+        ("event_id", pa.string()),
+        ("key_from", pa.string()),
+        ("key_to", pa.string()),
+        ("problem", pa.string()),
+    ]
+)
+"""Documents as they are stored, with the headers of their records that consumers use.
 
-    part: str
-    number: int
-    """Offset or line."""
-    key: str
-    """The association under which it is stored; empty for a heartbeat."""
-    data: bytes
-    event_id: str | None = None
-    key_from: str | None = None
-    key_to: str | None = None
-    problem: str | None = None
-    """Explains why it is no document; ``None`` if that is not known before it is parsed."""
-
-    @property
-    def renames(self) -> tuple[tuple[str, str], ...]:
-        """The changes of keys that the document contains, as old and new association."""
-        if not any(mark in self.data for mark in _RENAMES):
-            return ()
-        names = _names(self.data)
-        return tuple((names[0], name) for name in names[1:])
+``number`` is the offset or the line; ``association`` is that under which a document is stored, or empty for
+a heartbeat; ``problem`` explains why it is no document, and is null if that is not known before it is parsed.
+"""
+_HEADERS = {"event-id": "event_id", "key-from": "key_from", "key-to": "key_to"}
+"""Columns of headers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,24 @@ class FilePart:
         """True if documents are records of a topic."""
         return False
 
-    def read(self) -> Iterator[StoredDocument]:
-        """Reads the documents.  Raises ``FatalError`` if the file cannot be read."""
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Reads the documents as ``STORED_SCHEMA``.  Raises ``FatalError`` if the file cannot be read."""
+        framed = self._framed()
+        while several := [*islice(framed, _AT_ONCE)]:
+            yield _stored(
+                number=[each.line for each in several],
+                association=[_key_of(each.data) for each in several],
+                data=[each.data for each in several],
+                problem=[each.problem for each in several],
+            )
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        """Yields the association and the text of each document.  Raises as ``read``."""
+        return ((_key_of(each.data), each.data) for each in self._framed())
+
+    def _framed(self) -> Iterator[Framed]:
         try:
-            for framed in documents(self.path):
-                names = _names(framed.data)
-                key = names[0] if names else ""
-                problem = framed.problem
-                yield StoredDocument(self.name, framed.line, key, framed.data, problem=problem)
+            yield from documents(self.path)
         except BROKEN_FILE as error:
             raise FatalError(
                 f"{self.path} cannot be read ({error}): copy the file again"
@@ -103,13 +114,34 @@ class TopicPart:
         """True if documents are records of a topic."""
         return True
 
-    def read(self) -> Iterator[StoredDocument]:
-        """Reads the documents.
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Reads the documents as ``STORED_SCHEMA``.
 
         Raises:
             UnreachableError: The brokers do not answer.
             FatalError: The brokers refuse to show the topic.
         """
+        for messages in self._messages():
+            headers = [_headers_of(message) for message in messages]
+            values = [message.value() for message in messages]
+            yield _stored(
+                number=[message.offset() for message in messages],
+                association=[_text(message.key() or b"") for message in messages],
+                data=[value or b"" for value in values],
+                **{
+                    column: [_text(each.get(name)) for each in headers]
+                    for name, column in _HEADERS.items()
+                },
+                problem=[_NO_VALUE if value is None else None for value in values],
+            )
+
+    def scan(self) -> Iterator[tuple[str, bytes]]:
+        """Yields the association and the text of each document.  Raises as ``read``."""
+        for messages in self._messages():
+            for message in messages:
+                yield _text(message.key() or b"") or "", message.value() or b""
+
+    def _messages(self) -> Iterator[list[Message]]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415 -- only for topics
 
         from publisher.dispatch.kafka.client import KafkaClients  # noqa: PLC0415
@@ -121,18 +153,18 @@ class TopicPart:
         try:
             consumer.assign([TopicPartition(self.topic, self.partition, self.start)])
             with clients.errors(f"reading {self.name}"):
-                for message in self._messages(consumer):
-                    yield self._document(message)
+                yield from self._consume(consumer)
         finally:
             consumer.close()
 
-    def _messages(self, consumer: Consumer) -> Iterator[Message]:
+    def _consume(self, consumer: Consumer) -> Iterator[list[Message]]:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
         patience = self.options.timeout
         deadline = time.monotonic() + patience
         position = self.start
         while position < self.end:
+            messages = []
             for message in consumer.consume(_AT_ONCE, 0.5):
                 error = message.error()
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
@@ -140,42 +172,63 @@ class TopicPart:
                 deadline = time.monotonic() + patience
                 position = (message.offset() or 0) + (error is None)
                 if error is None and position <= self.end:
-                    yield message
+                    messages.append(message)
+            if messages:
+                yield messages
             if position < self.end and time.monotonic() > deadline:
                 raise UnreachableError(
                     f"{self.name} cannot be read up to offset {self.end}: check the brokers, then try again"
                 )
 
-    def _document(self, message: Message) -> StoredDocument:
-        headers = dict(cast("Sequence[tuple[str, bytes | None]]", message.headers() or ()))
-        value = message.value()
-        key = message.key()
-        return StoredDocument(
-            self.name,
-            message.offset() or 0,
-            (key or b"").decode("utf-8", "replace"),
-            value or b"",
-            _header(headers, "event-id"),
-            _header(headers, "key-from"),
-            _header(headers, "key-to"),
-            "the record has no value: documents are never tombstones" if value is None else None,
-        )
-
 
 DocumentPart = FilePart | TopicPart
 
 
-def _header(headers: Mapping[str, bytes | None], name: str) -> str | None:
-    value = headers.get(name)
-    return None if value is None else value.decode("utf-8", "replace")
+def _stored(**columns: list[Any]) -> pa.RecordBatch:
+    """Builds a batch of ``STORED_SCHEMA``; missing columns are null."""
+    count = len(columns["number"])
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        for field in STORED_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
 
 
-def _names(data: bytes) -> list[str]:
-    """The associations in a document's operations."""
+def _headers_of(message: Message) -> dict[str, bytes | None]:
+    return dict(cast("Sequence[tuple[str, bytes | None]]", message.headers() or ()))
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def headers_of(document: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
+    """Yields the headers of a document of ``STORED_SCHEMA``."""
+    for name, column in _HEADERS.items():
+        if document[column] is not None:
+            yield name, document[column].encode()
+
+
+def _key_of(data: bytes) -> str:
+    """Returns the association in a document's first operation; empty for a heartbeat."""
     if is_json(data):
-        return [json.loads(match[1]) for match in _JSON_ASSOCIATION.finditer(data)]
-    texts = [match[1].decode("utf-8", "replace") for match in _ASSOCIATION.finditer(data)]
-    return [unescape(text, _ENTITIES) if "&" in text else text for text in texts]
+        return next(_names(data), "")
+    match = _ASSOCIATION.search(data)
+    return "" if match is None else _association(match)
+
+
+def _names(data: bytes) -> Iterator[str]:
+    """Yields the associations in a document's operations."""
+    if is_json(data):
+        return (json.loads(match[1]) for match in _JSON_ASSOCIATION.finditer(data))
+    return map(_association, _ASSOCIATION.finditer(data))
+
+
+def _association(match: re.Match[bytes]) -> str:
+    text = match[1].decode("utf-8", "replace")
+    return unescape(text, _ENTITIES) if "&" in text else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +247,23 @@ def survey_documents(part: DocumentPart, _catalogue: Catalogue) -> DocumentSurve
     count, size = 0, 0
     suffixes: set[str] = set()
     renames: list[tuple[str, str]] = []
-    for document in part.read():
+    for key, data in part.scan():
         count += 1
-        size += len(document.data)
-        renames += document.renames
-        parts = split_association(document.key)
-        if parts is not None:
-            suffixes.add(parts.suffix)
+        size += len(data)
+        if any(mark in data for mark in _RENAMES):
+            old, *others = [*_names(data)] or [""]
+            renames += [(old, new) for new in others]
+        name, comma, tail = key.partition(",")
+        suffix = _suffix_of(key) if '"' in name else _suffix_of(f"k{comma}{tail}")
+        if suffix is not None:
+            suffixes.add(suffix)
     return DocumentSurvey(count, size, frozenset(suffixes), tuple(renames))
+
+
+@lru_cache(maxsize=256)
+def _suffix_of(association: str) -> str | None:
+    parts = split_association(association)
+    return None if parts is None else parts.suffix
 
 
 def connect_keys(renames: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import unescape
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.consumer.operations import Value, ValueType
 from publisher.planning.columnar.values import convert_column
 from publisher.sources.columns.row_images import Mask
 from publisher.sources.triggerless.multi_values import group_values, split_values
-from publisher.verify.fold import FoldedObjects, element_of
+from publisher.xds.escape import attribute_text, escape_permitted
 from publisher.xds.values import Converter
 
 _TAGS = re.compile(r"<[^>]*>")
 _REFERENCE = re.compile(r' association-ref="([^"]*)"')
+_COMPONENT = re.compile(r'<component name="([^"]*)"[^>]*>([^<]*)</component>')
 _ENTITIES = {"&quot;": '"', "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
 _BETWEEN = "\x00"
 _SHOWN = 1_000
@@ -56,22 +58,22 @@ def _join(before: str, contents: pa.Array, after: str) -> pa.Array:
     return pc.binary_join_element_wise(before, contents, after, "")
 
 
-def published_elements(
-    folded: FoldedObjects, associations: Sequence[str]
-) -> Mapping[str, pa.Array]:
-    """Writes the values of published objects as joined elements, by attribute."""
-    objects: dict[str, list[int]] = {}
-    elements: dict[str, list[str]] = {}
-    for number, association in enumerate(associations):
-        for name, values in folded.objects[association].attributes.items():
-            objects.setdefault(name, []).extend([number] * len(values))
-            elements.setdefault(name, []).extend([element_of(value) for value in values])
-    return {
-        name: group_values(
-            np.array(at, np.int64), len(associations), pa.array(elements[name], pa.string())
-        )
-        for name, at in objects.items()
-    }
+_OPENINGS = {None: "<value"} | {kind: f'<value type="{kind}"' for kind in ValueType}
+
+
+def element_of(value: Value) -> str:
+    """Writes a value as the element that documents of this program have for it."""
+    opening, content = _OPENINGS[value.type], escape_permitted(value.text)
+    if value.association_ref is None and not value.components:
+        return f"{opening}>{content}</value>"
+    for part in value.components:
+        name, text = attribute_text(part.name), escape_permitted(part.text)
+        content += f'<component name="{name}"{_reference(part.association_ref)}>{text}</component>'
+    return f"{opening}{_reference(value.association_ref)}>{content}</value>"
+
+
+def _reference(association: str | None) -> str:
+    return "" if association is None else f' association-ref="{attribute_text(association)}"'
 
 
 def readable(joined: str | None) -> list[str]:
@@ -79,11 +81,19 @@ def readable(joined: str | None) -> list[str]:
     if joined is None:
         return []
     elements = split_values(pa.array([joined], pa.string()))[0].as_py()
-    return [_text(element) for element in elements]
+    texts = map(element_text, elements)
+    return [text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…" for text in texts]
 
 
-def _text(element: str) -> str:
-    text = unescape(_TAGS.sub("", element), _ENTITIES)
+def element_text(element: str) -> str:
+    """Returns the text of a value; of a reference without text its target, of components JSON."""
+    components = {_plain(name): _plain(text) for name, text in _COMPONENT.findall(element)}
+    if components:
+        return json.dumps(components, ensure_ascii=False)
+    text = _plain(_TAGS.sub("", element))
     reference = _REFERENCE.search(element)
-    text = text or (unescape(reference[1], _ENTITIES) if reference else "")
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text or (_plain(reference[1]) if reference else "")
+
+
+def _plain(text: str) -> str:
+    return unescape(text, _ENTITIES) if "&" in text else text

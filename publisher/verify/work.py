@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.consumer.delivery import Delivery, from_record
-from publisher.consumer.errors import DocumentError, Origin
-from publisher.consumer.parse import parse_document
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Work, read_records
 from publisher.journal.scan_runs import scan_runs
@@ -23,17 +21,18 @@ from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.sources.columns.row_images import Places
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.objects import join_objects
 from publisher.sources.triggerless.tasks import read_split_rows
-from publisher.verify.associations import AssociationTable, split_association, table_of_suffix
+from publisher.verify.associations import AssociationTable, suffixes_of, table_of_suffix
+from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectEvidence
 from publisher.verify.compare_table import ComparedTable, CompareInput, TableComparison
 from publisher.verify.consumer_dump import ConsumerState, DumpPart, DumpRow
-from publisher.verify.documents import DocumentPart, StoredDocument
-from publisher.verify.fold import FoldedObjects, fold
+from publisher.verify.documents import STORED_SCHEMA, DocumentPart
 from publisher.verify.pieces import (
     EVIDENCE_SCHEMA,
     Evidence,
@@ -42,12 +41,13 @@ from publisher.verify.pieces import (
     each_evidence,
     marks,
 )
-from publisher.verify.results import BucketOutcome, TableResult, UnreadableDocument
+from publisher.verify.results import BucketOutcome, ConsumerResult, TableResult
 from publisher.xds.association import association
 from publisher.xds.values import ValueOptions, Values
 
-_DOCUMENT_COLUMNS = ("order", "number", "data", "event_id", "key_from", "key_to", "problem")
-_AT_ONCE = 1_000
+_DOCUMENT_SCHEMA = pa.schema([("order", pa.int32()), *STORED_SCHEMA])
+_WAITING_SCHEMA = pa.schema([("association", pa.string())])
+_JOURNAL_SCHEMA = pa.schema([("association", pa.string()), ("event_id", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +157,10 @@ class VerifyWork:
 
     def _read_documents(self, number: int) -> Iterator[pa.RecordBatch]:
         packer = self._packer(EvidenceKind.DOCUMENTS)
-        waiting: list[StoredDocument] = []
-        for document in self.documents[number].read():
-            waiting.append(document)
-            if len(waiting) == _AT_ONCE:
-                yield from packer.add(*_document_columns(number, waiting))
-                waiting.clear()
-        if waiting:
-            yield from packer.add(*_document_columns(number, waiting))
+        for rows in self.documents[number].read():
+            columns = {name: rows.column(name) for name in rows.schema.names}
+            columns["order"] = pa.repeat(pa.scalar(number, pa.int32()), rows.num_rows)
+            yield from packer.add(columns.pop("association"), columns)
         yield from packer.rest()
 
     def _read_rows(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -220,19 +216,6 @@ class VerifyWork:
         yield from unsent.rest()
 
 
-def _document_columns(
-    part: int, stored: Sequence[StoredDocument]
-) -> tuple[pa.Array, dict[str, pa.Array]]:
-    columns = {
-        "order": pa.array([part] * len(stored), pa.int32()),
-        "number": pa.array([document.number for document in stored], pa.int64()),
-        "data": pa.array([document.data for document in stored], pa.binary()),
-    }
-    for name in _DOCUMENT_COLUMNS[3:]:
-        columns[name] = pa.array([getattr(document, name) for document in stored], pa.string())
-    return pa.array([document.key for document in stored], pa.string()), columns
-
-
 def _associations(
     objects: Iterable[tuple[str | None, str, str]],
     orders: Mapping[AssociationTable, tuple[str, ...]],
@@ -251,97 +234,91 @@ class _Bucket:
     work: VerifyWork
     number: int
     attempt: str
+    pieces: dict[EvidenceKind, list[pa.RecordBatch]] = field(default_factory=dict)
+    """Evidence of objects, by kind."""
     rows: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
-    documents: list[pa.RecordBatch] = field(default_factory=list)
-    waiting: set[str] = field(default_factory=set)
-    journal: dict[str, set[str]] = field(default_factory=dict)
-    consumer: ConsumerState = field(default_factory=ConsumerState)
+    """Rows by the numbers of their table and of its member."""
     faults: Counter[int] = field(default_factory=Counter)
-    unreadable: list[UnreadableDocument] = field(default_factory=list)
 
     def compare(self, evidence: Iterable[Evidence]) -> BucketOutcome:
         """Compares the objects of the bucket; writes the files of their differences."""
         for piece in evidence:
             self._take(piece)
-        folded = fold([*self._deliveries()])
-        facts = ObjectEvidence(
-            folded,
-            self.waiting,
-            self.journal,
-            self.work.marks,
-            self.work.has_expired,
-            self.work.publishes_all,
-        )
-        published, others = self._by_table(folded)
+        rows = self._table(EvidenceKind.DOCUMENTS, _DOCUMENT_SCHEMA)
+        documents = BucketDocuments(rows, self.work.documents, self.work.connected)
+        published, others = self._by_table(documents.published.associations)
         tables = [
-            self._compare_table(number, published[number], facts)
+            self._compare_table(number, published[number], documents)
             for number in range(len(self.work.tables))
         ]
         return BucketOutcome(
             tuple(tables),
-            sum(batch.num_rows for batch in self.documents),
-            folded.repeated,
-            len(self.unreadable),
-            tuple(self.unreadable[: self.work.examples]),
+            rows.num_rows,
+            documents.repeated,
+            len(documents.unreadable),
+            tuple(documents.unreadable[: self.work.examples]),
             others,
-            self.consumer.compare(folded, self.work.examples) if self.work.dump else None,
+            self._compare_consumer(documents) if self.work.dump else None,
         )
 
     def _take(self, piece: Evidence) -> None:
-        if piece.kind is EvidenceKind.DOCUMENTS:
-            self.documents.append(piece.rows)
-        elif piece.kind is EvidenceKind.ROWS:
+        if piece.kind is EvidenceKind.ROWS:
             self.rows.setdefault((piece.table, piece.member), []).append(piece.rows)
         elif piece.kind is EvidenceKind.FAULTS:
             self.faults[piece.table] += piece.rows.num_rows
-        elif piece.kind is EvidenceKind.CONSUMER:
-            names = ("association", "attribute", "values")
-            for row in zip(*(piece.rows.column(n).to_pylist() for n in names), strict=True):
-                self.consumer.add(DumpRow(*row))
-        elif piece.kind is EvidenceKind.WAITING:
-            self.waiting.update(piece.rows.column("association").to_pylist())
-        elif piece.kind is EvidenceKind.JOURNAL:
-            names, ids = (piece.rows.column(n).to_pylist() for n in ("association", "event_id"))
-            for name, event_id in zip(names, ids, strict=True):
-                self.journal.setdefault(name, set()).add(event_id)
+        else:
+            self.pieces.setdefault(piece.kind, []).append(piece.rows)
 
-    def _deliveries(self) -> Iterator[Delivery]:
-        """Parses the documents, in the order of each part."""
-        if not self.documents:
-            return
-        table = pa.Table.from_batches(self.documents)
-        table = table.sort_by([("order", "ascending"), ("number", "ascending")])
-        for batch in table.to_batches(_AT_ONCE):
-            columns = [batch.column(name).to_pylist() for name in _DOCUMENT_COLUMNS]
-            keys = batch.column("association").to_pylist()
-            for order, number, data, event_id, key_from, key_to, problem, key in zip(
-                *columns, keys, strict=True
-            ):
-                part = self.work.documents[order]
-                stored = StoredDocument(
-                    part.name, number, key, data, event_id, key_from, key_to, problem
-                )
-                try:
-                    yield _delivery(stored, is_record=part.is_topic)
-                except DocumentError as error:
-                    self.unreadable.append(UnreadableDocument(str(error.place), error.problem))
+    def _table(self, kind: EvidenceKind, schema: pa.Schema) -> pa.Table:
+        pieces = [rows.select(schema.names) for rows in self.pieces.get(kind, ())]
+        return pa.Table.from_batches(pieces, schema)
 
-    def _by_table(self, folded: FoldedObjects) -> tuple[list[list[str]], Counter[str]]:
+    def _compare_consumer(self, documents: BucketDocuments) -> ConsumerResult:
+        consumer = ConsumerState()
+        names = ("association", "attribute", "values")
+        for piece in self.pieces.get(EvidenceKind.CONSUMER, ()):
+            for row in zip(*(piece.column(name).to_pylist() for name in names), strict=True):
+                consumer.add(DumpRow(*row))
+        return consumer.compare(documents.published.texts(), self.work.examples)
+
+    def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
+        """Collects the facts about objects that differ."""
+        journal: dict[str, set[str]] = {}
+        for row in self._of_objects(EvidenceKind.JOURNAL, _JOURNAL_SCHEMA, names).to_pylist():
+            journal.setdefault(row["association"], set()).add(row["event_id"])
+        waiting = self._of_objects(EvidenceKind.WAITING, _WAITING_SCHEMA, names)
+        return ObjectEvidence(
+            documents.facts_of(names),
+            documents.published.mentioned(names),
+            frozenset(waiting["association"].to_pylist()),
+            journal,
+            self.work.marks,
+            self.work.has_expired,
+            self.work.publishes_all,
+        )
+
+    def _of_objects(
+        self, kind: EvidenceKind, schema: pa.Schema, names: Collection[str]
+    ) -> pa.Table:
+        table = self._table(kind, schema)
+        return table.filter(pc.is_in(table["association"], pa.array([*names], pa.string())))
+
+    def _by_table(self, associations: pa.Array) -> tuple[list[Places], Counter[str]]:
         """Groups the published objects by table; counts those of tables that are not compared."""
-        places = {table.suffix: number for number, table in enumerate(self.work.tables)}
-        published: list[list[str]] = [[] for _ in self.work.tables]
+        numbers = {table.suffix: number for number, table in enumerate(self.work.tables)}
+        suffixes = suffixes_of(associations)
+        of_suffix = [numbers.get(text, -1) for text in suffixes.dictionary.to_pylist()]
+        table_of = np.array([*of_suffix, -1], np.int64)
+        # the place of associations of other programs is the last one
+        places = pc.fill_null(suffixes.indices, len(of_suffix)).to_numpy(zero_copy_only=False)
+        of_object = table_of[places]
         others: Counter[str] = Counter()
-        for name in folded.objects:
-            parts = split_association(name)
-            place = None if parts is None else places.get(parts.suffix)
-            if place is not None:
-                published[place].append(name)
-            else:
-                others["" if parts is None else table_of_suffix(parts.suffix).text] += 1
-        return published, others
+        for text in suffixes.filter(pa.array(of_object < 0)).to_pylist():
+            others["" if text is None else table_of_suffix(text).text] += 1
+        return [np.flatnonzero(of_object == n) for n in range(len(self.work.tables))], others
 
     def _compare_table(
-        self, number: int, published: list[str], evidence: ObjectEvidence
+        self, number: int, published: Places, documents: BucketDocuments
     ) -> TableResult:
         table = self.work.tables[number]
         members = (table.shape, *table.shape.children)
@@ -350,7 +327,12 @@ class _Bucket:
             for n, member in enumerate(members)
         ]
         objects = join_objects(table.shape, parts)
-        given = CompareInput(_distinct(objects.rows), sorted(published), evidence)
+        given = CompareInput(
+            _distinct(objects.rows),
+            documents.published.associations.take(pa.array(published)),
+            documents.published.columns(published),
+            partial(self._evidence_of, documents),
+        )
         renderer = self.work.renderer(table)
         comparison = TableComparison(table, renderer, given, self.work.examples)
         result, differences = comparison.run()
@@ -362,22 +344,6 @@ class _Bucket:
         path = Path(self.work.comparison.target) / name
         pq.write_table(pa.Table.from_batches([differences]), path, compression="zstd")
         return replace(result, files=(name,))
-
-
-def _delivery(stored: StoredDocument, *, is_record: bool) -> Delivery:
-    """Parses a document.  Raises ``DocumentError``."""
-    origin = Origin(stored.part, stored.number)
-    if stored.problem is not None:
-        raise DocumentError(origin, stored.problem)
-    if not is_record:
-        return Delivery(parse_document(stored.data, origin), origin)
-    headers = (
-        ("event-id", stored.event_id),
-        ("key-from", stored.key_from),
-        ("key-to", stored.key_to),
-    )
-    given = [(name, text.encode()) for name, text in headers if text is not None]
-    return from_record(stored.data, stored.key.encode() or None, given, origin)
 
 
 def _rows_of(batches: Sequence[pa.RecordBatch], columns: int) -> TableRows:

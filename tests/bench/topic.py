@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,7 +20,13 @@ class Held:
     bytes: int
 
 
-def read_topic(bootstrap: str, topic: str, *, headers: bool = False) -> Held:
+def read_topic(
+    bootstrap: str,
+    topic: str,
+    *,
+    headers: bool = False,
+    parse: Callable[[bytes], object] | None = None,
+) -> Held:
     """Reads a topic whole; headers count only where asked for.  Raises ``TimeoutError``."""
     consumer = Consumer(
         {
@@ -33,12 +40,18 @@ def read_topic(bootstrap: str, topic: str, *, headers: bool = False) -> Held:
     try:
         known = consumer.list_topics(topic, timeout=PATIENCE).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
-        return _read(consumer, set(known), headers=headers)
+        return _read(consumer, set(known), headers=headers, parse=parse)
     finally:
         consumer.close()
 
 
-def _read(consumer: Consumer, open_: set[int], *, headers: bool) -> Held:
+def _read(
+    consumer: Consumer,
+    open_: set[int],
+    *,
+    headers: bool,
+    parse: Callable[[bytes], object] | None,
+) -> Held:
     records = size = 0
     deadline = time.monotonic() + PATIENCE
     while open_:
@@ -51,6 +64,8 @@ def _read(consumer: Consumer, open_: set[int], *, headers: bool) -> Held:
                 continue
             records += 1
             size += len(message.key() or b"") + len(message.value() or b"")
+            if parse is not None:
+                parse(message.value() or b"")
             if headers:
                 size += sum(len(name) + len(value or b"") for name, value in headers_of(message))
             deadline = time.monotonic() + PATIENCE

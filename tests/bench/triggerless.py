@@ -48,8 +48,8 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
     """Comparison and join in turn in one session; then a comparison of a tenth of the rows."""
     rows = events or ROWS
     report = Report("triggerless")
-    tenth = _tables(rows // 10)
-    before, after = _tables(rows)
+    tenth = tables(rows // 10)
+    before, after = tables(rows)
     with workspace() as work:
         _write_job(work)
         settings = settings_of(work / "bench.toml")
@@ -125,7 +125,7 @@ def _join(spark: SparkSession, before: Path, after: Path, to: Path) -> float:
     return seconds
 
 
-def _tables(rows: int) -> tuple[Path, Path]:
+def tables(rows: int) -> tuple[Path, Path]:
     """The table before and after, made once: numbers shuffled by a step, some rows changed."""
     found = []
     for side in ("before", "after"):

@@ -52,7 +52,11 @@ class _Values(NamedTuple):
 
 def _distinct_values(objects: Places, texts: pa.Array) -> _Values:
     of_object = texts.is_valid().to_numpy(zero_copy_only=False) & (objects >= 0)
-    table = pa.table({"object": objects[of_object], "text": texts.filter(pa.array(of_object))})
+    if not of_object.all():
+        objects, texts = objects[of_object], texts.filter(pa.array(of_object))
+    if (objects[1:] > objects[:-1]).all():  # one value of each object, in their order
+        return _Values(objects, texts)
+    table = pa.table({"object": objects, "text": texts})
     # Arrow sorts texts by their bytes in UTF-8, which is the order of code points
     table = table.sort_by([("object", "ascending"), ("text", "ascending")]).combine_chunks()
     numbers, sorted_texts = table["object"].to_numpy(), _flat(table["text"])
@@ -166,6 +170,8 @@ def _different_entries(place: int, rows: Places, before: pa.Array, after: pa.Arr
 
 
 def _escape(texts: pa.Array) -> pa.Array:
+    if not _any(pc.match_substring_regex(texts, r"[\\\n]")):
+        return texts
     escaped = pc.replace_substring(texts, "\\", "\\\\")
     return pc.replace_substring(escaped, _SEPARATOR, "\\n")
 

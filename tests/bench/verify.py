@@ -1,0 +1,173 @@
+"""``bench verify``: a topic compared with a table, beside a bare reader and Spark's own full outer join.
+
+Published is the table before some changes, compared is the table after them.  Figures are processor time
+without the broker's, so that other work on the machine counts less.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lxml import etree
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from publisher.config.settings import Settings
+from publisher.engine.spark.session import spark_session
+from publisher.engine.start import start_engine
+from publisher.engine.survey import EngineTasks
+from publisher.runs.publisher_instance import publish
+from publisher.runs.verify import VerifyRequest, buckets_for, verify
+from publisher.sources.triggerless.comparison import Comparison
+from publisher.verify.documents import survey_documents
+from publisher.verify.find_documents import find_topics
+from publisher.verify.work import VerifyWork
+from tests.bench.processes import Role, Watch, cpu_seconds
+from tests.bench.program import BOTH_COMPILERS, settings_of, workspace
+from tests.bench.report import Report
+from tests.bench.topic import read_topic
+from tests.bench.triggerless import CHANGED, COLUMNS, GONE, MIB, NEW, tables
+from tests.services.kafka import KafkaCluster, cluster
+
+OBJECTS = 300_000
+PARTITIONS = 4
+HEAP = "1g"
+READING, COMPARING = 2.0, 1.5
+"""Greatest ratios to the bare reader and to the join."""
+BARE, READ, JOIN, WHOLE = "bare reader", "reading the topic", "Spark's full outer join", "verify"
+
+JOB = """
+[[sources]]
+name = "hr"
+format = "triggerless"
+snapshots = ["now"]
+
+[tables.usr]
+key = ["idu"]
+columns = {{ idu = "int" }}
+
+[run]
+engine = "spark"
+
+[dispatch]
+to = "kafka"
+bootstrap = "{bootstrap}"
+topic = "{topic}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyBench:
+    """A job whose topic has the table before its last changes."""
+
+    brokers: KafkaCluster
+    settings: Settings
+    work: Path
+    before: Path
+    after: Path
+
+    def cpu(self, call: Callable[[], object]) -> float:
+        """Processor seconds of a call in this process and all its children, without the brokers."""
+        start = self._seconds()
+        call()
+        return self._seconds() - start
+
+    def _seconds(self) -> float:
+        pids = [node.process.pid for node in self.brokers.nodes if node.process is not None]
+        return cpu_seconds(os.getpid()) - sum(map(cpu_seconds, pids))
+
+    def read_bare(self) -> None:
+        """Reads all committed records in this process, and parses their documents."""
+        read_topic(self.brokers.bootstrap, self.settings.kafka.topic, parse=etree.fromstring)
+
+    def read(self) -> None:
+        """Reads and folds the documents as ``verify`` does, without any table."""
+        with start_engine("spark", self.settings.spark) as engine:
+            parts = find_topics(self.settings.kafka).parts
+            surveys = EngineTasks(engine, self.settings.rules).survey(survey_documents, parts)
+            buckets = buckets_for(sum(survey.bytes for survey in surveys))
+            comparison = Comparison((), str(self.work), keep=False, binary_text=None)
+            values = self.settings.values
+            for _ in engine.shuffle(VerifyWork(parts, comparison, (), (), values, (), buckets)):
+                pass
+
+    def join(self, spark: SparkSession) -> Mapping[str, int]:
+        """Counts the missing, the surplus and the different objects by Spark's own means."""
+        spark.conf.set("spark.sql.adaptive.enabled", "true")  # as Spark is by itself
+        old, new = (spark.read.parquet(str(path)) for path in (self.before, self.after))
+        differs = f.lit(False)
+        for name in COLUMNS:
+            differs = differs | ~old[name].eqNullSafe(new[name])
+        is_missing, is_surplus = old["idu"].isNull(), new["idu"].isNull()
+        kinds = {
+            "missing": is_missing,
+            "surplus": is_surplus,
+            "different": ~is_missing & ~is_surplus & differs,
+        }
+        joined = old.join(new, old["idu"] == new["idu"], "full_outer")
+        counts = joined.agg(*(f.count_if(kind).alias(name) for name, kind in kinds.items())).first()
+        spark.conf.set("spark.sql.adaptive.enabled", "false")
+        assert counts is not None
+        return {name: counts[name] for name in kinds}
+
+    def verify(self) -> Mapping[str, int]:
+        """Counts the same by ``verify``."""
+        (table,) = verify(VerifyRequest(self.settings)).outcome.tables
+        return table.counts
+
+
+def run(*, runs: int = 3, objects: int | None = None, **_: int | None) -> Report:
+    """All in turn in one session."""
+    count = objects or OBJECTS
+    report = Report("verify")
+    before, after = tables(count)
+    expected = {
+        "missing": round(count * NEW),
+        "surplus": round(count * GONE),
+        "different": round(count * CHANGED),
+    }
+    taken: dict[str, list[float]] = {BARE: [], READ: [], JOIN: [], WHOLE: []}
+    with (
+        cluster(options=[f"-Xmx{HEAP}", "-XX:+UseSerialGC"]) as brokers,
+        workspace() as work,
+    ):
+        published, other = (_settings(work, brokers) for _ in range(2))
+        with spark_session(published.spark) as spark:
+            _publish(work, published, before)
+            _publish(work, other, after)
+            bench = VerifyBench(brokers, published, work, before, after)
+            report.require("the join finds the changes", bench.join(spark) == expected)
+            with Watch() as watch:
+                report.require("verify finds the changes", bench.verify() == expected)
+            for _number in range(runs):
+                taken[BARE].append(bench.cpu(bench.read_bare))
+                taken[READ].append(bench.cpu(bench.read))
+                taken[JOIN].append(bench.cpu(lambda: bench.join(spark)))
+                taken[WHOLE].append(bench.cpu(bench.verify))
+    report.add("objects", count, "")
+    best = {name: report.add_seconds(name, seconds) for name, seconds in taken.items()}
+    comparing = best[WHOLE] - best[READ]
+    report.add("comparing: the rest of verify", comparing, "s")
+    report.add("reading / bare reader", best[READ] / best[BARE], "", bound=READING)
+    report.add("comparing / join", comparing / best[JOIN], "", bound=COMPARING)
+    report.add("worker", watch.greatest(Role.WORKER) / MIB, "MiB")
+    return report
+
+
+def _settings(work: Path, brokers: KafkaCluster) -> Settings:
+    """The job with a topic of its own."""
+    topic = brokers.topics.make(PARTITIONS)
+    path = work / "bench.toml"
+    path.write_text(JOB.format(bootstrap=brokers.bootstrap, topic=topic) + BOTH_COMPILERS)
+    return settings_of(path)
+
+
+def _publish(work: Path, settings: Settings, table: Path) -> None:
+    (work / "now").mkdir(exist_ok=True)
+    now = work / "now" / "usr.parquet"
+    now.unlink(missing_ok=True)
+    now.symlink_to(table)
+    publish(settings)
