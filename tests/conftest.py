@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,21 @@ LONG = (
 def pytest_report_header() -> str:
     """Says how to repeat the run: nothing may depend on the order of hashes."""
     return f"PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects the tests without searches for garbage, and keeps later searches off what was collected.
+
+    Thousands of tests are a million objects: their searches were a quarter of the collection, and each
+    later search of all objects took 0.3 s.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -121,8 +122,13 @@ def _object(*kinds: type) -> Schema:
     return table | ({"required": required} if required else {})
 
 
+@cache
+def _hints(owner: type) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
+
+
 def _property(owner: type, field: Field[Any]) -> Schema:
-    hint = get_type_hints(owner, include_extras=True)[field.name]
+    hint = _hints(owner)[field.name]
     schema = _schema_of(hint)
     default = field.default
     if field.default_factory is not MISSING:
