@@ -31,6 +31,7 @@ from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import CurrentRow, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
+from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
 
@@ -197,7 +198,9 @@ def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane
     if masking is None:
         return None
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    return MaskedLane(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
+    filter_ = Filter(source.filters, catalogue=catalogue)
+    is_live = isinstance(source.source, LiveSource)
+    return MaskedLane(masking.masker, filter_, catalogue, is_live=is_live)
 
 
 def _planner_of(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from publisher.acknowledge.reasons import written_id
 from publisher.engine.sealed_records import replace_columns
 from publisher.masking.masker import Masker
 from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
@@ -24,12 +25,17 @@ from publisher.planning.query_back import (
     RefusedLookup,
     RowLookups,
 )
+from publisher.sources.files.digest import digest_of_text
 
 
 class MaskedLane:
     """Masks what one source of a lane writes."""
 
-    def __init__(self, masker: Masker, filter_: Filter, catalogue: Catalogue) -> None:
+    def __init__(
+        self, masker: Masker, filter_: Filter, catalogue: Catalogue, *, is_live: bool
+    ) -> None:
+        """``is_live`` is true for a table, whose rows get statuses."""
+        self._is_live = is_live
         self.masks = ColumnMasks(masker, filter_, catalogue)
         self._masker = masker
         self._objects = RealObjects()
@@ -121,11 +127,23 @@ class MaskedLane:
         return pa.array(masked, values.type)
 
     def _decision(self, decision: Decision) -> Decision:
-        if decision.outcome is not Outcome.REJECTED:
-            is_letter = decision.detail is None or len(decision.detail) == 1  # the status of a row
-            return decision if is_letter else decision._replace(detail=HIDDEN_DETAIL)
-        raw = seal_reject(decision.detail, decision.raw, self._masker)
-        return decision._replace(detail=SEALED_DETAIL, raw=raw)
+        detail, raw = decision.detail, decision.raw
+        if decision.outcome is Outcome.REJECTED:
+            detail = SEALED_DETAIL
+        elif detail is not None and len(detail) > 1:  # the status of a row is one letter
+            detail = HIDDEN_DETAIL
+        if raw is not None or decision.outcome is Outcome.REJECTED:
+            raw = seal_reject(decision.detail, raw, self._masker, self._facts(raw))
+        return decision._replace(detail=detail, raw=raw)
+
+    def _facts(self, raw: str | None) -> dict[str, object]:
+        """Facts by which the acknowledgement of a live log recognises a rejected row."""
+        if not self._is_live or raw is None:
+            return {}
+        record_id = written_id(raw)
+        if record_id is not None:
+            return {"record_id": record_id}
+        return {"digest": f"{digest_of_text(raw):016x}"}
 
 
 def _mask_value(mask: Mask | None, value: CurrentValue) -> CurrentValue:

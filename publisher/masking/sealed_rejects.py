@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from publisher.masking.masker import Masker
@@ -19,10 +20,14 @@ class OpenReject(NamedTuple):
     raw: str | None
 
 
-def seal_reject(detail: str | None, raw: str | None, masker: Masker) -> str:
-    """Seals a reject; returns its raw record, which is JSON like any other."""
+def seal_reject(
+    detail: str | None, raw: str | None, masker: Masker, facts: Mapping[str, object]
+) -> str:
+    """Seals a reject; returns its raw record, which is JSON like any other.
+
+    ``facts`` about the record remain readable."""
     text = json.dumps([detail, raw], ensure_ascii=False)
-    return json.dumps({_SEALED: masker.seal_text(text)})
+    return json.dumps({_SEALED: masker.seal_text(text), **facts})
 
 
 def is_sealed(raw: str | None) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from tests.support.event_log_files import Row, csv_text, event
+from tests.support.event_log_files import NAMES, Row, csv_text, event
 from tests.support.planted_values import PlantedValues
 
 JOB = """
@@ -70,11 +71,15 @@ class PlantedLog:
         return f"sqlite:///{self.folder / 'hr.db'}"
 
     def write(self) -> Path:
-        """Writes log and database; returns the log."""
-        with sqlite3.connect(self.folder / "hr.db") as connection:
+        """Writes log and database; returns the log, which the database has as a table, too."""
+        with closing(sqlite3.connect(self.folder / "hr.db")) as connection:
             connection.executescript(TABLES)
             rows = list(self._rows(connection))
-        connection.close()
+            connection.execute(f"CREATE TABLE log ({', '.join(NAMES)})")
+            places = ", ".join("?" * len(NAMES))
+            texts = [[row[name] for name in NAMES] for row in rows]
+            connection.executemany(f"INSERT INTO log VALUES ({places})", texts)
+            connection.commit()
         log = self.folder / "log.csv"
         log.write_text(csv_text(rows), "utf-8", newline="")
         return log

@@ -1,0 +1,91 @@
+"""Masked jobs over a live log: topics, statuses, metrics, log lines and traces."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from publisher.cli.main import cli
+from tests.services.topics import Topics
+from tests.support.planted_logs import JOB, MASKING, PlantedLog
+from tests.support.planted_values import PlantedValues
+
+pytestmark = pytest.mark.usefixtures("local_engine")
+
+SINK = """
+[documents]
+minimal = true
+[dispatch]
+to = "kafka"
+bootstrap = "{bootstrap}"
+topic = "{topic}"
+dead_letter_topic = "{letters}"
+[metrics]
+textfile = "metrics.prom"
+[report]
+path = "report.html"
+"""
+
+
+def statuses(folder: Path) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(folder / "hr.db")) as connection:
+        return connection.execute("SELECT record_id, status FROM log ORDER BY rowid").fetchall()
+
+
+def add(folder: Path, record_id: int | None, value: str) -> None:
+    """Adds a row to the log; without an id it is rejected, and read by every run."""
+    with closing(sqlite3.connect(folder / "hr.db")) as connection:
+        connection.execute(
+            "INSERT INTO log (record_id, table_key, status, event_type, event_time, table_name, "
+            "column_name, new_value) VALUES (?, 'idu=1', 'N', 3, '2024-05-06', 'usr', 'fname', ?)",
+            (record_id, value),
+        )
+        connection.commit()
+
+
+def records(kafka: Topics, topic: str) -> str:
+    """Everything that consumers of a topic see."""
+    return "\n".join(str(record) for record in kafka.read(topic))
+
+
+def test_a_live_log_is_masked_in_topics(
+    tmp_path: Path, kafka: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASK_KEY", "pvmaskingkey" * 3)
+    planted = PlantedValues()
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    PlantedLog(planted, inputs, 100).write()
+    planted.tokens.add(b"pvmaskingkey")
+    planted_name = planted.text()
+    found, letters_of, counts = {}, {}, {}
+    job_text = JOB.replace("future_events = true\n", "").replace("[documents]\n", "")
+    for name, settings in {"masked": MASKING, "open": ""}.items():
+        folder, data = tmp_path / name, tmp_path / f"{name}-data"
+        folder.mkdir()
+        shutil.copytree(inputs, data)
+        add(data, None, planted_name)
+        topic, letters = kafka.make(partitions=2), kafka.make()
+        sink = SINK.format(bootstrap=kafka.bootstrap, topic=topic, letters=letters)
+        source = job_text.replace("[source]\n", '[source]\ntable = "log"\nstatus = "N"\n')
+        text = f'[database]\nurl = "sqlite:///{data}/hr.db"\n{source}{sink}{settings}'
+        (folder / "job.toml").write_text(text.replace('forbidden = "reject"\n', ""))
+        options = ["--log", "text", "--trace", "5", "-c", str(folder / "job.toml")]
+        result = CliRunner().invoke(cli, ["publish", *options])
+        assert result.exit_code == 4, result.output
+        add(data, 9999, "added later")
+        again = CliRunner().invoke(cli, ["publish", *options])
+        shown = [result.output, again.output, records(kafka, topic), records(kafka, letters)]
+        found[name] = planted.find_below(folder) | planted.find_in(*shown)
+        counts[name] = again.stdout
+        letters_of[name] = statuses(data)
+    assert found["masked"] == set()
+    assert len(found["open"]) > 500
+    assert "2 read = 1 published + 0 superseded + 1 ignored" in counts["masked"]
+    assert letters_of["masked"] == letters_of["open"]
+    assert {letter for _, letter in letters_of["masked"]} >= {"S", "W", "E"}
