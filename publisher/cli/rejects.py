@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import json
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
+    from publisher.dispatch.kafka.options import KafkaOptions
     from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
 
 _LONGEST = 200
@@ -68,6 +70,7 @@ def rejects(
     export: Path | None,
     corrected: Path | None,
     config: Path | None,
+    letters: bool,
     json_: bool,
     **others: Any,
 ) -> None:
@@ -86,38 +89,56 @@ def rejects(
     from publisher.reports.rejects import RejectSelection, group_rejects
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
-    records = _records(journals, config, selection, others)
+    reading = _reading(journals, config, others["journal"], letters=letters)
     if export is not None:
-        echo([_export(records, export)])
+        echo([_export(reading.to_export(selection), export)])
         return
-    groups = group_rejects(records)
+    groups = group_rejects(filter(selection.matches, reading.records()))
     if json_:
         echo_json([output.as_json(groups)])
     else:
         echo(_text(groups))
 
 
-def _records(
-    journals: tuple[Path, ...],
-    config: Path | None,
-    selection: RejectSelection,
-    others: Mapping[str, Any],
-) -> Iterator[RejectedRecord]:
-    """The rejected records of journals, or of the dead-letter topic."""
-    from publisher.reports.rejects import read_dead_letters, read_rejects
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The rejected records of journals, or of the dead-letter topic of a job."""
 
-    directories = list(journals)
+    directories: tuple[Path, ...]
+    letters: KafkaOptions | None
+
+    def records(self) -> Iterator[RejectedRecord]:
+        """Reads all of them."""
+        from publisher.reports.rejects import read_dead_letters, read_rejects
+
+        if self.letters is None:
+            return read_rejects(self.directories)
+        return read_dead_letters(self.letters, self.directories[-1])
+
+    def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
+        """Reads those that are selected, with all others of their transactions."""
+        from publisher.journal.find_journal import find_job
+        from publisher.journal.scan_runs import scan_runs
+        from publisher.reports.rejects import read_to_export
+        from publisher.runs.known_rejects import read_known_rejects
+
+        jobs = [path for path in self.directories if self.letters is None or find_job(path)]
+        known = [read_known_rejects(scan_runs(path)) for path in jobs]
+        return read_to_export(self.records, selection, dict(ChainMap(*known)))
+
+
+def _reading(
+    journals: tuple[Path, ...], config: Path | None, journal: Path | None, *, letters: bool
+) -> _Reading:
     if config is None:
-        if not directories or others["letters"]:
-            what = "job file" if others["letters"] else "journal"
+        if not journals or letters:
+            what = "job file" if letters else "journal"
             raise UsageError(
                 f"no {what} is given: name directories of journals, or a job file with -c"
             )
-        return read_rejects(directories, selection)
-    settings = parameters.load_settings(config, journal=others["journal"])
-    if others["letters"]:
-        return read_dead_letters(settings.kafka, settings.journals, selection)
-    return read_rejects([*directories, settings.journals], selection)
+        return _Reading(journals, None)
+    settings = parameters.load_settings(config, journal=journal)
+    return _Reading((*journals, settings.journals), settings.kafka if letters else None)
 
 
 def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
@@ -140,7 +161,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 def _export(records: Iterable[RejectedRecord], target: Path) -> str:
     """Writes the records that can be retried, one on each line; returns a summary."""
     from publisher.masking.sealed_rejects import is_sealed
-    from publisher.reports.rejects import export_record
+    from publisher.reports.rejects import to_exported
 
     count = left = 0
     with target.open("x", encoding="utf-8", newline="\n") as file:
@@ -150,13 +171,14 @@ def _export(records: Iterable[RejectedRecord], target: Path) -> str:
                 raise UsageError(
                     f"the records of run {record.run} are masked: fix them in the source"
                 )
-            entry = export_record(record)
+            entry = to_exported(record)
             if entry is None:
                 left += 1
                 continue
             file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             count += 1
-    others = f"; {left:,} not written: retried before, or without raw record" if left else ""
+    reasons = "retried before, without raw record, or of a table or file that has changed since"
+    others = f"; {left:,} not written: {reasons}" if left else ""
     return f"{target}: {count:,} record(s){others}"
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
-import pyarrow.compute as pc
-
 from publisher.journal.manifest import SourceEntry
 from publisher.journal.scan_runs import JournalPart
 from publisher.model.change import Outcome
@@ -61,16 +59,3 @@ def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
                 outcome = Outcome(entry["outcome"]).label
                 results[name] = RetryResult(run.run, outcome, entry["reason"])
     return results
-
-
-def read_reject_ids(parts: Iterable[JournalPart]) -> dict[str, tuple[str, str | None]]:
-    """The ids of all rejected records, with the name of the source and the file of each."""
-    found: dict[str, tuple[str, str | None]] = {}
-    for part in parts:
-        is_rejected = pc.field("outcome") == int(Outcome.REJECTED)
-        for entry in part.decisions(("source", "split", "row"), is_rejected).to_pylist():
-            run = part.runs[entry["run"]].manifest
-            source = run.sources[entry["source"]]
-            name = reject_id(run.run, entry["split"], entry["row"])
-            found[name] = source.name, file_of(source, entry["split"])
-    return found

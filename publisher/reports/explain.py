@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
-from typing import Any
-
-from pydantic import TypeAdapter
 
 from publisher.dispatch.refusals import read_records
 from publisher.dispatch.sent_ranges import SentRange
-from publisher.errors import FatalError, UsageError
+from publisher.errors import UsageError
 from publisher.journal.find_journal import find_job, find_journal, read_journal, read_runs
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import (
@@ -49,6 +45,7 @@ from publisher.reports.selectors import (
     refuse_unknown,
     split_association,
 )
+from publisher.runs.known_rejects import read_raw
 from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 
@@ -355,18 +352,9 @@ def _place(entry: SourceEntry, source: Source, record: DecidedRecord) -> tuple[s
     """Returns the place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
-    stored = entry.splits[record.split - entry.first_split]
-    split = _split_reader(entry.format).validate_python(stored)
-    try:
-        raw = source.raw(split, record.record)
-    except (OSError, FatalError):  # the input was moved or changed: only its position is shown
-        raw = None
-    return f"{split.path}, record {record.record}", raw
-
-
-@cache
-def _split_reader(format_: str) -> TypeAdapter[Any]:
-    return TypeAdapter(FORMATS[format_].split)
+    place = entry.splits[record.split - entry.first_split]["path"]
+    raw = read_raw(entry, source, record.split, record.record)
+    return f"{place}, record {record.record}", raw
 
 
 def _event(event_type: int | None) -> str | None:

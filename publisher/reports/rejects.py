@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from publisher.errors import UsageError
 from publisher.journal.find_journal import find_job
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
+from publisher.masking.sealed_rejects import is_sealed
 from publisher.model.change import Outcome, Position
+from publisher.planning.torn_transactions import TransactionKey
 from publisher.reports.selectors import PositionTexts
+from publisher.runs.known_rejects import KnownReject
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
 
@@ -66,12 +69,7 @@ class RejectSelection:
         return is_of_source and (not self.reasons or record.reason in self.reasons)
 
 
-EVERYTHING = RejectSelection()
-
-
-def read_rejects(
-    directories: Sequence[Path], selection: RejectSelection = EVERYTHING
-) -> Iterator[RejectedRecord]:
+def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
     """Yields the rejected records of journals, oldest run first.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs.
@@ -84,8 +82,28 @@ def read_rejects(
         retries = read_retries(scan_runs(directory))
         refused_in: set[str] = set()
         for part in scan_runs(directory):
-            found = [*_read_rejected(part, retries), *_read_refused(part, refused_in)]
-            yield from filter(selection.matches, found)
+            yield from _read_rejected(part, retries)
+            yield from _read_refused(part, refused_in)
+
+
+def read_to_export(
+    read: Callable[[], Iterator[RejectedRecord]],
+    selection: RejectSelection,
+    known: Mapping[str, KnownReject],
+) -> Iterator[RejectedRecord]:
+    """Yields the selected records as they were in their source, and all others of their transactions, which
+    are published as a whole."""
+
+    def group_of(record: RejectedRecord) -> tuple[str, TransactionKey] | None:
+        reject = known.get(record.id or "")
+        return None if reject is None else reject.group
+
+    groups = {group_of(record) for record in read() if selection.matches(record)} - {None}
+    for record in read():
+        if selection.matches(record) or group_of(record) in groups:
+            reject = known.get(record.id or "")
+            is_change = reject is not None and reject.is_change and not is_sealed(record.raw)
+            yield replace(record, raw=reject.read_again()) if reject and is_change else record
 
 
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
@@ -178,9 +196,7 @@ class ExportedReject:
     """The record in the form of its format: JSON, with binary data in hex."""
 
 
-def read_dead_letters(
-    options: KafkaOptions, journals: Path, selection: RejectSelection = EVERYTHING
-) -> Iterator[RejectedRecord]:
+def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[RejectedRecord]:
     """Yields the rejected records of a dead-letter topic, each once.
 
     ``journals`` is the journal directory of the job, which knows what was retried.
@@ -202,7 +218,7 @@ def read_dead_letters(
             continue
         seen |= {name} if name else set()
         source = headers.get("source", "")
-        record = RejectedRecord(
+        yield RejectedRecord(
             id=name,
             run=(name or "").rpartition(":")[0].rpartition(":")[0],
             source=source,
@@ -214,12 +230,10 @@ def read_dead_letters(
             raw=(letter.value or b"").decode("utf-8", "replace") or None,
             retry=retries.get(name or ""),
         )
-        if selection.matches(record):
-            yield record
 
 
-def export_record(record: RejectedRecord) -> ExportedReject | None:
-    """The form in which a record is export_record; ``None`` for records that cannot be retried, or were."""
+def to_exported(record: RejectedRecord) -> ExportedReject | None:
+    """Builds the exported form of a record; ``None`` for records that cannot be retried, or were."""
     if record.id is None or record.raw is None or record.retry is not None:
         return None
     try:

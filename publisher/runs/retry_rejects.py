@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +19,9 @@ from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.manifest import RetriedRecord
-from publisher.journal.retried_records import read_reject_ids, read_retries
+from publisher.journal.retried_records import RetryResult, read_retries
 from publisher.journal.scan_runs import scan_runs
+from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.contract import SourceInput
@@ -117,7 +118,7 @@ def refuse_formats(settings: Settings, corrections: Iterable[Correction]) -> Non
             )
         if source.descriptor.write_retry is None:
             raise UsageError(
-                f"{where}: records of format {source.format} cannot be retried one by one: "
+                f"{where}: rejected records of format {source.format} cannot be retried: "
                 f"{source.descriptor.retry_advice}"
             )
 
@@ -125,17 +126,17 @@ def refuse_formats(settings: Settings, corrections: Iterable[Correction]) -> Non
 def _select(
     journals: Journals, corrections: Sequence[Correction]
 ) -> tuple[list[Correction], list[str]]:
-    """Selects the records that were not retried; returns notes about the others.
+    """Selects the records that were not retried, in the order of their runs; returns notes about the others.
 
     Raises ``UsageError`` for unknown records."""
-    known = read_reject_ids(scan_runs(journals.root))
+    known = read_known_rejects(scan_runs(journals.root))
     retries = read_retries(scan_runs(journals.root))
     pending: list[Correction] = []
     notes = []
     for correction in corrections:
         record = correction.record
-        source, file = known.get(record.id, (None, None))
-        if source != correction.source:
+        reject = known.get(record.id)
+        if reject is None or reject.source != correction.source:
             raise UsageError(
                 f"{record.where}: no kept run of job {journals.job} has rejected a record {record.id} of "
                 f"{correction.source}: its journal is deleted, or the id was changed; add the record as a "
@@ -143,22 +144,43 @@ def _select(
             )
         result = retries.get(record.id)
         if result is None:
-            pending.append(replace(correction, record=replace(record, file=file)))
+            of_journal = replace(record, file=reject.file, transaction=reject.transaction)
+            pending.append(replace(correction, record=of_journal))
         else:
             notes.append(f"{record.where}: {record.id} is left out: {result.text()}")
     if not pending:
         raise UsageError(f"nothing to retry: {'; '.join(notes) or 'the file has no records'}")
-    return pending, notes
+    pending.sort(key=lambda correction: known[correction.record.id].order)
+    return pending, [*notes, *_missing(pending, known, retries)]
+
+
+def _missing(
+    pending: Sequence[Correction],
+    known: Mapping[str, KnownReject],
+    retries: Mapping[str, RetryResult],
+) -> Iterator[str]:
+    """Notes about records of the same transactions that are not retried with the others."""
+    groups = {known[correction.record.id].group for correction in pending} - {None}
+    present = {correction.record.id for correction in pending} | retries.keys()
+    missing = [name for name, reject in known.items() if reject.group in groups - {None}]
+    missing = sorted(set(missing) - present)
+    if missing:
+        yield (
+            f"{len(missing):,} other rejected record(s) of the retried transactions are not in the file and "
+            f"stay rejected: {', '.join(missing[:3])}{' …' if len(missing) > 3 else ''}"
+        )
 
 
 def _make_folder(journals: Journals, days: float) -> Path:
-    """Names a new folder for corrected records, and removes those that are older than the journals."""
+    """Names a new folder for corrected records, and removes those that are older than the journals.
+
+    No other retry has its name, which the names of files may contain."""
     root = journals.root / _FOLDER
     root.mkdir(mode=0o700, exist_ok=True)
     for path in root.iterdir():
         if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
             shutil.rmtree(path)
-    return root / f"{1 + journals.last_number():06d}"
+    return root / f"retry-{1 + journals.last_number():06d}"
 
 
 def _write(
@@ -175,7 +197,10 @@ def _write(
             continue
         files = write(source.options, records, folder / str(number))
         reading = replace(SnapshotOptions(), max_record=source.reading.max_record)
-        source = replace(source, table=None, reading=reading, run_input=None)  # noqa: PLW2901
+        options = files.options or source.options
+        source = replace(  # noqa: PLW2901
+            source, table=None, options=options, reading=reading, run_input=None
+        )
         sources.append(source.with_input(SourceInput(source.reader, files.paths, reads=True)))
         retried += [
             (source.name, RetriedRecord(record.id, 0, str(path), row))

@@ -115,7 +115,7 @@ class Format:
     compares: bool = False
     """Whole tables are compared with their last known state."""
     write_retry: WriteRetry | None = None
-    """Writes corrected records; ``None`` if rejected records cannot be retried one by one."""
+    """Writes corrected records; ``None`` if rejected records cannot be retried."""
     retry_advice: str = ""
     """What to do with rejected records instead."""
 

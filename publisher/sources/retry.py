@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from publisher.errors import UsageError
+from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
 
 RAW_BYTES = 1 << 20
@@ -25,6 +26,8 @@ class CorrectedRecord:
     file: str | None
     """The file that had the rejected record; ``None`` for a table."""
     raw: Any
+    transaction: TransactionKey | None = None
+    """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
 
 
 class RetryFiles(NamedTuple):
@@ -32,6 +35,8 @@ class RetryFiles(NamedTuple):
 
     paths: tuple[Path, ...]
     places: tuple[tuple[Path, int], ...]
+    options: Any = None
+    """Options that read the files, if not those of the source."""
 
 
 def write_json_lines(
@@ -59,35 +64,39 @@ def write_json_lines(
         of_file.append(as_json(columns))
         places.append((path, len(of_file)))
     for path, of_file in lines.items():
-        path.parent.mkdir(parents=True, mode=0o700)
-        path.write_text("".join(f"{line}\n" for line in of_file), "utf-8", newline="\n")
-        path.chmod(0o600)
+        write_private(path, "".join(f"{line}\n" for line in of_file).encode())
     return RetryFiles(tuple(lines), tuple(places))
 
 
 def write_octets(records: Sequence[CorrectedRecord], folder: Path) -> RetryFiles:
     """Writes binary records, whose raw form has the bytes as ``hex``, one after the other.
 
-    The number of a record is its offset.
+    The number of a record is its offset.  File names are new, because positions consist of name and offset.
 
     Raises:
         UsageError: The bytes of a record are missing, truncated, or not hex.
     """
     places: list[tuple[Path, int]] = []
     contents: dict[Path, bytearray] = {}
-    paths = dict(_paths(records, folder, ".dat"))
+    paths = dict(_paths(records, folder, f".{folder.parent.name}.dat"))
     for record in records:
         content = contents.setdefault(paths[record.file], bytearray())
         places.append((paths[record.file], len(content)))
-        content += _octets(record)
+        content += octets_of(record)
     for path, content in contents.items():
-        path.parent.mkdir(parents=True, mode=0o700)
-        path.write_bytes(content)
-        path.chmod(0o600)
+        write_private(path, content)
     return RetryFiles(tuple(contents), tuple(places))
 
 
-def _octets(record: CorrectedRecord) -> bytes:
+def write_private(path: Path, content: bytes | bytearray) -> None:
+    """Writes a file of corrected records, which only its owner can read, in a new folder."""
+    path.parent.mkdir(parents=True, mode=0o700)
+    path.write_bytes(content)
+    path.chmod(0o600)
+
+
+def octets_of(record: CorrectedRecord) -> bytes:
+    """Returns the bytes of a binary record.  Raises ``UsageError`` if they are missing or not hex."""
     try:
         octets = bytes.fromhex(record.raw["hex"])
         length = record.raw.get("length", 0)

@@ -9,7 +9,8 @@ from publisher.sources.dispatch_queue.operations import Operations
 from publisher.sources.dispatch_queue.rows.layout import FRACTIONS, INTEGERS
 from publisher.sources.dispatch_queue.transactions.facts import address_text
 
-_START = dt.datetime(1990, 1, 1)  # noqa: DTZ001 - local time of an unknown zone
+EPOCH = dt.datetime(1990, 1, 1)  # noqa: DTZ001 - local time of an unknown zone
+"""Start of OPER_DATE."""
 
 
 def raw_of(operations: Operations, number: int) -> str:
@@ -49,5 +50,5 @@ def _images(operations: Operations, number: int) -> dict[str, object]:
 
 def _date(seconds: int, fraction: int) -> str:
     """Formats OPER_DATE as local time; its zone is unknown."""
-    moment = _START + dt.timedelta(seconds=seconds, microseconds=fraction * 1_000_000 // FRACTIONS)
+    moment = EPOCH + dt.timedelta(seconds=seconds, microseconds=fraction * 1_000_000 // FRACTIONS)
     return moment.isoformat(sep=" ", timespec="microseconds")

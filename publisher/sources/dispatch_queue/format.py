@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
+from publisher.sources.dispatch_queue.retry import write_retry
 from publisher.sources.dispatch_queue.source import DispatchQueue
 from publisher.sources.dispatch_queue.splits import QueueSplit
 from publisher.sources.format import Format
@@ -19,8 +20,5 @@ DISPATCH_QUEUE = Format(
     reads_snapshots=True,
     in_commits=True,
     knows_repetitions=True,
-    retry_advice=(
-        "fix the setting that the detail names, then replay the export to the same sink, "
-        "with --from and --until around the rejected transactions"
-    ),
+    write_retry=write_retry,
 )

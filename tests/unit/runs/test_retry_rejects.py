@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from publisher.cli.main import cli
 from publisher.dispatch.files import FileDispatcher
 from publisher.journal.manifest import Journal
 from tests.support.change_table_files import seq, write
-from tests.support.linkexpress_files import GROUP, OPEN, group_source, jack, mark, record
+from tests.support.event_log_files import csv_text, event
+from tests.support.linkexpress_files import OPEN, jack, record
 from tests.support.local_engine import EngineSwitch
+from tests.support.retried_rejects import documents, export, invoke, retry
 from tests.support.samples.change_table import CHANGES, messages
 
 SINK = '\n[dispatch]\npath = "out"\n'
@@ -102,24 +103,6 @@ CASES = {
 }
 
 
-def invoke(base: Path, command: str, *words: object) -> Result:
-    config = str(base / "job.toml")
-    return CliRunner().invoke(cli, [command, "-c", config, *map(str, words)])
-
-
-def export(base: Path, reason: str) -> list[dict[str, Any]]:
-    target = base / "rejects.jsonl"
-    result = invoke(base, "rejects", "--reason", reason, "--export", target)
-    assert result.exit_code == 0, result.stderr
-    return [json.loads(line) for line in target.read_text().splitlines()]
-
-
-def retry(base: Path, entries: list[dict[str, Any]]) -> Result:
-    fixed = base / "fixed.jsonl"
-    fixed.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
-    return invoke(base, "rejects", "--engine", "local", "--json", "--retry", fixed)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_a_corrected_record_is_published_once(
     tmp_path: Path, local_engine: EngineSwitch, name: str
@@ -150,6 +133,37 @@ def test_a_corrected_record_is_published_once(
     assert not (tmp_path / "out" / "runs" / "job-000003").exists()
 
 
+LOG = """
+[[sources]]
+snapshots = ["in"]
+"""
+
+
+def test_a_record_that_no_document_can_hold_is_exported_as_it_was(
+    tmp_path: Path, local_engine: EngineSwitch
+) -> None:
+    del local_engine
+    (tmp_path / "job.toml").write_text(LOG + SINK)
+    (tmp_path / "in").mkdir()
+    log = tmp_path / "in" / "log.csv"
+    log.write_text(csv_text([event(1, new_value="bell \x07"), event(2)]))
+    invoke(tmp_path, "publish", "--engine", "local")
+    (entry,) = export(tmp_path, "forbidden-character")
+    assert (entry["raw"]["record_id"], entry["raw"]["new_value"]) == ("1", "bell \x07")
+    entry["raw"]["new_value"] = "bell"
+    result = retry(tmp_path, [entry])
+    assert result.exit_code == 0, result.stderr
+    (text,) = documents(tmp_path, "job-000002")
+    assert ">bell<" in text
+
+    # without its file the record is only known as a change, which is no record
+    log.unlink()
+    (tmp_path / "rejects.jsonl").unlink()
+    for run in (tmp_path / ".xds-publisher").rglob("job-000002"):
+        shutil.rmtree(run)
+    assert export(tmp_path, "forbidden-character") == []
+
+
 @pytest.mark.parametrize("raw", [{}, {"hex": "0"}, {"hex": ""}, {"hex": 7}, "00", [], None])
 def test_binary_records_without_bytes_are_refused(
     tmp_path: Path, local_engine: EngineSwitch, raw: object
@@ -163,19 +177,6 @@ def test_binary_records_without_bytes_are_refused(
     result = retry(tmp_path, [entry | {"raw": raw}])
     assert result.exit_code == 2
     assert "fixed.jsonl:1: raw has" in result.stderr
-
-
-def test_records_of_transactions_are_refused(tmp_path: Path, local_engine: EngineSwitch) -> None:
-    del local_engine
-    (tmp_path / "job.toml").write_text(group_source('snapshots = ["in"]') + SINK)
-    (tmp_path / "in").mkdir()
-    content = record(GROUP, *jack(1, 1)) + record(GROUP, *jack(3, 0)) + mark(GROUP)
-    (tmp_path / "in" / "group.dat").write_bytes(content)
-    invoke(tmp_path, "publish", "--engine", "local")
-    entries = export(tmp_path, "operation-code")
-    result = retry(tmp_path, entries)
-    assert result.exit_code == 2
-    assert "belongs to a transaction, which is rejected as a whole" in result.stderr
 
 
 def test_a_retry_that_crashes_before_sending_is_finished_by_the_next_start(
@@ -224,3 +225,14 @@ def test_a_retry_that_crashes_before_its_plan_may_be_repeated(
     result = retry(tmp_path, [entry])
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["outcomes"]["published"] == 1
+
+
+def test_compared_tables_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text(
+        '\n[[sources]]\nname = "people"\nformat = "triggerless"\nsnapshots = ["in"]\n'
+        'tables = ["hr.usr"]\n[tables.usr]\nkey = ["idu"]\n' + SINK
+    )
+    (tmp_path / "in").mkdir()
+    result = retry(tmp_path, [{"id": "job-000001:0:1", "source": "people", "raw": {}}])
+    assert result.exit_code == 2
+    assert "records of format triggerless cannot be retried: correct the rows" in result.stderr

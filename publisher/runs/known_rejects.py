@@ -1,0 +1,103 @@
+"""The rejected records of a job: their order, their transactions, and what they were in their source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+
+from publisher.errors import FatalError
+from publisher.journal.manifest import SourceEntry
+from publisher.journal.retried_records import file_of, reject_id
+from publisher.journal.scan_runs import JournalPart
+from publisher.model.change import Outcome
+from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
+from publisher.sources.contract import Source
+from publisher.sources.registry import FORMATS
+
+_COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, "part", "high", "low")
+"""Columns of decisions: a record's place and kind, and those that may name its transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReject:
+    """A rejected record of a kept run."""
+
+    source: str
+    file: str | None
+    """The file that had it; ``None`` for a table."""
+    order: tuple[int, int]
+    """Its place among all: number of the run, and rank in the run."""
+    transaction: TransactionKey | None
+    """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
+    is_change: bool
+    """True if it was rejected after it was read: the journal has it as a change, not as it was."""
+    entry: SourceEntry
+    split: int
+    row: int
+
+    @property
+    def group(self) -> tuple[str, TransactionKey] | None:
+        """Its transaction among those of all sources."""
+        return None if self.transaction is None else (self.source, self.transaction)
+
+    def read_again(self) -> str | None:
+        """Reads the record from its file, as JSON text; ``None`` if the file is gone, or for a table."""
+        source = FORMATS[self.entry.format].restore(self.entry.options, self.entry.reading)
+        return read_raw(self.entry, source, self.split, self.row)
+
+
+def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
+    """Reads the rejected records of journals, by their ids."""
+    known: dict[str, KnownReject] = {}
+    runs: dict[str, int] = {}
+    columns_of: dict[tuple[str, int], tuple[str, ...]] = {}
+    for part in parts:
+        is_rejected = pc.field("outcome") == int(Outcome.REJECTED)
+        for entry in part.decisions(_COLUMNS, is_rejected).to_pylist():
+            manifest, number = part.runs[entry["run"]].manifest, entry["source"]
+            source, run = manifest.sources[number], manifest.run
+            if (run, number) not in columns_of:
+                columns_of[run, number] = _transaction_columns(source)
+            known[reject_id(run, entry["split"], entry["row"])] = KnownReject(
+                source=source.name,
+                file=file_of(source, entry["split"]),
+                order=(runs.setdefault(run, len(runs)), entry["rank"]),
+                transaction=_transaction(columns_of[run, number], entry),
+                is_change=entry["event_type"] is not None,
+                entry=source,
+                split=entry["split"],
+                row=entry["row"],
+            )
+    return known
+
+
+def _transaction_columns(source: SourceEntry) -> tuple[str, ...]:
+    columns = FORMATS[source.format].restore(source.options, source.reading).transaction_columns
+    return columns if TRANSACTION in columns else ()  # else a record is one by itself
+
+
+def _transaction(columns: tuple[str, ...], decision: Mapping[str, Any]) -> TransactionKey | None:
+    if not columns or decision[TRANSACTION] is None:
+        return None
+    return tuple(decision[column] for column in columns)
+
+
+def read_raw(entry: SourceEntry, source: Source, split: int, row: int) -> str | None:
+    """Reads a record of a run from its file, as JSON text; ``None`` if the file is gone, or for a table."""
+    if entry.table is not None:
+        return None
+    stored = _split_reader(entry.format).validate_python(entry.splits[split - entry.first_split])
+    try:
+        return source.raw(stored, row)
+    except (OSError, FatalError):  # the input was moved or changed
+        return None
+
+
+@cache
+def _split_reader(format_: str) -> TypeAdapter[Any]:
+    return TypeAdapter(FORMATS[format_].split)

@@ -1,0 +1,61 @@
+"""Corrected records of extraction files as files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from publisher.errors import FatalError, UsageError
+from publisher.sources.linkexpress import layout
+from publisher.sources.linkexpress.file_probe import recognise_file
+from publisher.sources.linkexpress.options import ByteOrder, LinkexpressOptions
+from publisher.sources.retry import (
+    CorrectedRecord,
+    RetryFiles,
+    octets_of,
+    write_octets,
+    write_private,
+)
+
+
+def write_retry(
+    options: LinkexpressOptions, records: Sequence[CorrectedRecord], folder: Path
+) -> RetryFiles:
+    """Joins the bytes of records; a commit record follows those of each transaction of a group.
+
+    Raises:
+        UsageError: The bytes of a record are missing, or fit the settings in no byte order.
+    """
+    if all(record.transaction is None for record in records):
+        return write_octets(records, folder)
+    octets = [octets_of(record) for record in records]
+    form = layout.form_of(options)
+    mark = layout.mark(form, _byte_order(options, b"".join(octets), records[0].where)).build(
+        {
+            "length": form.mark_size,
+            "count": 1,
+            "flag": layout.NOT_NULL,
+            "operation": layout.ExtractCode.COMMIT,
+        }
+    )
+    path = folder / f"group.{folder.parent.name}.dat"
+    content = bytearray()
+    offsets: dict[str, int] = {}
+    transactions = {record.transaction: None for record in records}
+    for transaction in transactions:
+        for record, data in zip(records, octets, strict=True):
+            if record.transaction == transaction:
+                offsets[record.id] = len(content)
+                content += data
+        content += mark
+    write_private(path, content)
+    return RetryFiles((path,), tuple((path, offsets[record.id]) for record in records))
+
+
+def _byte_order(options: LinkexpressOptions, content: bytes, where: str) -> ByteOrder:
+    try:
+        return recognise_file(options, np.frombuffer(content, np.uint8), where).order
+    except FatalError as error:
+        raise UsageError(error.message) from None
