@@ -91,6 +91,8 @@ class RecordStory:
     offsets: tuple[SentRange, ...] = ()
     """The offsets of the document in topics, as far as the journal has them: a range of several offsets
     also holds other documents."""
+    searched: bool = False
+    """The topics were searched for the document: without ``offsets`` they do not have it."""
     reject_id: str | None = None
     """The id of a rejected record, as ``rejects`` has it."""
     retry: RetryResult | None = None

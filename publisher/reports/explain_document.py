@@ -116,7 +116,7 @@ def find_offsets(story: RecordStory, options: KafkaOptions | None) -> RecordStor
         ranges = [r for r in story.offsets if r.topic == topic]
         login = options or KafkaOptions().with_target(target)
         found += find_event(login, document.event_id, ranges, [topic])
-    return replace(story, offsets=tuple(found))
+    return replace(story, offsets=tuple(found), searched=True)
 
 
 def _options_of(directory: Path) -> KafkaOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import NamedTuple
 
 from publisher.consumer import ModifyAssociation, parse_document
 from publisher.errors import UsageError
+from publisher.journal.lane_reader import PublishedDocument
 from publisher.model.change import Object
 from publisher.reports.changed_keys import former_associations
 from publisher.reports.explain import RecordStory, explain
@@ -227,27 +229,29 @@ def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[Fou
 
 
 def _entries(stories: Sequence[FoundStory]) -> tuple[HistoryEntry, ...]:
-    values = KnownValues()
+    """Builds the entries.  The values before a document are those that its own source has published: several
+    sources may have recorded the same changes."""
+    values: defaultdict[str, KnownValues] = defaultdict(KnownValues)
+    last = {_document(story): number for number, (_, _, story) in enumerate(stories)}
     entries = []
     for number, (_, directory, story) in enumerate(stories):
         changes = None
-        following = stories[number + 1].story if number + 1 < len(stories) else None
-        if story.document is not None and not (following and _is_same(story, following)):
+        if story.document is not None and last[_document(story)] == number:
             diffs = read_diffs(story.document.text)
             if diffs is not None:
-                changes = values.apply(story.document.operation, diffs)
+                changes = values[story.source].apply(story.document.operation, diffs)
         entries.append(HistoryEntry(str(directory), story, changes))
     return tuple(entries)
 
 
-def _is_same(story: RecordStory, other: RecordStory) -> bool:
-    """Returns whether two records were published by one document."""
-    return (story.run, story.target, story.document) == (other.run, other.target, other.document)
+def _document(story: RecordStory) -> tuple[str | None, str, PublishedDocument | None]:
+    """Identifies the document of a record, which several records may share."""
+    return story.run, story.target, story.document
 
 
 @dataclass(slots=True)
 class KnownValues:
-    """The values of one object as far as its documents show them."""
+    """The values of one object as far as the documents of one source show them."""
 
     known: dict[str, tuple[str, ...]] = field(default_factory=dict)
     is_complete: bool = False

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from publisher.cli.main import cli
 from tests.services.databases import sqlite_place
@@ -54,11 +56,15 @@ class Lineage:
 
 @pytest.fixture
 def published(kafka: Topics, tmp_path: Path) -> Lineage:
+    return publish(kafka, tmp_path)
+
+
+def publish(kafka: Topics, tmp_path: Path, mode: str = "[dispatch]") -> Lineage:
     place = sqlite_place(tmp_path / "hr.sqlite")
     make_tables(place)
     topic, letters = kafka.make(partitions=3), kafka.make()
     rest = JOB.format(bootstrap=kafka.bootstrap, topic=topic, letters=letters, url=place.url)
-    job = LiveJob(tmp_path).write('\ntable = "log"\n', rest)
+    job = LiveJob(tmp_path).write('\ntable = "log"\n', rest.replace("[dispatch]", mode))
     code, _, err = job.invoke("publish")
     assert code == 4, err
     return Lineage(
@@ -175,3 +181,41 @@ def test_dead_letters_are_exported_and_retried_once(published: Lineage) -> None:
     groups = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     (group,) = [group for group in groups if group["reason"] == "event-type"]
     assert group["retried"] == len(entries)
+
+
+def test_documents_sent_at_least_once_are_searched_by_their_event_id(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    published = publish(kafka, tmp_path, '[dispatch]\nmode = "at-least-once"')
+    record = published.documents[-1]
+    position = headers(record)["position"]
+    words = ["explain", "-c", str(tmp_path / "hr.toml"), position]
+    shown = CliRunner().invoke(cli, words).stdout
+    assert "offset      not recorded: --offsets searches the whole topic for the event id" in shown
+
+    # as after a crash between a document and the progress
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(
+        published.topic, record.value, record.key, record.partition, headers=[*record.headers]
+    )
+    producer.flush(30)
+    repeated = [
+        read
+        for read in kafka.read(published.topic)
+        if headers(read)["event-id"] == headers(record)["event-id"]
+    ]
+    assert len(repeated) == 2
+    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
+    for read in repeated:
+        place = f"{published.topic}:{read.partition}:{read.offset}"
+        assert f"offset      {place}\n" in shown
+        stories = published.stories("-c", tmp_path / "hr.toml", "--document", place)
+        assert {story["document"]["event_id"] for story in stories} == {headers(record)["event-id"]}
+
+    ends = kafka.ends(published.topic).items()
+    expired = [TopicPartition(published.topic, number, end) for number, end in ends if end]
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for answer in admin.delete_records(expired).values():
+        answer.result(30)
+    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
+    assert "offset      not found: no committed record has the event id; it has expired" in shown

@@ -8,12 +8,15 @@ import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
+from publisher.config.job_file import load
 from publisher.errors import UsageError
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.model.change import Object
 from publisher.reports.history import KnownValues, ValueChange, read_history
 from publisher.reports.object_histories import AttributeDiff
+from publisher.runs.publisher_instance import publish
+from tests.support.event_log_files import csv_text, event
 from tests.support.finished_runs import finish_run, make_journals
 
 SMALL = SegmentSize(runs=64, records=10_000, bytes=1 << 24, seconds=3_600)
@@ -81,6 +84,27 @@ def test_shows_the_records_of_one_source(journals: Journals) -> None:
         UsageError, match="idu=1 has no record of a source 'queue': choose one of log"
     ):
         read_history([journals.root], "idu=1", source="queue")
+
+
+def test_each_source_has_its_own_values(tmp_path: Path) -> None:
+    sources = ""
+    for name in ("hr", "crm"):
+        rows = [event(1, event_type=3, new_value="Jack"), event(2, event_type=3, new_value="John")]
+        (tmp_path / f"{name}.csv").write_text(csv_text(rows))
+        sources += f'[[sources]]\nname = "{name}"\nsnapshots = ["{name}.csv"]\n'
+        sources += "poll_size = 1\npoll_slack = 0\n"
+    (tmp_path / "job.toml").write_text(
+        f'{sources}[dispatch]\npath = "out"\n[run]\nengine = "local"\n'
+    )
+    settings = load(tmp_path / "job.toml")
+    publish(settings)
+    [history] = read_history([settings.journals], "idu=1")
+    changes: dict[str, list[object]] = {"hr": [], "crm": []}
+    for entry in history.entries:
+        assert entry.changes is not None
+        changes[entry.story.source] += [(change.before, change.after) for change in entry.changes]
+    one = [(None, ("Jack",)), (("Jack",), ("John",))]
+    assert changes == {"hr": one, "crm": one}
 
 
 def test_the_command_prints_changes_of_values(journals: Journals) -> None:
