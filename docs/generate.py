@@ -290,11 +290,43 @@ def _toml(value: Any) -> str:
 def commands_page() -> str:
     """Returns the page of all commands."""
     context = click.Context(cli, info_name="xds-publisher")
-    parts = [_COMMANDS_INTRODUCTION, "## `xds-publisher`\n", *_command(context)]
+    parts = [_COMMANDS_INTRODUCTION, "## `xds-publisher`\n", *_command(context), *_words()]
     for name in sorted(cli.commands):
         parts += [f"## `{name}`\n"]
         parts += _command(click.Context(cli.commands[name], context, info_name=name))
     return "\n".join(parts)
+
+
+_WORDS: Mapping[str, str] = {
+    "--format": "Format of the input.",
+    "--as": "Form of the result on standard output, or in the file of `--to`.",
+    "--json": "Short for `--as json`: one JSON value, and for `validate` one on each line.",
+    "--to": "Place of the result: the documents, or a page.",
+    "--dry-run": "Shows what the command would do; nothing is sent, written or stored.",
+}
+"""Options that mean the same in every command."""
+
+
+def _words() -> Iterator[str]:
+    """Yields the table of options that several commands have."""
+    yield "## Options that mean the same everywhere\n"
+    for word, meaning in _WORDS.items():
+        yield f"`{word}`\n:   {meaning}\n"
+    yield f"| command | {' | '.join(f'`{word}`' for word in _WORDS)} |\n{'|---' * (len(_WORDS) + 1)}|"
+    for name, command in sorted(cli.commands.items()):
+        options = {word: option for option in command.params for word in option.opts}
+        cells = [_cell(command, options[word]) if word in options else "" for word in _WORDS]
+        if any(cells):
+            yield f"| [`{name}`](#{name}) | {' | '.join(cells)} |"
+    yield "\nThe result of `inspect` is always one JSON object on each line, that of `schema` always JSON.\n"
+
+
+def _cell(command: click.Command, parameter: click.Parameter) -> str:
+    """Shows the values of an option."""
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return "yes"
+    values = parameter.make_metavar(click.Context(command)).strip("[]").replace("|", ", ")
+    return f"`{values}`"
 
 
 def _command(context: click.Context) -> Iterator[str]:

@@ -10,7 +10,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo, echo_notes
+from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.errors import UsageError
 
 
@@ -30,12 +30,16 @@ from publisher.errors import UsageError
     "only to rows whose record id, event time and table key are the same.",
 )
 @parameters.journal_of_job
-def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: Path | None) -> None:
+@parameters.report_form
+def acknowledge(
+    config: Path, run: str, abandon: bool, by_rows: bool, journal: Path | None, json_: bool
+) -> None:
     """End a run whose statuses cannot be written.
 
     The documents of such a run were sent, but its source now names another database or table, or is
     gone from the job file, so publish stops.  If that is a mistake, correct the job file instead.
     """
+    from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.engine.start import start_engine
     from publisher.runs.acknowledge import WrongTable
@@ -51,5 +55,8 @@ def acknowledge(config: Path, run: str, abandon: bool, by_rows: bool, journal: P
     ):
         report = job.acknowledge(run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
-    echo([f"run {run} is done; statuses written: {rows or 'none'}"])
+    if json_:
+        echo_json([output.as_json(report)])
+    else:
+        echo([f"run {run} is done; statuses written: {rows or 'none'}"])
     echo_notes(report.notes)

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.engine.contract import EngineName
 
-Form = Literal["table", "json", "csv", "html"]
+Form = Literal["text", "json", "csv", "html"]
+
+
+class _FormChoice(click.Choice[str]):
+    """Forms of the report; text also has the name table, from earlier versions."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert("text" if value == "table" else value, param, ctx)
+
+
 _WIDTH = 132
 """Line width in characters if standard output is not a terminal."""
 
@@ -35,11 +44,11 @@ _WIDTH = 132
 @click.option(
     "--as",
     "form",
-    type=click.Choice(["table", "json", "csv", "html"]),
-    default="table",
-    show_default=True,
-    help="Output: a table to read, all numbers as JSON, the tables as CSV, or an HTML page with plots.",
+    type=_FormChoice(["text", "json", "csv", "html"]),
+    help="Form of the report: text by default; JSON with all numbers, CSV of the tables, or an HTML page "
+    "with plots.",
 )
+@click.option("--json", "json_", is_flag=True, help="Short for --as json.")
 @click.option(
     "--to",
     "target",
@@ -51,7 +60,8 @@ _WIDTH = 132
 def activity(
     samples: tuple[Path, ...],
     config: Path | None,
-    form: Form,
+    form: Form | None,
+    json_: bool,
     target: Path | None,
     engine: EngineName | None,
 ) -> None:
@@ -63,6 +73,9 @@ def activity(
     """
     from publisher.activity.report import ActivityReport
 
+    if json_ and form not in (None, "json"):
+        raise click.UsageError(f"--json excludes --as {form}: leave one of both out")
+    form = "json" if json_ else form or "text"
     settings = parameters.load_settings(config, engine=engine)
     report = ActivityReport(_count(settings, samples), settings.table_queue.owners)
     if target is not None:

@@ -19,7 +19,7 @@ from publisher.errors import FindingsError
 @parameters.database
 @parameters.schema
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def check(config: Path, json_: bool, **overrides: Any) -> None:
     """Check a job without writing anything.
 

@@ -17,7 +17,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 @parameters.config_required
 @parameters.database
 @parameters.schema
-@parameters.report_as_json
+@parameters.report_form
 def classes(config: Path, json_: bool, **overrides: Any) -> None:
     """Show the classes of a job: keys, attributes, child tables and references.
 

@@ -49,7 +49,7 @@ _ATTRIBUTES_OF_EXAMPLE = 5
 )
 @parameters.config
 @parameters.engine
-@parameters.report_as_json
+@parameters.report_form
 def diff(
     first: Path,
     second: Path | None,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @parameters.config
 @parameters.again
 @parameters.engine
-@parameters.report_as_json
+@parameters.report_form
 def dispatch(
     journal: Path,
     target: str,

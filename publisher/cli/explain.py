@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @parameters.config
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def explain(
     words: tuple[str, ...],
     document: str | None,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 )
 @parameters.config
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def history(
     what: str,
     journals: tuple[Path, ...],

@@ -34,6 +34,7 @@ from publisher.cli.explain import explain
 from publisher.cli.history import history
 from publisher.cli.init import init
 from publisher.cli.inspect import inspect
+from publisher.cli.manual import manual
 from publisher.cli.migrate import migrate
 from publisher.cli.print_report import echo
 from publisher.cli.publish import publish
@@ -189,6 +190,7 @@ for command in (
         history,
         init,
         inspect,
+        manual,
         migrate,
         publish,
         recover,

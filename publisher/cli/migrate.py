@@ -42,7 +42,7 @@ from publisher.cli.print_report import show
 @parameters.now
 @parameters.journal_of_job
 @parameters.engine
-@parameters.report_as_json
+@parameters.report_form
 def migrate(
     config: Path,
     name: str | None,

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +106,27 @@ def _complete_format(
     return [CompletionItem(name) for name in FORMATS if name.startswith(incomplete)]
 
 
+def complete_reason(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Lists the reasons of records and of refused documents that begin with the incomplete word."""
+    from click.shell_completion import CompletionItem
+
+    from publisher.dispatch.refusals import RefusalReason
+    from publisher.model.change import Reason
+
+    reasons = (*Reason, *RefusalReason)
+    return [CompletionItem(name) for name in reasons if name.startswith(incomplete)]
+
+
+def _complete_status(
+    _ctx: click.Context, _param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in ("N", "any") if name.startswith(incomplete)]
+
+
 PATH = TextPath(path_type=Path)
 _JOB_FILE = JobFilePath(path_type=Path)
 config = click.option("-c", "--config", metavar="JOB.toml", type=_JOB_FILE, help="Job file.")
@@ -113,7 +136,11 @@ config_required = click.option(
 journal_of_job = click.option(
     "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
 )
-report_as_json = click.option("--json", "json_", is_flag=True, help="Print the report as JSON.")
+dry_run = click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Plan only: show counts and the first documents, send nothing and store nothing.",
+)
 target = click.option(
     "--to",
     "target",
@@ -150,7 +177,10 @@ format_or_samples = click.option(
     help=f"{_FORMATS}; or table-queue, for samples of the table queue.",
 )
 status = click.option(
-    "--status", metavar="N|any", help="Records to read: new records (N), or all (any)."
+    "--status",
+    metavar="N|any",
+    shell_complete=_complete_status,
+    help="Records to read: new records (N), or all (any).",
 )
 lanes = click.option(
     "--lanes", type=int, metavar="N", help="Number of part files and parallel lanes; default 8."
@@ -161,6 +191,24 @@ engine = click.option(
     type=click.Choice(["auto", "spark", "local"]),
     help="Engine that runs the tasks; the default auto starts Spark only if the input is large.",
 )
+
+
+def report_form(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--as`` and ``--json``, the form of a report; the command receives ``json_``."""
+
+    @wraps(function)
+    def run(*args: Any, form: str | None, json_: bool, **kwargs: Any) -> Any:
+        if json_ and form == "text":
+            raise click.UsageError("--json excludes --as text: leave one of both out")
+        return function(*args, json_=json_ or form == "json", **kwargs)
+
+    form = click.option(
+        "--as",
+        "form",
+        type=click.Choice(["text", "json"]),
+        help="Form of the report; text by default.",
+    )
+    return form(click.option("--json", "json_", is_flag=True, help="Short for --as json.")(run))
 
 
 def load_settings(config: Path | None, *, format_: str | None = None, **overrides: Any) -> Settings:

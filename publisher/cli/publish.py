@@ -50,11 +50,7 @@ if TYPE_CHECKING:
     metavar="0..7",
     help="Write the driver's trace of this level to standard error; from level 3 it contains documents.",
 )
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Plan only: show counts and the first documents, and store nothing.",
-)
+@parameters.dry_run
 @click.option(
     "--by-rows",
     is_flag=True,
@@ -66,7 +62,7 @@ if TYPE_CHECKING:
 @parameters.lanes
 @parameters.engine
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def publish(
     config: Path,
     follow: bool,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @parameters.now
 @parameters.journal_of_job
 @parameters.engine
-@parameters.report_as_json
+@parameters.report_form
 def recover(
     config: Path,
     now: datetime | None,

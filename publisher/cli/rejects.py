@@ -36,7 +36,12 @@ _LONGEST = 200
     "--source", "sources", multiple=True, metavar="NAME", help="Only of this source; repeatable."
 )
 @click.option(
-    "--reason", "reasons", multiple=True, metavar="REASON", help="Only of this reason; repeatable."
+    "--reason",
+    "reasons",
+    multiple=True,
+    metavar="REASON",
+    shell_complete=parameters.complete_reason,
+    help="Only of this reason; repeatable.",
 )
 @click.option(
     "--export",
@@ -62,7 +67,7 @@ _LONGEST = 200
 @parameters.now
 @parameters.engine
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def rejects(
     journals: tuple[Path, ...],
     sources: tuple[str, ...],

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +30,17 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 @parameters.engine
 @parameters.again
 @click.option("--masked", is_flag=True, help="Mask values as [masking] of the job file says.")
-@parameters.report_as_json
+@parameters.dry_run
+@parameters.report_form
 def replay(
     snapshots: tuple[Path, ...],
     target: str,
     config: Path | None,
-    window_from: str | None,
-    window_until: str | None,
-    now: datetime | None,
+    dry_run: bool,
     again: bool,
+    masked: bool,
     json_: bool,
-    **overrides: Any,
+    **options: Any,
 ) -> None:
     """Publish files to a directory or to Kafka.
 
@@ -50,21 +49,18 @@ def replay(
     """
     start_arrow_without_pandas()
     from publisher.cli.progress import show_progress
+    from publisher.runs.replay import rehearse_replay
     from publisher.runs.replay import replay as run_replay
 
-    masked = overrides.pop("masked")
-    settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
+    of_run = {name: options.pop(name) for name in ("window_from", "window_until", "now")}
+    settings = parameters.load_settings(config, **options).for_replay(options["format_"])
     if masked:
         settings = settings.masked()
     with show_progress() as progress:
-        report = run_replay(
-            settings,
-            snapshots,
-            target,
-            window_from=window_from,
-            window_until=window_until,
-            now=now,
-            again=again,
-            progress=progress,
-        )
+        if dry_run:
+            report = rehearse_replay(settings, snapshots, progress=progress, **of_run)
+        else:
+            report = run_replay(
+                settings, snapshots, target, again=again, progress=progress, **of_run
+            )
     show(report, json_, settings.allowed_rejects(None))

@@ -25,7 +25,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
     required=True,
     help="File to write; an existing one is replaced.",
 )
-@parameters.report_as_json
+@parameters.report_form
 def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
     """Write a page about runs: where every record went.
 

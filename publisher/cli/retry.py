@@ -12,7 +12,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo, echo_notes
+from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "reasons",
     multiple=True,
     metavar="REASON",
+    shell_complete=parameters.complete_reason,
     help="Reset rows that failed for this reason, such as no-database; repeatable.",
 )
 @click.option(
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 )
 @click.option("--source", "name", metavar="NAME", help="Reset rows of this source only.")
 @parameters.journal_of_job
+@parameters.report_form
 def retry(
     config: Path,
     reasons: tuple[str, ...],
@@ -52,6 +54,7 @@ def retry(
     positions: tuple[str, ...],
     name: str | None,
     journal: Path | None,
+    json_: bool,
 ) -> None:
     """Reset rows with status E or F to N.
 
@@ -60,16 +63,20 @@ def retry(
     use --position for rows of runs whose journals are deleted.
     """
     from publisher.acknowledge.retry import retry as reset_rows
+    from publisher.cli import output
     from publisher.config.job_file import Overrides, load
 
     settings = load(config, Overrides(journal=journal))
     selection = _selection(reasons, tables, positions)
+    reports = []
     for source in _sources(settings, name):
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
         result = reset_rows(source.database, source.table, source.event_log, selection, runs)
-        echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
+        reports.append({"source": source.name, "table": source.table, "rows": result.rows})
+        if not json_:
+            echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
         if result.others:
             note = (
                 f"{result.others:,} record id(s) now belong to other rows, which keep their status"
@@ -80,6 +87,8 @@ def retry(
             known = ", ".join(sorted(result.reasons)) or "none"
             reasons_text = ", ".join(unknown)
             echo_notes([f"no record failed for {reasons_text}; known reasons: {known}"])
+    if json_:
+        echo_json([output.as_json(reports)])
 
 
 def _selection(

@@ -9,8 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 @command("status -c hr.toml")
 @parameters.config_required
 @parameters.journal_of_job
-@click.option("--json", "json_", is_flag=True, help="Print the state as JSON.")
+@parameters.report_form
 def status(config: Path, journal: Path | None, json_: bool) -> None:
     """Show the state of a job.
 

@@ -23,9 +23,12 @@ from publisher.errors import FindingsError, UsageError
     show_default=True,
     help="Accept only the documented model (strict), or also elements known from practice (lenient).",
 )
-@click.option("--json", "json_", is_flag=True, help="Print each finding as a line of JSON.")
+@parameters.report_form
 def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
-    """Check files of XDS documents, with one document per file or per line."""
+    """Check files of XDS documents, with one document per file or per line.
+
+    JSON has one finding on each line.
+    """
     from publisher.xds.validate import json_line, text_line, validate_files
 
     findings = 0

@@ -71,7 +71,7 @@ _OF_COMPARISON = ("examples", "wait_seconds", "consumer_dump")
 @parameters.schema
 @parameters.engine
 @parameters.journal_of_job
-@parameters.report_as_json
+@parameters.report_form
 def verify(
     config: Path,
     target: Path | None,

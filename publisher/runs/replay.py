@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
@@ -92,14 +93,8 @@ def replay(
         UsageError: The snapshots or the target cannot be used.
         PublisherError: See ``errors``.
     """
-    settings = settings.for_replay()
-    source = settings.sources[0]
-    reader = source.reader
-    paths = tuple(path.absolute() for path in reader.files(snapshots))  # executors work elsewhere
-    source = replace(source, snapshots=paths, table=None)
-    settings = replace(settings, sources=(source,))
-    marks = (window_from, window_until, now, *_digest_of_earlier(source))
-    run = _run_id(settings, paths, *marks)
+    planned = _prepare(settings, snapshots, window_from, window_until, now)
+    settings, run = planned.settings, planned.run
     if target.startswith(SCHEME):
         journal = Journal(settings.journal.absolute() / _REPLAYS / run)
         directory = journal.root / DOCUMENTS
@@ -107,11 +102,62 @@ def replay(
         directory = Path(target).absolute()
         _refuse_inside(directory, snapshots)
         journal = Journal(directory / JOURNAL)
-    window = _window(source, window_from, window_until)
-    request = RunRequest(run, settings, microseconds(now), journal, directory, window)
+    request = planned.request(journal, directory)
     with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
         return _replay_once(request, dispatcher, engine, again=again, progress=progress)
+
+
+def rehearse_replay(
+    settings: Settings,
+    snapshots: Sequence[Path],
+    *,
+    window_from: str | None = None,
+    window_until: str | None = None,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Plans a replay like ``rehearse``, and publishes nothing.
+
+    Raises:
+        UsageError: The snapshots cannot be used.
+        PublisherError: See ``errors``.
+    """
+    planned = _prepare(settings, snapshots, window_from, window_until, now)
+    return _plan_only(planned.settings, progress, planned.request)
+
+
+class _Replay(NamedTuple):
+    """A replay without its target."""
+
+    run: str
+    settings: Settings
+    clock: int
+    window: Window | None
+
+    def request(self, journal: Journal, directory: Path) -> RunRequest:
+        """Requests the run, for documents in a directory."""
+        return RunRequest(self.run, self.settings, self.clock, journal, directory, self.window)
+
+
+def _prepare(
+    settings: Settings,
+    snapshots: Sequence[Path],
+    window_from: str | None,
+    window_until: str | None,
+    now: datetime | None,
+) -> _Replay:
+    """Finds the files of a replay, and the name of its run."""
+    settings = settings.for_replay()
+    source = settings.sources[0]
+    paths = tuple(
+        path.absolute() for path in source.reader.files(snapshots)
+    )  # executors work elsewhere
+    source = replace(source, snapshots=paths, table=None)
+    settings = replace(settings, sources=(source,))
+    marks = (window_from, window_until, now, *_digest_of_earlier(source))
+    run = _run_id(settings, paths, *marks)
+    return _Replay(run, settings, microseconds(now), _window(source, window_from, window_until))
 
 
 def _replay_once(
@@ -162,39 +208,45 @@ def rehearse(
     if not any(source.reads for source in sources):
         return replace(empty_report(settings.name), notes=(REHEARSAL_NOTE,))
     settings = replace(settings, sources=sources)
+    number = journals.last_number() + 1
+
+    def request(journal: Journal, directory: Path) -> RunRequest:
+        return RunRequest(
+            f"{settings.name}-rehearsal",
+            settings,
+            microseconds(now),
+            journal,
+            directory,
+            number=number,
+            state=journals.states_of(source.name for source in settings.sources),
+            by_rows=by_rows,
+            objects=stored_objects(settings, journals, number),
+        )
+
+    return _plan_only(settings, progress, request)
+
+
+def _plan_only(
+    settings: Settings,
+    progress: Progress | None,
+    request_in: Callable[[Journal, Path], RunRequest],
+) -> RunReport:
+    """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there."""
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
         keep_connections(),
         start_engine(settings.run.engine, settings.spark) as engine,
     ):
         directory = Path(name)
-        request = _rehearsal(settings, journals, directory, microseconds(now), by_rows=by_rows)
+        journal = Journal(directory / JOURNAL)
+        journal.root.mkdir()
+        request = request_in(journal, directory)
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
         report = plan_and_send(request, dispatcher, engine, progress)
         samples = tuple(first_documents(directory, SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
     return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
-
-
-def _rehearsal(
-    settings: Settings, journals: Journals, directory: Path, clock: int, *, by_rows: bool
-) -> RunRequest:
-    """Requests the next run of a job in another directory."""
-    journal = Journal(directory / JOURNAL)
-    journal.root.mkdir()
-    number = journals.last_number() + 1
-    return RunRequest(
-        f"{settings.name}-rehearsal",
-        settings,
-        clock,
-        journal,
-        directory,
-        number=number,
-        state=journals.states_of(source.name for source in settings.sources),
-        by_rows=by_rows,
-        objects=stored_objects(settings, journals, number),
-    )
 
 
 def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:

@@ -248,7 +248,7 @@ def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
 
 
 def test_notes_warn_of_problems_and_biases() -> None:
-    problem, *odd = activity_notes(REPORT, "table")
+    problem, *odd = activity_notes(REPORT, "text")
     assert problem.startswith("unusable calls (json): 3, the first at <b>.jsonl:7: no")
     assert [note.split(",")[0][:38] for note in odd] == [
         "4 calls have an UpdFlag other than 0 a",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -165,3 +166,44 @@ def test_the_command_list_shows_whole_sentences() -> None:
     for name, command in COMMANDS.items():
         assert isinstance(command, click.Command)
         assert f"{name} {command.get_short_help_str(1_000)}" in text
+
+
+def options_of(name: str) -> dict[str, click.Parameter]:
+    return {option: parameter for parameter in COMMANDS[name].params for option in parameter.opts}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_words_mean_the_same_in_every_command(name: str) -> None:
+    options = options_of(name)
+    assert ("--as" in options) == ("--json" in options)
+    if "--as" in options:
+        form = options["--as"].type
+        assert isinstance(form, click.Choice)
+        assert list(form.choices)[:2] == ["text", "json"]
+    for option, others in (("--config", ["-c"]), ("--output", ["-o"])):
+        assert option not in options or all(other in options for other in others)
+
+
+def test_json_is_short_for_as_json(log: Path) -> None:
+    job = '[source]\nsnapshots = ["log.csv"]\n[dispatch]\npath = "out"\n'
+    (log.parent / "job.toml").write_text(job)
+    short, long, text = (
+        run(f"xds check -c job.toml {option}", log.parent)
+        for option in ("--json", "--as json", "--as text")
+    )
+    assert json.loads(short.stdout) == json.loads(long.stdout)
+    assert text.stdout.startswith("ok ")
+    both = run("xds check -c job.toml --json --as text", log.parent)
+    assert both.returncode == 2
+    assert both.stderr.startswith("error: --json excludes --as text: leave one of both out; see ")
+
+
+def test_a_dry_run_of_a_replay_leaves_nothing_behind(log: Path) -> None:
+    before = sorted(log.parent.rglob("*"))
+    result = run("xds replay log.csv --to out --engine local --dry-run --json", log.parent)
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["state"], report["documents"], report["target"]) == ("planned", 3_000, "")
+    assert len(report["samples"]) == 3
+    assert "nothing was sent" in result.stderr
+    assert sorted(log.parent.rglob("*")) == before

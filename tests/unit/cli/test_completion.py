@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from publisher.cli.completion import PROGRAM, VARIABLE
 from publisher.cli.main import cli
+from publisher.dispatch.refusals import RefusalReason
+from publisher.model.change import Reason
 from publisher.sources.registry import FORMATS
 
 
@@ -34,6 +37,31 @@ def test_commands_and_options_are_completed() -> None:
 def test_formats_are_completed(command: str) -> None:
     assert complete(command, "--format") == list(FORMATS)
     assert complete(command, "--format", incomplete="li") == ["linkexpress"]
+
+
+@pytest.mark.parametrize("command", ["retry", "rejects"])
+def test_reasons_are_completed(command: str) -> None:
+    assert complete(command, "--reason") == [*Reason, *RefusalReason]
+    assert complete(command, "--reason", incomplete="no-") == [
+        reason for reason in Reason if reason.startswith("no-")
+    ]
+
+
+def test_statuses_are_completed() -> None:
+    assert complete("inspect", "--status") == ["N", "any"]
+
+
+def test_every_choice_is_completed() -> None:
+    choices = [
+        (name, option)
+        for name, command in cli.commands.items()
+        for option in command.params
+        if isinstance(option, click.Option) and isinstance(option.type, click.Choice)
+    ]
+    assert choices
+    for name, option in choices:
+        assert isinstance(option.type, click.Choice)
+        assert complete(name, option.opts[-1]) == list(option.type.choices)
 
 
 def test_job_files_and_directories_are_completed(
