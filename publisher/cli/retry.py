@@ -16,7 +16,7 @@ from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.acknowledge.retry import JournaledRun, RetrySelection
+    from publisher.acknowledge.retry import JournaledRun, RetryReport, RetrySelection
     from publisher.config.settings import Settings, SourceSettings
 
 
@@ -77,18 +77,20 @@ def retry(
         reports.append({"source": source.name, "table": source.table, "rows": result.rows})
         if not json_:
             echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
-        if result.others:
-            note = (
-                f"{result.others:,} record id(s) now belong to other rows, which keep their status"
-            )
-            echo_notes([f"{source.name}: {note}"])
-        unknown = sorted(selection.reasons - result.reasons)
-        if unknown:
-            known = ", ".join(sorted(result.reasons)) or "none"
-            reasons_text = ", ".join(unknown)
-            echo_notes([f"no record failed for {reasons_text}; known reasons: {known}"])
+        echo_notes(_notes(source.name, selection, result))
     if json_:
         echo_json([output.as_json(reports)])
+
+
+def _notes(source: str, selection: RetrySelection, result: RetryReport) -> Iterator[str]:
+    if result.others:
+        yield (
+            f"{source}: {result.others:,} record id(s) now belong to other rows, which keep their status"
+        )
+    unknown = sorted(selection.reasons - result.reasons)
+    if unknown:
+        known = ", ".join(sorted(result.reasons)) or "none"
+        yield f"no record failed for {', '.join(unknown)}; known reasons: {known}"
 
 
 def _selection(
