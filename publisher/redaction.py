@@ -35,11 +35,23 @@ _LEAST = 8
 """Minimum length of a secret that no ordinary message contains by accident."""
 
 _remembered: set[str] = set()
+_values_are_masked = False
 
 
 def remember(secrets: Iterable[str]) -> None:
     """Remembers secrets of the settings for ``redact_all``."""
     _remembered.update(secrets)
+
+
+def mask_values() -> None:
+    """Announces a masked run: messages of drivers and libraries, which may quote values, are hidden."""
+    global _values_are_masked  # noqa: PLW0603 - like the remembered secrets, for this process
+    _values_are_masked = True
+
+
+def hides_values() -> bool:
+    """Returns whether messages of drivers and libraries are hidden."""
+    return _values_are_masked
 
 
 def redact_all(text: str) -> str:

@@ -9,12 +9,12 @@ import traceback
 from types import TracebackType
 
 from publisher.cli.print_report import echo
-from publisher.redaction import redact_all
+from publisher.redaction import hides_values, redact_all
 
 
 def show_traceback() -> None:
     """Prints the traceback of the current exception."""
-    _show(traceback.format_exc())
+    _show_uncaught(*sys.exc_info())
 
 
 def redact_uncaught() -> None:
@@ -41,8 +41,11 @@ class _RedactedFormatter(logging.Formatter):
 
 
 def _show_uncaught(
-    kind: type[BaseException], error: BaseException | None, where: TracebackType | None
+    kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
 ) -> None:
+    if kind is not None and hides_values():  # the messages of errors may quote values
+        _show("".join([*traceback.format_tb(where), kind.__name__]))
+        return
     _show("".join(traceback.format_exception(kind, error, where)))
 
 

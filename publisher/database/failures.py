@@ -15,6 +15,8 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
+from publisher.redaction import hides_values
+
 # SQLSTATE: serialization failure, deadlock, lock wait, shutdown, crash, starting up, too many connections
 _TRANSIENT_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300"})
 # MySQL and MariaDB: too many connections, shutdown, lock wait, deadlock
@@ -105,6 +107,8 @@ def concerns_statement(error: Exception) -> bool:
 def message_of(error: Exception) -> str:
     """Returns the driver's message in one line, without statement and parameters."""
     orig = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    if hides_values() and is_data_error(error):
+        return f"{type(orig).__name__}; masking hides its message"
     text = str(orig.args[1]) if isinstance(error, DBAPIError) and _code(error) else str(orig)
     text = re.sub(r"\s+", " ", text).strip() or type(orig).__name__
     # PostgreSQL's library repeats host, port and user before the server's message

@@ -136,8 +136,8 @@ def _check_survey(change: Change, lanes: dict[Object, int]) -> None:
     new = object_after(change)
     if lanes.get(change.object, -1) != lanes.get(new, -2):
         raise FatalError(
-            f"the key {change.object.key} of {change.object.table} becomes {new.key}, which the survey of "
-            "the input has not found: the input has changed since then; start again"
+            f"record {change.position.text()} changes a key of {change.object.table}, which the survey "
+            "of the input has not found: the input has changed since then; start again"
         )
 
 

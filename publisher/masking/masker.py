@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from publisher.errors import FatalError, UsageError
 from publisher.masking.options import MaskingOptions, MaskMethod, names_match
-from publisher.redaction import HIDDEN, remember
+from publisher.redaction import HIDDEN, mask_values, remember
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -75,6 +75,7 @@ def read_key(options: MaskingOptions) -> bytes:
             "for instance to the output of openssl rand -hex 32"
         )
     remember([text])
+    mask_values()
     return text.encode()
 
 

@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+from publisher import redaction
 from publisher.cli.main import cli
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
+from tests.support.event_log_files import csv_text, event
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
 from tests.support.planted_values import PlantedValues
@@ -24,6 +26,7 @@ NOW = ("--now", "2030-01-01")
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASK_KEY", KEY)
+    monkeypatch.setattr(redaction, "_values_are_masked", False)  # is restored after the test
 
 
 def run(*arguments: object) -> Result:
@@ -95,3 +98,144 @@ def test_replays_of_other_formats(tmp_path: Path, format_: str) -> None:
     assert found["masked"] == set()
     assert len(found["open"]) > 0.8 * len(planted.tokens)
     assert structure(tmp_path / "masked") == structure(tmp_path / "open")
+
+
+EVENT_LOG = (
+    '[source]\nsnapshots = ["log.csv"]\n[dispatch]\npath = "out"\n[job]\nreject_budget = 9\n'
+)
+
+
+def small_log(folder: Path, **changes: object) -> Path:
+    path = folder / "log.csv"
+    path.write_text(csv_text([event(1, **changes)]))
+    return path
+
+
+def write_job(folder: Path, text: str) -> Path:
+    job = folder / "job.toml"
+    job.write_text(text)
+    return job
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        (["inspect", "log.csv", "-c", "job.toml"], "inspect"),
+        (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
+        (["verify", "-c", "job.toml"], "verify"),
+        (["rejects", "--retry", "fixed.jsonl", "-c", "job.toml"], "rejects --retry"),
+    ],
+)
+def test_commands_that_need_values_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], refused: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_log(tmp_path, table_key="idu=pv")
+    (tmp_path / "fixed.jsonl").write_text("")
+    write_job(tmp_path, EVENT_LOG + MASKING)
+    result = run(*command)
+    assert result.exit_code == 2
+    assert f"{refused} needs values as they are, and [masking] masks them" in result.output
+
+
+@pytest.mark.parametrize(
+    ("format_", "refused"),
+    [
+        ("change-table", "keeps records for the next run"),
+        ("dispatch-queue", "keeps records for the next run"),
+        ("linkexpress", None),
+        ("triggerless", "compares tables"),
+    ],
+)
+def test_sources_that_keep_values_are_refused(
+    tmp_path: Path, format_: str, refused: str | None
+) -> None:
+    if format_ == "triggerless":
+        path = tmp_path / "usr.csv"
+        path.write_text("idu,fname\n1,Ann\n")
+        settings = 'format = "triggerless"\n[tables.usr]\nkey = ["idu"]\n'
+    else:
+        path, settings = write_planted(PlantedValues(), format_, tmp_path, 3), SETTINGS[format_]
+    source = f'[source]\nsnapshots = ["{path}"]\n{settings}'
+    job = write_job(tmp_path, f'{source}[dispatch]\npath = "out"\n{MASKING}')
+    result = run("publish", "-c", job)
+    assert (refused or "published") in result.output
+    assert not any((tmp_path / "out").rglob("*.xds")) or refused is None
+
+
+def test_records_of_masked_runs_are_not_exported_nor_planned_again(tmp_path: Path) -> None:
+    log = small_log(tmp_path, table_key="idu")
+    job = write_job(tmp_path, MASKING)
+    assert run("replay", log, "-c", job, "--to", tmp_path / "out").exit_code == 0
+    result = run("rejects", tmp_path / "out", "--export", tmp_path / "rejects.jsonl")
+    assert "are masked: fix them in the source" in result.output
+    result = run("diff", tmp_path / "out", "--set", "documents.insert_query_back=add")
+    assert "its journal has masked values" in result.output
+
+
+def test_a_masked_replay_of_a_job_that_publishes_values(tmp_path: Path) -> None:
+    planted = PlantedValues()
+    log = small_log(tmp_path, new_value=planted.text())
+    text = EVENT_LOG + MASKING + 'runs = "masked replays"\n'
+    job = write_job(tmp_path, text)
+    for name, options in {"open": [], "masked": ["--masked"]}.items():
+        result = run("replay", log, "-c", job, "--to", tmp_path / name, *options)
+        assert result.exit_code == 0, result.output
+    assert planted.find_below(tmp_path / "open") == planted.tokens
+    assert planted.find_below(tmp_path / "masked") == set()
+    result = run("diff", tmp_path / "masked", tmp_path / "masked")
+    assert result.exit_code == 0, result.output
+    write_job(tmp_path, EVENT_LOG)
+    result = run("replay", log, "-c", job, "--to", tmp_path / "other", "--masked")
+    assert "add [masking] with the columns and the key" in result.output
+
+
+def test_a_column_of_a_key_can_only_be_hashed(tmp_path: Path) -> None:
+    job = write_job(tmp_path, MASKING.replace('"*.born"', '"idu"').replace('"*.idu", ', ""))
+    text = job.read_text().replace('"usr.*"', '"fname"').replace('"member.*", "idg", ', "")
+    job.write_text(text)
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "column idu is in the key of usr" in result.output
+    assert "name it in hash" in result.output
+
+
+@pytest.mark.parametrize("key", [None, "short"])
+def test_a_missing_key_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    monkeypatch.delenv("MASK_KEY")
+    if key:
+        monkeypatch.setenv("MASK_KEY", key)
+    job = write_job(tmp_path, MASKING)
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "the masking key in environment variable MASK_KEY has" in result.output
+    assert "openssl rand -hex 32" in result.output
+
+
+def test_another_key_makes_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, job, out = small_log(tmp_path), write_job(tmp_path, MASKING), tmp_path / "out"
+    assert run("replay", log, "-c", job, "--to", out).exit_code == 0
+    assert "already published" in run("replay", log, "-c", job, "--to", out).output
+    monkeypatch.setenv("MASK_KEY", KEY + "2")
+    assert run("replay", log, "-c", job, "--to", out).exit_code == 2
+
+
+def test_an_empty_section_is_a_mistake(tmp_path: Path) -> None:
+    job = write_job(tmp_path, "[masking]\n")
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    assert "[masking] hash: names no column" in result.output
+
+
+def test_unexpected_errors_quote_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("cannot convert pvabcdefghij")
+
+    monkeypatch.setattr("publisher.runs.execute.prepare_work", fail)
+    log, job = small_log(tmp_path), write_job(tmp_path, MASKING)
+    result = run("--debug", "replay", log, "-c", job, "--to", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "ValueError: masking hides its message" in result.output
+    assert "in fail" in result.output
+    assert "cannot convert" not in result.output.replace('raise ValueError("cannot convert', "")
