@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,20 @@ from publisher.model.published_objects import UNKNOWN, PublishedObject, Publishe
 _BYTES_HELD = 32 << 20
 """Approximate size of the states that a task holds in memory."""
 _BYTES_OF_OBJECT = 400
+_BYTES_PREFETCHED = 16 << 20
+_OBJECTS_AT_ONCE = 10_000
+"""Maximum number of objects that one statement reads."""
 _CACHE = -4096
 """Memory for pages of one file, in units of -1 KiB."""
 _REMOVED = ""
 """State of an object that the job has deleted."""
 _RATIO = 4
-_ROWS_AT_ONCE = 1_000
 _CREATE = "CREATE TABLE objects (association TEXT PRIMARY KEY, state TEXT) WITHOUT ROWID"
-_READ = "SELECT state FROM objects WHERE association = ?"
+_READ_MANY = "SELECT association, state FROM json_each(?) CROSS JOIN objects ON association = value"
 _PUT = "INSERT OR REPLACE INTO objects VALUES (?, ?)"
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_IMMUTABLE = "mode=ro&immutable=1"
+_MERGE = "INSERT OR IGNORE INTO objects SELECT association, state FROM older.objects"
 _SEPARATOR = "\x1f"
 
 
@@ -57,30 +61,46 @@ class LaneStates:
         self._files = [(path, _open_to_read(path)) for path in map(Path, before.files)]
         """The files of earlier runs, and before them the own file, if there is one."""
         self._written: sqlite3.Connection | None = None
-        self._new: dict[str, PublishedObject | None] = {}
+        self._new: dict[str, str] = {}
+        """The states that are not in the own file yet."""
         self._size = 0
+        self._prefetched: dict[str, str | None] = {}
+        """The states in files, ``None`` if no file has the object."""
+
+    def prefetch(self, associations: Collection[str]) -> None:
+        """See ``PublishedObjects.prefetch``; reads fewer objects if their states are large."""
+        self._prefetched = self._read(sorted({*associations} - self._new.keys()))
 
     def state_of(self, association: str) -> PublishedObject | None:
         """See ``PublishedObjects.state_of``."""
-        if association in self._new:
-            state = self._new[association]
-            return self._absent if state is None else state
-        for path, file in self._files:
-            try:
-                row = file.execute(_READ, (association,)).fetchone()
-            except sqlite3.Error as error:
-                raise _damage(path, error) from error
-            if row is not None:
-                return self._absent if row[0] == _REMOVED else _decode(row[0])
-        return self._absent
+        text = self._new.get(association)
+        if text is None:
+            states = self._prefetched
+            if association not in states:
+                states = self._read([association])
+            text = states[association]
+        return PublishedObject(text) if text else self._absent
 
     def put(self, association: str, state: PublishedObject | None) -> None:
         """See ``PublishedObjects.put``."""
-        self._new[association] = state
-        values = () if state is None else state.values.values()
-        self._size += _BYTES_OF_OBJECT + sum([len(text) for texts in values for text in texts])
+        text = _REMOVED if state is None else state.text
+        self._new[association] = text
+        self._size += _BYTES_OF_OBJECT + len(text)
         if self._size >= self._bytes_held:
             self._write()
+
+    def _read(self, associations: Sequence[str]) -> dict[str, str | None]:
+        """Reads states from the files until their size is large; ``None`` if no file has the object."""
+        states: dict[str, str | None] = {}
+        size = 0
+        for path, file in self._files:
+            for name, text in _read_many(path, file, associations):
+                states[name] = text
+                size += len(text)
+                if size >= _BYTES_PREFETCHED:
+                    return states
+            associations = [name for name in associations if name not in states]
+        return states | dict.fromkeys(associations)
 
     def close(self) -> int:
         """Completes the file of the new states; returns the number of its rows, 0 if there is no file."""
@@ -103,8 +123,9 @@ class LaneStates:
             if self._written is None:
                 self._written = _create(self._path)
                 self._files.insert(0, (self._path, self._written))
-            rows = sorted((name, _encode(state)) for name, state in self._new.items())
-            self._written.executemany(_PUT, rows)
+            self._written.executemany(_PUT, sorted(self._new.items()))
+        for name in self._new.keys() & self._prefetched.keys():
+            del self._prefetched[name]
         self._new.clear()
         self._size = 0
 
@@ -115,6 +136,10 @@ class StatesOfSource:
 
     states: PublishedObjects
     source: str
+
+    def prefetch(self, associations: Collection[str]) -> None:
+        """See ``PublishedObjects.prefetch``."""
+        self.states.prefetch([name_in_source(name, self.source) for name in associations])
 
     def state_of(self, association: str) -> PublishedObject | None:
         """See ``PublishedObjects.state_of``."""
@@ -133,7 +158,7 @@ def name_in_source(association: str, source: str) -> str:
 def write_unknown(path: Path, associations: Iterable[str]) -> int:
     """Writes a file by which the states of these objects are unknown; returns the number of its rows."""
     with _explain_failure(path), closing(_create(path)) as file:
-        file.executemany(_PUT, ((name, _encode(UNKNOWN)) for name in associations))
+        file.executemany(_PUT, ((name, UNKNOWN.text) for name in associations))
         return _complete(file)
 
 
@@ -157,10 +182,16 @@ def merge_states(files: Sequence[Path], target: Path, *, is_oldest: bool) -> int
 
     Raises ``FatalError`` if a file is missing or damaged."""
     with _explain_failure(target), closing(_create(target)) as merged:
+        merged.execute("COMMIT")
         for path in files:
-            with closing(_open_to_read(path)) as file:
-                for rows in _read_rows(path, file):
-                    merged.executemany("INSERT OR IGNORE INTO objects VALUES (?, ?)", rows)
+            _open_to_read(path).close()
+            merged.execute("ATTACH ? AS older", (_address(path, _IMMUTABLE),))
+            merged.execute("BEGIN")
+            with _explain_damage(path):
+                merged.execute(_MERGE)
+            merged.execute("COMMIT")
+            merged.execute("DETACH older")
+        merged.execute("BEGIN")
         if is_oldest:
             merged.execute("DELETE FROM objects WHERE state = ?", (_REMOVED,))
         return _complete(merged)
@@ -171,18 +202,8 @@ def read_states(files: Sequence[Path]) -> dict[str, PublishedObject]:
     states: dict[str, str] = {}
     for path in reversed(files):
         with closing(_open_to_read(path)) as file:
-            for rows in _read_rows(path, file):
-                states.update(rows)
-    return {name: _decode(text) for name, text in states.items() if text != _REMOVED}
-
-
-def _encode(state: PublishedObject | None) -> str:
-    return _REMOVED if state is None else _JSON([state.is_whole, state.values])
-
-
-def _decode(text: str) -> PublishedObject:
-    is_whole, values = json.loads(text)
-    return PublishedObject({name: tuple(texts) for name, texts in values.items()}, is_whole)
+            states.update(_read(path, file, "SELECT association, state FROM objects"))
+    return {name: PublishedObject(text) for name, text in states.items() if text != _REMOVED}
 
 
 def _create(path: Path) -> sqlite3.Connection:
@@ -206,28 +227,51 @@ def _complete(file: sqlite3.Connection) -> int:
 
 def _open_to_read(path: Path) -> sqlite3.Connection:
     try:
-        file = _connect(path, "mode=ro&immutable=1")
+        file = _connect(path, _IMMUTABLE)
         file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error as error:
         raise _damage(path, error) from error
     return file
 
 
-def _read_rows(path: Path, file: sqlite3.Connection) -> Iterator[list[tuple[str, str]]]:
-    """Reads all rows of a file in parts."""
+def _read_many(
+    path: Path, file: sqlite3.Connection, associations: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Reads the states that a file has of some objects."""
+    for start in range(0, len(associations), _OBJECTS_AT_ONCE):
+        names = _JSON(associations[start : start + _OBJECTS_AT_ONCE])
+        yield from _read(path, file, _READ_MANY, names)
+
+
+def _read(
+    path: Path, file: sqlite3.Connection, statement: str, *parameters: str
+) -> Iterator[tuple[str, str]]:
     try:
-        rows = file.execute("SELECT association, state FROM objects ORDER BY association")
-        while part := rows.fetchmany(_ROWS_AT_ONCE):
-            yield part
+        yield from file.execute(statement, parameters)
     except sqlite3.Error as error:
         raise _damage(path, error) from error
 
 
 def _connect(path: Path, parameters: str) -> sqlite3.Connection:
-    address = f"file:{quote(str(path.absolute()))}?{parameters}"
+    address = _address(path, parameters)
     file = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
     file.execute(f"PRAGMA cache_size = {_CACHE}")
     return file
+
+
+def _address(path: Path, parameters: str) -> str:
+    return f"file:{quote(str(path.absolute()))}?{parameters}"
+
+
+@contextmanager
+def _explain_damage(path: Path) -> Iterator[None]:
+    """Raises ``FatalError`` if the content of a file that is read is damaged."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise _damage(path, error) from error
+        raise
 
 
 def _damage(path: Path, error: sqlite3.Error) -> FatalError:

@@ -37,7 +37,7 @@ from publisher.journal.object_states import (
 )
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 
-FORMAT = 1
+FORMAT = 2
 _MANIFEST = "objects.json"
 _FILES = "files"
 _REFUSED = "refused.db"

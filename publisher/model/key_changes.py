@@ -120,6 +120,11 @@ class KeyHistory:
         """The objects under the keys that change."""
         return self._changed.keys()
 
+    @property
+    def new_keys(self) -> Collection[Object]:
+        """The objects under the keys that they get."""
+        return self._taken.keys()
+
     def groups(self) -> KeyGroups:
         """Groups the keys that one object may have."""
         return KeyGroups.of((c.object, object_after(c).key) for c in self._joined_changes())

@@ -51,8 +51,10 @@ class LanePlanner:
         )
         self._columnar: ColumnarPlanner | None = None
         if polls is not None and window is None and renderer.has_uniform_documents:
-            self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup)
+            self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup, published)
         self._changing_keys = [obj.key for obj in history.old_keys] if history else []
+        if history is not None and published is not None:
+            self._changing_keys += [obj.key for obj in history.new_keys]
         self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll."""
 
@@ -86,12 +88,13 @@ class LanePlanner:
         open_objects = self._planner.advance(batch["rank"][0].as_py())
         single_keys = [obj.key for obj in open_objects]
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
+        single_keys += self._planner.waiting_keys()
         columnar = self._columnar.plan(batch, rows, after=after, single_keys=single_keys)
         planned = ~columnar.remaining
         self._planner.deletes.add_batch(batch.filter(pa.array(planned)), rows[planned])
-        self._planner.add_documents(columnar.documents, columnar.query_backs.singles)
+        self._planner.add_documents(columnar.documents, columnar.query_backs.drafts)
         yield PlanResult(
-            decisions=columnar.query_backs.decisions,
+            decisions=columnar.decisions,
             lookups=columnar.query_backs.lookups,
         )
         remaining = batch.filter(pa.array(columnar.remaining))

@@ -11,18 +11,19 @@ Other values are unknown, and operations on them stay as they are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from publisher.model.published_objects import UNKNOWN, PublishedObject
+from publisher.model.published_objects import EMPTY, UNKNOWN, PublishedObject, PublishedObjects
 from publisher.xds.operations import OperationKind
-from publisher.xds.value_edits import change_values, read_edits, replace_values
+from publisher.xds.value_edits import ValueEdits, change_values
 
 
 class ObjectOperation(NamedTuple):
-    """An operation with the rendered elements of its attributes."""
+    """An operation with its edits of the values of attributes."""
 
     kind: OperationKind
-    attributes: tuple[str, ...]
+    edits: Iterable[ValueEdits]
     inserts_row: bool = False
     """True for an ``<add>`` of the object's own row, not only of rows of child tables."""
 
@@ -42,44 +43,53 @@ def minimize(before: PublishedObject | None, operation: ObjectOperation) -> Mini
 
     ``before`` is ``None`` if the job never published the object, or has deleted it."""
     if operation.kind == "delete":
-        return MinimalOperation(operation.attributes, None)
+        return MinimalOperation((), None)
     known = before or UNKNOWN
     if operation.kind == "modify-association":
-        return MinimalOperation(operation.attributes, known)
-    if operation.kind == "add":
-        if before is None and operation.inserts_row:
-            known = PublishedObject(is_whole=True)
-        return _add(before is not None and before.exists, known, operation)
-    return _modify(known, operation)
+        return MinimalOperation((), known)
+    if operation.kind == "modify":
+        return _modify(known, operation.edits)
+    if before is None and operation.inserts_row:
+        known = EMPTY
+    return _add(before is not None and before.exists, known, operation.edits)
 
 
-def _add(exists: bool, known: PublishedObject, operation: ObjectOperation) -> MinimalOperation:
-    values = dict(known.values)
+def publish_difference(
+    objects: PublishedObjects,
+    association: str,
+    operation: ObjectOperation,
+    new_association: str | None = None,
+) -> tuple[str, ...] | None:
+    """Reduces an operation and updates the state of its object; ``None`` if nothing has changed."""
+    attributes, after = minimize(objects.state_of(association), operation)
+    if attributes is not None:
+        if new_association is not None:
+            objects.put(association, None)
+        objects.put(new_association or association, after)
+    return attributes
+
+
+def _add(exists: bool, known: PublishedObject, edits: Iterable[ValueEdits]) -> MinimalOperation:
     changes = not exists
-    for edits in read_edits(operation.attributes):
-        old = known.values_of(edits.name)
-        new = edits.apply(old)
+    elements: list[str] = []
+    for edit in edits:
+        elements += edit.elements
+        old = known.values_of(edit.name)
+        new = edit.apply(old)
         changes |= new is None or new != old
         if new is not None:
-            values[edits.name] = new
-    after = PublishedObject(values, known.is_whole)
-    return MinimalOperation(operation.attributes if changes else None, after)
+            known = known.with_values(edit.name, new)
+    return MinimalOperation(tuple(elements) if changes else None, known)
 
 
-def _modify(known: PublishedObject, operation: ObjectOperation) -> MinimalOperation:
-    values = dict(known.values)
+def _modify(known: PublishedObject, edits: Iterable[ValueEdits]) -> MinimalOperation:
     elements: list[str] = []
-    for edits in read_edits(operation.attributes):
-        old = known.values_of(edits.name)
-        new = edits.apply(old)
+    for edit in edits:
+        old = known.values_of(edit.name)
+        new = edit.apply(old)
         if new is None:
-            elements += edits.elements
-        elif old is None:
-            elements.append(replace_values(edits.name, new))
-        else:
-            elements.append(change_values(edits.name, old, new))
-        if new is not None:
-            values[edits.name] = new
-    attributes = tuple(filter(None, elements))
-    after = PublishedObject(values, known.is_whole)
-    return MinimalOperation(attributes or None, after)
+            elements += edit.elements
+        elif new != old:
+            elements.append(change_values(edit.name, old, new))
+            known = known.with_values(edit.name, new)
+    return MinimalOperation(tuple(elements) or None, known)

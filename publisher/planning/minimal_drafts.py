@@ -14,8 +14,9 @@ from typing import NamedTuple
 from publisher.model.change import Change, Decision, Document, Outcome, Position, Reason
 from publisher.model.published_objects import UNKNOWN, PublishedObjects
 from publisher.planning.drafts import Draft, OperationPiece
-from publisher.planning.minimal import ObjectOperation, minimize
+from publisher.planning.minimal import ObjectOperation, publish_difference
 from publisher.planning.renderer import Renderer
+from publisher.xds.value_edits import read_edits
 
 Place = tuple[int, Position]
 """Rank and position of a change."""
@@ -50,6 +51,11 @@ class MinimalDrafts:
         """Size of the attributes of drafts in characters."""
         return self._size
 
+    def keys(self) -> Iterator[str]:
+        """The keys of the objects of waiting drafts and loopback changes."""
+        yield from [draft.poll.object.key for draft in self._drafts]
+        yield from self._objects.keys
+
     def add(self, draft: Draft) -> None:
         """Adds a draft."""
         self._drafts.append(draft)
@@ -58,7 +64,7 @@ class MinimalDrafts:
     def add_loopback(self, change: Change) -> None:
         """Makes the state of an object unknown after a change that the consumer has made itself."""
         for name in self._renderer.associations(change):
-            self._objects.add((change.rank, change.position), name)
+            self._objects.add((change.rank, change.position), name, change.object.key)
 
     def settle(self, before: Place | None) -> Iterator[SettledDraft]:
         """Removes and reduces the drafts before a place, or all, in order."""
@@ -68,6 +74,7 @@ class MinimalDrafts:
             ready = bisect_left(self._drafts, before, key=_place)
         drafts = self._drafts[:ready]
         del self._drafts[:ready]
+        self._objects.prefetch([draft.association for draft in drafts])
         for draft in drafts:
             self._size -= _size_of(draft)
             last = draft.operations[-1][-1].change
@@ -98,14 +105,10 @@ class MinimalDrafts:
     def _minimize(self, association: str, piece: OperationPiece) -> OperationPiece | None:
         """Reduces a piece and updates the state of its object; ``None`` if nothing has changed."""
         inserts_row = piece.kind == "add" and self._renderer.inserts_row(piece.change)
-        operation = ObjectOperation(piece.kind, piece.attributes, inserts_row)
-        before = self._objects.state_of(association)
-        attributes, after = minimize(before, operation)
-        if piece.new_association is not None:
-            self._objects.put(association, None)
-            association = piece.new_association
-        if attributes is not None:
-            self._objects.put(association, after)
+        operation = ObjectOperation(piece.kind, read_edits(piece.attributes), inserts_row)
+        attributes = publish_difference(
+            self._objects, association, operation, piece.new_association
+        )
         return None if attributes is None else piece._replace(attributes=attributes)
 
 
@@ -113,9 +116,10 @@ class _LoopbackObjects:
     """Published states, which are unknown after changes that consumers have made themselves."""
 
     def __init__(self, objects: PublishedObjects) -> None:
+        self.prefetch = objects.prefetch
         self.state_of = objects.state_of
         self.put = objects.put
-        self._changes: deque[tuple[Place, str]] = deque()
+        self._changes: deque[tuple[Place, str, str]] = deque()
         self._by_object: dict[str, deque[Place]] = {}
 
     @property
@@ -123,15 +127,20 @@ class _LoopbackObjects:
         """Number of changes that are not passed yet."""
         return len(self._changes)
 
-    def add(self, place: Place, association: str) -> None:
+    @property
+    def keys(self) -> list[str]:
+        """The keys of their objects."""
+        return [key for _, _, key in self._changes]
+
+    def add(self, place: Place, association: str, key: str) -> None:
         """Adds the next change."""
-        self._changes.append((place, association))
+        self._changes.append((place, association, key))
         self._by_object.setdefault(association, deque()).append(place)
 
     def forget(self, before: Place | None) -> None:
         """Passes the changes before a place, or all."""
         while self._changes and (before is None or self._changes[0][0] < before):
-            _, association = self._changes.popleft()
+            _, association, _ = self._changes.popleft()
             self.forget_object(association, before)
 
     def forget_object(self, association: str, before: Place | None) -> None:

@@ -24,7 +24,6 @@ from publisher.model.change import (
     ROW_QUERY_BACK,
     Change,
     Decision,
-    Document,
     EventType,
     Object,
     Outcome,
@@ -35,6 +34,7 @@ from publisher.model.document_batches import Documents, Outbox
 from publisher.model.key_changes import KeyHistory
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.deletes import Deletes
+from publisher.planning.drafts import Draft
 from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
 from publisher.planning.minimal_drafts import MinimalDrafts
@@ -142,14 +142,16 @@ class Planner:
             self.close_poll(poll)
         return self._polls.open_objects()
 
-    def add_documents(
-        self, documents: Iterable[Documents], singles: Iterable[tuple[int, Document]]
-    ) -> None:
+    def waiting_keys(self) -> list[str]:
+        """The keys of objects whose published states depend on changes that wait, with minimal modifies."""
+        waiting = [entry.poll.object.key for entry in self._waiting]
+        return [] if self._minimal is None else [*waiting, *self._minimal.keys()]
+
+    def add_documents(self, documents: Iterable[Documents], drafts: Iterable[Draft]) -> None:
         """Adds documents of the columnar planner (see ``Outbox``)."""
         for batch in documents:
             self._outbox.add_batch(batch)
-        for rank, document in singles:
-            self._outbox.add(rank, document)
+        self._add_drafts(drafts)
         if self._waiting and self._must_look_up():
             self._look_up()
 
@@ -311,10 +313,9 @@ class Planner:
 
     def _pending(self) -> tuple[int, int]:
         """Number and bytes of the documents that are not taken yet."""
-        outbox, minimal = self._outbox, self._minimal
-        if minimal is None:
-            return outbox.count, outbox.bytes
-        return outbox.count + minimal.count, outbox.bytes + minimal.bytes
+        if self._minimal is None:
+            return self._outbox.count, self._outbox.bytes
+        return self._outbox.count + self._minimal.count, self._outbox.bytes + self._minimal.bytes
 
     def _look_up(self) -> None:
         """Looks up the rows of all waiting polls and renders the polls."""
@@ -325,14 +326,16 @@ class Planner:
         answers = self._lookup.answers(objects, _named_columns(waiting))
         for entry in waiting:
             answer = answers[entry.row]
-            lookup = ObjectLookup(entry.poll.object, entry.poll.number, answer)
-            self._result.lookups.append(lookup)
+            self._result.lookups.append(ObjectLookup(entry.poll.object, entry.poll.number, answer))
             self._render(entry, answer)
 
     def _render(self, entry: PendingPoll, answer: Answer) -> None:
         rendered = self._renderer.render(entry.poll, entry.remaining, entry.prepared, answer)
         self._result.decisions += rendered.decisions
-        for draft in rendered.drafts:
+        self._add_drafts(rendered.drafts)
+
+    def _add_drafts(self, drafts: Iterable[Draft]) -> None:
+        for draft in drafts:
             if self._minimal is not None:
                 self._minimal.add(draft)
             else:

@@ -93,7 +93,7 @@ class Renderer:
     def has_uniform_documents(self) -> bool:
         """True if a document is one operation and depends on object and attributes alone."""
         options = self._options
-        return options.batch_size == 1 and not options.event_id and not options.minimal
+        return options.batch_size == 1 and not options.event_id
 
     def prepare(self, changes: Sequence[Change]) -> PreparedPoll:
         """Renders the logged values of the changes of one object."""

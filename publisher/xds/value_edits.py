@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-_STEP = re.compile(r"<remove-all-values/>|<(remove|add)-value>(.*?)</\1-value>", re.DOTALL)
+REMOVE_ALL = "<remove-all-values/>"
+_STEP = re.compile(rf"{REMOVE_ALL}|<(remove|add)-value>(.*?)</\1-value>", re.DOTALL)
 _VALUES = re.compile(r"<value .*?</value>", re.DOTALL)
 """Values never contain ``<``: their texts are escaped."""
 
@@ -32,37 +33,44 @@ class ValueEdits(NamedTuple):
         return tuple(sorted(after | {v for v, present in self.is_present.items() if present}))
 
 
+def attribute_name(element: str) -> str:
+    """The escaped name of the attribute of an element."""
+    return element[element.index('"') + 1 : element.index('">')]
+
+
 def read_edits(elements: Iterable[str]) -> Iterator[ValueEdits]:
     """Reads the elements of the attributes of one operation, in the order of the attributes."""
     by_name: dict[str, list[str]] = {}
     for element in elements:
-        opening = element[: element.index('">')]
-        by_name.setdefault(opening[opening.index('"') + 1 :], []).append(element)
+        by_name.setdefault(attribute_name(element), []).append(element)
     for name, of_name in by_name.items():
         clears, is_present = False, dict[str, bool]()
         for element in of_name:
             if element.startswith("<add-attr"):
-                is_present |= dict.fromkeys(_VALUES.findall(element), True)
+                is_present |= dict.fromkeys(find_values(element), True)
                 continue
             for step in _STEP.finditer(element):
                 if step[1] is None:
                     clears, is_present = True, {}
                 else:
-                    is_present |= dict.fromkeys(_VALUES.findall(step[2]), step[1] == "add")
+                    is_present |= dict.fromkeys(find_values(step[2]), step[1] == "add")
         yield ValueEdits(name, clears, is_present, tuple(of_name))
 
 
-def replace_values(name: str, values: Collection[str]) -> str:
-    """Renders ``<modify-attr>`` that removes all values and adds these."""
-    add = f"<add-value>{''.join(values)}</add-value>" if values else ""
-    return f'<modify-attr attr-name="{name}"><remove-all-values/>{add}</modify-attr>'
+def find_values(text: str) -> list[str]:
+    """The value elements in a text."""
+    return _VALUES.findall(text)
 
 
-def change_values(name: str, before: Collection[str], after: Collection[str]) -> str:
-    """Renders ``<modify-attr>`` that removes and adds only the values that differ; "" if none does."""
-    removed, added = sorted({*before} - {*after}), sorted({*after} - {*before})
-    if not removed and not added:
+def change_values(name: str, before: Collection[str] | None, after: Collection[str]) -> str:
+    """Renders ``<modify-attr>`` that removes and adds only the values that differ; "" if none does.
+
+    Without ``before``, the values are unknown: all are removed."""
+    removed = [] if before is None else sorted({*before} - {*after})
+    added = sorted({*after} - {*(before or ())})
+    if before is not None and not removed and not added:
         return ""
     remove = f"<remove-value>{''.join(removed)}</remove-value>" if removed else ""
     add = f"<add-value>{''.join(added)}</add-value>" if added else ""
-    return f'<modify-attr attr-name="{name}">{remove}{add}</modify-attr>'
+    clear = REMOVE_ALL if before is None else ""
+    return f'<modify-attr attr-name="{name}">{clear}{remove}{add}</modify-attr>'

@@ -67,12 +67,12 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
             if poll.first.position.high != 17:
                 close(self, poll)
 
-        def forgetting(self: Any, documents: Any, singles: Any) -> None:
+        def forgetting(self: Any, documents: Any, drafts: Any) -> None:
             kept = [
                 Documents(found.batch.filter(pc.not_equal(found.batch["high"], 17)))
                 for found in documents
             ]
-            take(self, kept, singles)
+            take(self, kept, drafts)
 
         # whichever of the two plans it: change by change, or by the column
         Planner.close_poll, Planner.add_documents = forgetful, forgetting  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from publisher.consumer import Objects, parse_document
@@ -18,6 +18,9 @@ class StatesInMemory:
 
     is_complete: bool = True
     states: dict[str, PublishedObject] = field(default_factory=dict)
+
+    def prefetch(self, associations: Collection[str]) -> None:
+        """All states are in memory."""
 
     def state_of(self, association: str) -> PublishedObject | None:
         return self.states.get(association, None if self.is_complete else UNKNOWN)

@@ -18,7 +18,7 @@ from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
 from publisher.xds.escape import FORBIDDEN, FORBIDDEN_RE2, ValueProblem
 
-DELETE = 4
+INSERT_FIELD, DELETE = 1, 4
 _FIELD_TYPES = (1, 2, 3)
 _ROW_TYPES = (DELETE, *sorted(ROW_QUERY_BACK))
 
@@ -36,6 +36,13 @@ def row_query_backs(rows: ChangeColumns) -> Flags:
     """Query-backs of a whole row."""
     reads: Flags = np.isin(rows.type, sorted(ROW_QUERY_BACK))
     return reads
+
+
+def query_backs_among_others(rows: ChangeColumns) -> Flags:
+    """Row query-backs whose object has other changes in the batch, which are planned in another order."""
+    counts = np.bincount(rows.object)
+    flags: Flags = row_query_backs(rows) & (counts[rows.object] > 1)
+    return flags
 
 
 def ineligible_rows(rows: ChangeColumns, filter_: Filter) -> Flags:

@@ -8,8 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from publisher.model.change import Decision
 from publisher.model.document_batches import Documents, join_batches
+from publisher.model.published_objects import PublishedObjects
 from publisher.planning.columnar import eligibility
+from publisher.planning.columnar.minimal import MinimalWriter, Reduction
 from publisher.planning.columnar.query_back import QueryBackPlanner, QueryBackResult
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, numbers_of
 from publisher.planning.columnar.templates import change_templates
@@ -27,16 +30,24 @@ class ColumnarPlan(NamedTuple):
     remaining: Flags
     documents: list[Documents]
     """In rank order, without equal ranks."""
+    decisions: list[Decision]
     query_backs: QueryBackResult
-    """All results of query-backs; ``documents`` above includes their documents, too."""
+    """All results of query-backs; ``documents`` and ``decisions`` above include theirs, too."""
 
 
 class ColumnarPlanner:
     """Plans the simple objects of one event log in one lane, batch by batch."""
 
     def __init__(
-        self, renderer: Renderer, filter_: Filter, polls: PollOptions, lookup: BulkLookup
+        self,
+        renderer: Renderer,
+        filter_: Filter,
+        polls: PollOptions,
+        lookup: BulkLookup,
+        published: PublishedObjects | None = None,
     ) -> None:
+        """For ``published`` see ``Planner``."""
+        self._published = published
         self._renderer = renderer
         self._filter = filter_
         self._polls = polls
@@ -63,8 +74,34 @@ class ColumnarPlanner:
         keys of objects that earlier changes concern, or that change their keys.
         """
         if not batch.num_rows or eligibility.is_ineligible_batch(batch):
-            return ColumnarPlan(np.ones(batch.num_rows, np.bool_), [], QueryBackResult())
+            return ColumnarPlan(np.ones(batch.num_rows, np.bool_), [], [], QueryBackResult())
         rows = ChangeColumns.of(batch)
+        remaining = self._ineligible_objects(rows, after, single_keys)
+        reads = eligibility.row_query_backs(rows)
+        templates = change_templates(rows, ~remaining & ~reads, self._renderer)
+        old, new, bad = convert_values(rows, templates)
+        remaining = rows.spread(remaining | bad | ((templates.of_row < 0) & ~reads))
+        groups = DocumentGroups.of(rows, remaining | reads, self._polls.poll_size)
+        fields = DocumentFields(rows, lane_rows, self._polls, self._renderer)
+        reduction = None
+        if self._published is None:
+            writer = DocumentWriter(fields, templates, (old, new))
+        else:
+            reduction = Reduction(self._published, lane_rows)
+            writer = MinimalWriter(fields, templates, (old, new), reduction)
+        logged = [writer.documents(part) for part in groups.parts(rows)]
+        reader = QueryBackPlanner(
+            rows, lane_rows, self._polls, self._renderer, self._lookup, reduction
+        )
+        query_backs = reader.read(reads & ~remaining)
+        documents = _sort_by_rank([*filter(len, logged), *query_backs.documents])
+        decisions = query_backs.decisions + (reduction.decisions if reduction else [])
+        return ColumnarPlan(remaining, documents, decisions, query_backs)
+
+    def _ineligible_objects(
+        self, rows: ChangeColumns, after: tuple[int, int] | None, single_keys: Collection[str]
+    ) -> Flags:
+        """Flags the rows of objects that are ineligible whatever the values."""
         end, next_high = after or (None, None)
         ineligible = (
             eligibility.ineligible_rows(rows, self._filter)
@@ -74,19 +111,9 @@ class ColumnarPlanner:
             | eligibility.unpublished_tables(rows, self._filter, self._renderer)
             | eligibility.changes_after_delete(rows, self._renderer)
         )
-        remaining = rows.spread(ineligible)
-        reads = eligibility.row_query_backs(rows)
-        templates = change_templates(rows, ~remaining & ~reads, self._renderer)
-        old, new, bad = convert_values(rows, templates)
-        remaining = rows.spread(remaining | bad | ((templates.of_row < 0) & ~reads))
-        groups = DocumentGroups.of(rows, remaining | reads, self._polls.poll_size)
-        fields = DocumentFields(rows, lane_rows, self._polls, self._renderer)
-        writer = DocumentWriter(fields, templates, (old, new))
-        logged = [writer.documents(part) for part in groups.parts(rows)]
-        reader = QueryBackPlanner(rows, lane_rows, self._polls, self._renderer, self._lookup)
-        query_backs = reader.read(reads & ~remaining)
-        documents = _sort_by_rank([*logged, *query_backs.documents])
-        return ColumnarPlan(remaining, documents, query_backs)
+        if self._published is not None:
+            ineligible |= eligibility.query_backs_among_others(rows)
+        return rows.spread(ineligible)
 
 
 def _sort_by_rank(documents: list[Documents]) -> list[Documents]:

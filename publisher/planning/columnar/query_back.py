@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import Decision, Document, Object
+from publisher.model.change import Decision, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.document_batches import Documents
+from publisher.planning.columnar.minimal import ColumnEdits, Reduction, reduce_rows
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
 from publisher.planning.columnar.templates import (
     AttributeTemplate,
@@ -24,6 +25,7 @@ from publisher.planning.columnar.templates import (
 )
 from publisher.planning.columnar.values import convert_column
 from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, escape_keys
+from publisher.planning.drafts import Draft
 from publisher.planning.polls import ObjectPoll, PollOptions
 from publisher.planning.query_back import (
     Answer,
@@ -61,10 +63,10 @@ class BatchRead(NamedTuple):
 
 @dataclass(slots=True)
 class QueryBackResult:
-    """Results of query-backs; ``singles`` are documents of single rows with their ranks."""
+    """Results of query-backs; ``drafts`` are documents of single rows."""
 
     documents: list[Documents] = field(default_factory=list)
-    singles: list[tuple[int, Document]] = field(default_factory=list)
+    drafts: list[Draft] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups: list[ObjectLookup | RowLookups] = field(default_factory=list)
 
@@ -94,7 +96,9 @@ class QueryBackPlanner:
         polls: PollOptions,
         renderer: Renderer,
         lookup: BulkLookup,
+        reduction: Reduction | None,
     ) -> None:
+        self._reduction = reduction
         self._rows = rows
         self._lane_rows = lane_rows
         self._poll_size = polls.poll_size
@@ -193,9 +197,7 @@ class QueryBackPlanner:
             poll = ObjectPoll((change.rank - 1) // self._poll_size, change.object, [change])
             prepared = self._renderer.prepare([change])
             rendered = self._renderer.render(poll, [change], prepared, read.answer)
-            self._result.singles += [
-                (draft.first.rank, self._renderer.document(draft)) for draft in rendered.drafts
-            ]
+            self._result.drafts += rendered.drafts
             self._result.decisions += rendered.decisions
 
     def _render_together(
@@ -203,26 +205,56 @@ class QueryBackPlanner:
     ) -> Flags:
         """Renders selected rows; returns flags of those with a value that cannot be written."""
         bad = np.zeros(len(rows), np.bool_)
-        pieces: list[pa.StringArray] = []
-        for place, value, null in template.columns:
-            assert value.new is not None
-            contents = _convert_values(values[place], value.new, bad)
-            absent = contents.is_null()
-            pieces += [
-                pc.if_else(absent, _text_before(null), _text_before(value)),
-                pc.fill_null(contents, ""),
-                pc.if_else(absent, null.after + null.closing, value.after + value.closing),
-            ]
+        contents: list[pa.StringArray] = []
+        for column in template.columns:
+            assert column.value.new is not None
+            contents.append(_convert_values(values[column.place], column.value.new, bad))
         good = selected & ~bad
         if not good.all():
-            pieces = [piece.filter(pa.array(good)) for piece in pieces]
+            contents = [column.filter(pa.array(good)) for column in contents]
         if good.any():
-            self._write(template, rows[good], pieces)
+            self._write(template, rows[good], contents)
         return selected & bad
 
     def _write(
+        self, template: _QueryBackTemplate, rows: Numbers, contents: list[pa.StringArray]
+    ) -> None:
+        if self._reduction is not None:
+            self._write_differences(template, rows, contents, self._reduction)
+            return
+        pieces: list[pa.StringArray] = []
+        for (_, value, null), column in zip(template.columns, contents, strict=True):
+            absent = column.is_null()
+            pieces += [
+                pc.if_else(absent, _text_before(null), _text_before(value)),
+                pc.fill_null(column, ""),
+                pc.if_else(absent, null.after + null.closing, value.after + value.closing),
+            ]
+        self._compose(template, rows, pieces)
+
+    def _write_differences(
+        self,
+        template: _QueryBackTemplate,
+        rows: Numbers,
+        contents: list[pa.StringArray],
+        reduction: Reduction,
+    ) -> None:
+        columns = [
+            ColumnEdits.of(value, null, column.to_pylist())
+            for (_, value, null), column in zip(template.columns, contents, strict=True)
+        ]
+        keys = self._fields.keys(rows)
+        names = pc.binary_join_element_wise(keys, template.document.suffix, "").to_pylist()
+        attributes = reduce_rows(reduction, names, template.document.operation, columns)
+        kept = reduction.keep_changed(rows, attributes)
+        if kept.any():
+            texts = [text for text in attributes if text is not None]
+            self._compose(template, rows[kept], [pa.array(texts)])
+
+    def _compose(
         self, template: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]
     ) -> None:
+        """Composes documents from the pieces of their attributes."""
         keys = self._fields.keys(rows)
         document, count = template.document, len(rows)
         texts = pc.binary_join_element_wise(

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from publisher.model.change import Object
-from publisher.planning.columnar.eligibility import DELETE
+from publisher.planning.columnar.eligibility import DELETE, INSERT_FIELD
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.rendered_columns import RenderedColumn
 from publisher.planning.renderer import Renderer
 from publisher.xds.association import suffix
 from publisher.xds.escape import ValueProblem
-from publisher.xds.operations import Part, cut_attribute
+from publisher.xds.operations import OperationKind, Part, cut_attribute
 from publisher.xds.values import Converter
 
 _OLD, _NEW = "\ue000", "\ue001"
@@ -41,6 +41,8 @@ class AttributeTemplate(NamedTuple):
     closing: str
     old: Converter | None
     new: Converter | None
+    is_multiple: bool = False
+    """See ``RenderedColumn``."""
 
 
 _NOTHING = AttributeTemplate("", "", "", "", "", None, None)
@@ -49,7 +51,7 @@ _NOTHING = AttributeTemplate("", "", "", "", "", None, None)
 class DocumentTemplate(NamedTuple):
     """A document of one operation, cut at the association's key and at the attributes."""
 
-    operation: str
+    operation: OperationKind
     suffix: str
     """The association after the key, as plain text; ``middle`` starts with its XML form."""
     head: str
@@ -130,11 +132,10 @@ def _attribute(
     except ValueProblem:
         return None
     attribute = attribute_template(column, renderer.meanings[event_type].part, *absent)
-    if (
-        attribute == _NOTHING and event_type != 1
-    ):  # an empty modify is not published, an empty add is
+    if attribute is None or not column.is_published:
         return None
-    return attribute if column.is_published else None
+    # an empty modify is not published, an empty add is
+    return attribute if attribute.opening or event_type == INSERT_FIELD else None
 
 
 def attribute_template(
@@ -146,12 +147,14 @@ def attribute_template(
     around = column.convert.around
     text = part(column.name, None if no_old else around(_OLD), None if no_new else around(_NEW))
     if not text:
-        return _NOTHING
+        return _NOTHING._replace(is_multiple=column.is_multiple)
     opening, inside, closing = cut_attribute(text)
     before, old, remainder = _cut(inside, _OLD)
     between, new, after = _cut(remainder, _NEW)
     converters = column.convert if old else None, column.convert if new else None
-    return AttributeTemplate(opening, before, between, after, closing, *converters)
+    return AttributeTemplate(
+        opening, before, between, after, closing, *converters, column.is_multiple
+    )
 
 
 def _cut(text: str, mark: str) -> tuple[str, bool, str]:

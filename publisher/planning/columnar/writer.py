@@ -50,6 +50,18 @@ class DocumentGroups(NamedTuple):
         by_rank = np.argsort(rank[begins][document], kind="stable")
         return cls(order[by_rank], np.flatnonzero(begins[by_rank]))
 
+    @property
+    def documents(self) -> Numbers:
+        """The number of the document of each row."""
+        lengths = np.diff(np.append(self.starts, len(self.rows)))
+        return np.repeat(np.arange(len(self.starts)), lengths)
+
+    def select(self, kept: Flags) -> DocumentGroups:
+        """The documents with the rows that are kept."""
+        document = self.documents[kept]
+        begins = np.append(True, document[1:] != document[:-1])[: len(document)]
+        return DocumentGroups(self.rows[kept], np.flatnonzero(begins))
+
     def parts(self, rows: ChangeColumns) -> Iterator[DocumentGroups]:
         """Splits the documents into parts of limited size."""
         if not len(self.starts):
@@ -129,13 +141,18 @@ class DocumentWriter:
 
     def documents(self, groups: DocumentGroups) -> Documents:
         """Composes the documents of these groups."""
+        return self._compose(groups, self._texts)
+
+    def _compose(
+        self,
+        groups: DocumentGroups,
+        texts: Callable[[DocumentGroups, pa.StringArray], pa.StringArray],
+    ) -> Documents:
+        """Composes documents; ``texts`` gives their texts from the key parts of their associations."""
         firsts = groups.rows[groups.starts]
         keys = self._fields.keys(firsts)
-        operation, suffix = (
-            self._document_field(firsts, "operation"),
-            self._document_field(firsts, "suffix"),
-        )
-        return self._fields.documents(groups, keys, operation, suffix, self._texts(groups, keys))
+        operation, suffix = (self._document_field(firsts, name) for name in ("operation", "suffix"))
+        return self._fields.documents(groups, keys, operation, suffix, texts(groups, keys))
 
     def _document_field(self, rows: Numbers, name: str) -> pa.StringArray:
         """One field of each row's document template."""

@@ -24,7 +24,7 @@ from publisher.model.published_objects import UNKNOWN, PublishedObject
 
 names = st.sampled_from(["idu=1,table=usr", "idu=2", "人=名 & <x>", "a" * 300])
 states = st.none() | st.builds(
-    PublishedObject,
+    lambda values, is_whole: PublishedObject.of(values, is_whole=is_whole),
     st.dictionaries(st.sampled_from(["a", "b"]), st.lists(st.text("ué\n", max_size=3)).map(tuple)),
     st.booleans(),
 )
@@ -66,7 +66,7 @@ def test_each_run_reads_the_newest_states(
 
 
 def test_a_merge_with_the_oldest_file_drops_removed_objects(tmp_path: Path) -> None:
-    for number, state in enumerate([PublishedObject({"a": ("u",)}), None]):
+    for number, state in enumerate([PublishedObject.of({"a": ("u",)}), None]):
         lane = LaneStates(StatesBefore(), tmp_path / f"{number}.db")
         lane.put("1", state)
         lane.close()

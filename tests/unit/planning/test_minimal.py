@@ -21,6 +21,7 @@ from publisher.planning.query_back import CurrentRow
 from publisher.xds.association import association
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions, operation
 from publisher.xds.operations import OperationKind, add_attr, replace_attr, update_attr
+from publisher.xds.value_edits import read_edits
 from tests.support.plan_cases import PlanCase, cases
 from tests.support.planning import (
     DEPT,
@@ -67,29 +68,33 @@ class Step(NamedTuple):
     """An operation on one of a few objects."""
 
     name: str
-    operation: ObjectOperation
+    kind: OperationKind
+    attributes: tuple[str, ...]
+    inserts_row: bool = False
     new_name: str | None = None
 
+    @property
+    def operation(self) -> ObjectOperation:
+        return ObjectOperation(self.kind, read_edits(self.attributes), self.inserts_row)
+
     def text(self, attributes: tuple[str, ...]) -> str:
-        kind = self.operation.kind
         return ENVELOPE.document(
-            [operation(kind, "usr", self.name, attributes, None, self.new_name)]
+            [operation(self.kind, "usr", self.name, attributes, None, self.new_name)]
         )
 
 
 def _modify(name: str, attributes: tuple[str, ...]) -> Step:
-    return Step(name, ObjectOperation("modify", attributes))
+    return Step(name, "modify", attributes)
 
 
 def _other(kind: OperationKind, name: str, other: str) -> Step:
-    operation = ObjectOperation(kind, ())
-    return Step(name, operation, other if kind == "modify-association" else None)
+    return Step(name, kind, (), new_name=other if kind == "modify-association" else None)
 
 
 names = st.sampled_from(["1", "2"])
 modify_step = st.builds(_modify, names, elements(modify_element).filter(bool))
 add_step = st.builds(
-    lambda name, attributes, row: Step(name, ObjectOperation("add", attributes, row)),
+    lambda name, attributes, row: Step(name, "add", attributes, row),
     names,
     elements(add_element),
     st.booleans(),
@@ -112,10 +117,10 @@ def reduce_step(states: StatesInMemory, step: Step) -> list[str]:
 
 def check_equal(steps: Sequence[Step], before: Sequence[Step], states: StatesInMemory) -> None:
     """Compares the objects of two consumers after each step."""
-    loaded = [step.text(step.operation.attributes) for step in before]
+    loaded = [step.text(step.attributes) for step in before]
     full, minimal = apply_texts(Objects(), loaded), apply_texts(Objects(), loaded)
     for step in steps:
-        apply_texts(full, [step.text(step.operation.attributes)])
+        apply_texts(full, [step.text(step.attributes)])
         apply_texts(minimal, reduce_step(states, step))
         assert values_of(minimal) == values_of(full), step
 
@@ -140,13 +145,12 @@ def test_a_loaded_consumer_has_the_same_objects_if_rows_are_inserted_only_once(
     steps: list[Step], before: list[Step]
 ) -> None:
     """A consumer that was loaded by other means does not have an object before its row is inserted."""
-    consumer = apply_texts(Objects(), [step.text(step.operation.attributes) for step in before])
+    consumer = apply_texts(Objects(), [step.text(step.attributes) for step in before])
     possible = []
     for step in steps:
-        inserts_row = step.operation.inserts_row and step.name not in consumer
-        operation = step.operation._replace(inserts_row=inserts_row)
-        possible.append(step._replace(operation=operation))
-        apply_texts(consumer, [step.text(operation.attributes)])
+        inserts_row = step.inserts_row and step.name not in consumer
+        possible.append(step._replace(inserts_row=inserts_row))
+        apply_texts(consumer, [step.text(step.attributes)])
     check_equal(possible, before, StatesInMemory())
 
 
@@ -157,7 +161,7 @@ def test_a_reduced_modify_names_each_value_once_and_only_differences(steps: list
     for step in steps:
         before = states.state_of(step.name)
         texts = reduce_step(states, step)
-        if step.operation.kind == "modify" and before is not None and before.exists:
+        if step.kind == "modify" and before is not None and before.exists:
             known = {name for name in ATTRIBUTES if before.values_of(name) is not None}
             if known.issuperset(ATTRIBUTES):
                 apply_texts(_strict(step.name, before), texts)
@@ -178,17 +182,17 @@ def _strict(name: str, before: PublishedObject) -> Objects:
     ("before", "reduced"),
     [
         (UNKNOWN, replace_attr("a", None, VALUES[1] + VALUES[2])),
-        (PublishedObject({"a": ()}), update_attr("a", None, VALUES[1] + VALUES[2])),
-        (PublishedObject({"a": (VALUES[2],)}), update_attr("a", None, VALUES[1])),
-        (PublishedObject({"a": VALUES[:2]}), update_attr("a", VALUES[0], VALUES[2])),
-        (PublishedObject({"a": VALUES[1:3]}), None),
+        (PublishedObject.of({"a": ()}), update_attr("a", None, VALUES[1] + VALUES[2])),
+        (PublishedObject.of({"a": (VALUES[2],)}), update_attr("a", None, VALUES[1])),
+        (PublishedObject.of({"a": VALUES[:2]}), update_attr("a", VALUES[0], VALUES[2])),
+        (PublishedObject.of({"a": VALUES[1:3]}), None),
     ],
 )
 def test_a_modify_names_the_differing_values_in_order(
     before: PublishedObject, reduced: str | None
 ) -> None:
     element = replace_attr("a", None, VALUES[2] + VALUES[1])
-    result = minimize(before, ObjectOperation("modify", (element,)))
+    result = minimize(before, ObjectOperation("modify", read_edits((element,))))
     assert result.attributes == (None if reduced is None else (reduced,))
     assert result.after is not None
     assert result.after.values == {"a": (VALUES[1], VALUES[2])}

@@ -6,7 +6,9 @@ import json
 import sqlite3
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,12 +20,14 @@ from publisher.engine import lane_tasks
 from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work
+from publisher.journal.object_states import StatesBefore
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import RECORD_SCHEMA, Change
 from publisher.planning.columnar import query_back
 from publisher.planning.filters import FilterOptions
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
+from publisher.xds.document import DocumentOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import SingleLanePlanner, read_all, work_of
 
@@ -127,44 +131,46 @@ def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dic
     return files | {"result": result.to_json().encode(), lookups.name: "".join(asked).encode()}
 
 
-@settings(max_examples=80, deadline=None)
-@given(
+logs = st.tuples(
     events,
     st.integers(1, 7),
     st.integers(0, 3),
-    st.integers(1, 15),
     st.sampled_from([None, "idm"]),
     st.sampled_from([(), ("x", "usr.n")]),
     st.booleans(),
     st.booleans(),
 )
+"""A log, size and slack of polls, loopback user, hidden columns, ranks by place, rows read back."""
+
+
+def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatch]:
+    """The work of a run over a log, and its records."""
+    log, size, slack, user, hidden, by_place, read_back = drawn
+    work = work_of(
+        [write(path, rows_of(log))],
+        polls=PollOptions(size, slack, future_events=by_place),
+        clock=2**60,
+        filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
+        tables=() if read_back else TABLES,
+        database=database if read_back else None,
+    )
+    pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
+    records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)
+    if by_place:  # as events are ranked by time: the same record twice has two ranks
+        places = pa.array(range(1, records.num_rows + 1), pa.int64())
+        records = records.set_column(records.schema.get_field_index("rank"), "rank", places)
+    return work, records.combine_chunks()
+
+
+@settings(max_examples=80, deadline=None)
+@given(logs, st.integers(1, 15))
 def test_planning_by_the_column_gives_the_same_files(
-    database: str,
-    drawn: list[tuple[int, str, str, str, str | None, str | None, int, str | None]],
-    size: int,
-    slack: int,
-    cut: int,
-    user: str | None,
-    hidden: tuple[str, ...],
-    by_place: bool,
-    read_back: bool,
+    database: str, drawn: object, cut: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        work = work_of(
-            [write(folder / "log.jsonl", rows_of(drawn))],
-            polls=PollOptions(size, slack, future_events=by_place),
-            clock=2**60,
-            filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
-            tables=() if read_back else TABLES,
-            database=database if read_back else None,
-        )
-        pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
-        records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)
-        if by_place:  # as events are ranked by time: the same record twice has two ranks
-            places = pa.array(range(1, records.num_rows + 1), pa.int64())
-            records = records.set_column(records.schema.get_field_index("rank"), "rank", places)
-        batches = records.combine_chunks().to_batches(max_chunksize=cut)
+        work, records = read_log(drawn, folder / "log.jsonl", database)
+        batches = records.to_batches(max_chunksize=cut)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
             in_bulk = staged_files(work, batches, folder / "bulk")
@@ -173,14 +179,45 @@ def test_planning_by_the_column_gives_the_same_files(
     assert in_bulk == singly
 
 
+@settings(max_examples=120, deadline=None)
+@given(logs, logs, st.integers(1, 15), st.booleans(), st.sampled_from(["modify", "add"]))
+def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
+    database: str, first: object, drawn: object, cut: int, is_complete: bool, insert: Any
+) -> None:
+    """The states are those that an earlier run leaves, planned one by one."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        before = StatesBefore(is_complete=is_complete)
+        for number, log in enumerate((first, drawn)):
+            work, records = read_log(log, folder / f"{number}.jsonl", database)
+            documents = DocumentOptions(minimal=True, insert_query_back=insert)
+            rules = replace(work.rules, documents=documents)
+            work = replace(work, rules=rules, states=before)
+            batches = records.to_batches(max_chunksize=cut)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(query_back, "ROWS_AT_ONCE", 2)
+                in_bulk = staged_files(work, batches, folder / f"bulk{number}")
+                patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
+                singly = staged_files(work, batches, folder / f"singly{number}")
+            assert in_bulk == singly
+            states = tuple(map(str, (folder / f"singly{number}").rglob("*.objects.db")))
+            before = replace(before, files=states)
+
+
+@pytest.mark.parametrize("minimal", [False, True])
 def test_most_of_a_usual_log_is_planned_by_the_column(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, minimal: bool
 ) -> None:
     rows = [
         event(at, table_key=f"idu={at // 3}", event_type=1 + at // 3 % 4, new_value="x <y>")
         for at in range(3, 3000)
     ]
-    work = work_of([write(tmp_path / "log.csv", rows)], polls=PollOptions(1000, 10))
+    work = work_of(
+        [write(tmp_path / "log.csv", rows)],
+        polls=PollOptions(1000, 10),
+        documents=DocumentOptions(minimal=minimal),
+    )
+    work = replace(work, states=StatesBefore() if minimal else None)
     pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
     singly: list[Change] = []
     add = Planner.add
