@@ -79,8 +79,10 @@ class RunRequest:
     @property
     def rules(self) -> Rules:
         """The rules of the run."""
-        folder = self.journal.staging / CATALOGUE
-        return replace(self.settings.rules, recorded=self.recorded, catalogue_folder=folder)
+        rules = replace(self.settings.rules, recorded=self.recorded)
+        if rules.masking is not None:  # names of unknown tables come from records
+            return rules
+        return replace(rules, catalogue_folder=self.journal.staging / CATALOGUE)
 
     def carry_over(self, source: str) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""

@@ -106,8 +106,8 @@ class PlantedLog:
         yield self._event(3, table_key=key, new_value=None)
         manager = self.planted.number()
         yield self._event(2, table_key=key, column_name="manager", new_value=manager)
-        if number % 50 == 0:
-            yield self._event(3, table_key=key, new_value=self.planted.text() * 60_000)
+        if number % 500 == 0:
+            yield self._event(3, table_key=key, new_value=self.planted.text() * 90_000)
         if number % 2:
             yield self._event(4, table_key=key)
 
@@ -146,6 +146,8 @@ class PlantedLog:
             lambda: self._event(3, table_key=key, column_name="born", new_value=text),
             lambda: self._event(3, table_key=key, column_name="nothing", new_value=text),
             lambda: self._event(3, table_key=key, table_name="nothing", new_value=text),
+            lambda: self._event(3, table_key=key, column_name=text),
+            lambda: self._event(3, table_key=key, table_name=text, new_value=text),
             lambda: self._event(3, table_key=key, event_time=text),
             lambda: self._event(3, table_key=key, new_value=text) | {"event_type": text},
             lambda: self._event(3, table_key=key, new_value=text) | {"record_id": text},
