@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import click
 from annotated_types import Ge, Gt, Le, Len
 
+from docs.notebook_page import notebook_page
 from publisher.cli.command import Command
 from publisher.cli.main import cli
 from publisher.config.descriptions import descriptions, own_fields, owners
@@ -37,9 +38,8 @@ from publisher.xds.document import EnvelopeOptions
 
 # ruff: noqa: E501 - paragraphs of Markdown
 
-DIRECTORY = Path(__file__).parent / "reference"
-"""Directory of the generated pages."""
-JOB_SCHEMA = Path(__file__).parents[1] / "schemas" / "job.schema.json"
+DOCS = Path(__file__).parent
+JOB_SCHEMA = DOCS.parent / "schemas" / "job.schema.json"
 
 _SETTINGS_INTRODUCTION = """\
 # Settings
@@ -351,8 +351,12 @@ def _option(option: click.Option, context: click.Context) -> str:
     return f"`{names}`{required}\n:   {text}{variable}\n"
 
 
-PAGES: Mapping[str, Callable[[], str]] = {"settings.md": settings_page, "cli.md": commands_page}
-"""The generated pages."""
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/settings.md": settings_page,
+    "reference/cli.md": commands_page,
+    "tutorials/notebook.md": notebook_page,
+}
+"""The generated pages, except that of ``dataframes_page``, which needs PySpark."""
 
 
 def schema_text() -> str:
@@ -363,9 +367,10 @@ def schema_text() -> str:
 def main() -> None:
     """Write all pages, and the schema of the job file."""
     JOB_SCHEMA.write_text(schema_text(), "utf-8")
-    DIRECTORY.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (DIRECTORY / name).write_text(page(), "utf-8")
+    from docs.dataframes_page import dataframes_page  # noqa: PLC0415 - needs PySpark
+
+    for name, page in {**PAGES, "reference/dataframes.md": dataframes_page}.items():
+        (DOCS / name).write_text(page(), "utf-8")
 
 
 if __name__ == "__main__":

@@ -117,7 +117,9 @@ def spark() -> Iterator[SparkSession]:
     from publisher.engine.spark.options import SparkOptions  # keeps quick tests quick
     from publisher.engine.spark.session import spark_session
 
-    with spark_session(SparkOptions(master="local[2]")) as session:
+    # the program's jobs set the number of partitions; 200 empty ones of a query in a test cost a second
+    options = SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
+    with spark_session(options) as session:
         yield session
 
 

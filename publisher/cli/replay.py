@@ -52,7 +52,8 @@ def replay(
     from publisher.runs.replay import rehearse_replay
     from publisher.runs.replay import replay as run_replay
 
-    of_run = {name: options.pop(name) for name in ("window_from", "window_until", "now")}
+    window = (options.pop("window_from"), options.pop("window_until"))
+    of_run = {"window": window, "now": options.pop("now")}
     settings = parameters.load_settings(config, **options).for_replay(options["format_"])
     if masked:
         settings = settings.masked()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TypeVar
@@ -43,7 +44,7 @@ from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, ValueProblem
 
-__all__ = ["SECTIONS", "Overrides", "defaults", "load", "load_to_publish"]
+__all__ = ["SECTIONS", "Overrides", "defaults", "load", "load_to_publish", "load_to_read"]
 
 T = TypeVar("T")
 
@@ -89,6 +90,26 @@ def load_to_publish(
     missing inputs, and settings that librdkafka refuses.
     """
     return _job_reader(path, overrides).settings_to_publish(path.absolute().stem, follows=follows)
+
+
+def load_to_read(
+    job: Path | Mapping[str, object], options: Mapping[str, object], overrides: Overrides
+) -> Settings:
+    """Returns the settings of a program that reads one source, which ``overrides.format`` selects.
+
+    ``job`` is a job file, or its content; ``options`` override settings of the source.
+
+    Raises:
+        SettingsError: All problems of the settings.
+        UsageError: The file cannot be read, or the choice of the source is ambiguous.
+    """
+    if isinstance(job, Path):
+        reader, name = _job_reader(job, overrides), job.absolute().stem
+    else:
+        content = deepcopy(dict(job))  # its tables are changed below
+        reader, name = _JobReader(content, Problems(), Path.cwd(), overrides), "replay"
+    reader.change_source(options)
+    return reader.settings(name).for_replay(overrides.format)
 
 
 def _job_reader(path: Path, overrides: Overrides | None) -> _JobReader:
@@ -146,6 +167,25 @@ class _JobReader:
         if self._problems:
             raise SettingsError(self._problems.in_order())
         return settings
+
+    def change_source(self, options: Mapping[str, object]) -> None:
+        """Overrides settings of the source of the wanted format, or of the only source."""
+        wanted = self._overrides.format
+        entries = self._data.get("sources")
+        if not isinstance(entries, list):
+            if wanted is not None and "source" not in self._data:
+                options = {"format": wanted, **options}
+            self._change(("source",), self._data.setdefault("source", {}), options)
+            return
+        for place, entry in enumerate(entries):
+            if isinstance(entry, dict) and wanted in (None, entry.get("format", "event-log")):
+                self._change(("sources", place), entry, options)
+
+    def _change(self, place: SettingKey, source: object, options: Mapping[str, object]) -> None:
+        if isinstance(source, dict):
+            source |= options
+            for name in options:
+                self._problems.from_option((*place, name), name)
 
     def settings_to_publish(self, name: str, *, follows: bool) -> Settings:
         """Builds the settings for ``publish``.  Raises ``SettingsError`` with all problems."""

@@ -45,15 +45,16 @@ class AutoEngine:
         options: SparkOptions,
         small: InputSize = SMALL,
         clock: Callable[[], float] = time.monotonic,
+        spark: SparkEngine | None = None,
     ) -> None:
-        """``clock`` returns seconds."""
+        """``clock`` returns seconds; ``spark`` is the engine for large input, by default a new one."""
         self._small = small
         self._clock = clock
         self._has_used_spark = False
         """True if Spark was used since the last call of ``stop_idle_processes``."""
         self._last_use = 0.0
         self._local = LocalEngine(max_bytes=_GROWTH * min(small.bytes, ONE_PROCESS.bytes))
-        self._spark = SparkEngine(options)
+        self._spark = spark or SparkEngine(options)
         self._engine: Engine = self._local
         self.use = EngineUse("local", "no input yet")
 

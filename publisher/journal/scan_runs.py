@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -28,7 +30,9 @@ from publisher.journal.segment_files import (
     DOCUMENTS,
     RUNS,
     SegmentTable,
+    file_of,
     read_columns,
+    read_rows,
 )
 from publisher.journal.segments import Segment
 from publisher.model.plain import restore
@@ -37,6 +41,8 @@ T = TypeVar("T")
 
 _OF_RUN = ("run", "lane")
 _ATTEMPTS = 5
+_TEXT_BYTES = 32 << 20
+"""Bytes of documents that are read together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,15 @@ class JournalPart(Protocol):
 
         Raises:
             FatalError: The documents are damaged.
+        """
+
+    def rows(self, table: SegmentTable) -> Iterator[pa.Table]:
+        """Yields all rows of a table in its order, with ``run`` and ``lane``, some thousands at a time.
+
+        Documents have their ``text``; null if it was moved or deleted.
+
+        Raises:
+            FatalError: A file of the journal is missing or damaged.
         """
 
 
@@ -221,17 +236,33 @@ class _LanePart:
         places = self.documents(("offset", "length")).take(pa.array(rows, pa.int64()))
         return _read_texts(self.run.documents / LaneNames(self.lane).part, places.to_pylist())
 
+    def rows(self, table: SegmentTable) -> Iterator[pa.Table]:
+        path = self.root / file_of(table, LaneNames(self.lane))
+        with _report_damage(path), pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                rows = self._with_numbers(file.read_row_group(group, use_threads=False))
+                yield from _with_texts(self.runs, rows) if table == DOCUMENTS else (rows,)
+
     def _read(self, name: str, columns: Sequence[str], condition: pc.Expression | None) -> pa.Table:
         path = self.root / name
-        try:
+        with _report_damage(path):
             table = pq.read_table(path, columns=list(columns), filters=condition)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FatalError(
-                f"{path} of the journal cannot be read ({error}): publish again"
-            ) from error
+        return self._with_numbers(table)
+
+    def _with_numbers(self, table: pa.Table) -> pa.Table:
         for column, number in zip(_OF_RUN, (0, self.lane), strict=True):
             table = table.append_column(column, pa.array(np.full(table.num_rows, number, np.int64)))
         return table
+
+
+@contextmanager
+def _report_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FatalError(
+            f"{path} of the journal cannot be read ({error}): publish again"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -274,13 +305,41 @@ class _SegmentPart:
         part = self.runs[entry["run"]].documents / LaneNames(entry["lane"]).part
         return _read_texts(part, [entry])[0]
 
+    def rows(self, table: SegmentTable) -> Iterator[pa.Table]:
+        for rows in map(self._with_places, read_rows(self.segment.folder, table)):
+            yield from _with_texts(self.runs, rows) if table == DOCUMENTS else (rows,)
+
     def _read(
         self, table: SegmentTable, columns: Sequence[str], condition: pc.Expression | None
     ) -> pa.Table:
-        """Reads columns; replaces the numbers of runs by their places in ``runs``."""
-        rows = read_columns(self.segment.folder, table, [*columns, *_OF_RUN], condition)
+        return self._with_places(
+            read_columns(self.segment.folder, table, [*columns, *_OF_RUN], condition)
+        )
+
+    def _with_places(self, rows: pa.Table) -> pa.Table:
+        """Replaces the numbers of runs by their places in ``runs``."""
         places = np.searchsorted(self._numbers, rows["run"].to_numpy())
         return rows.set_column(rows.column_names.index("run"), "run", pa.array(places))
+
+
+def _with_texts(runs: Sequence[ScannedRun], rows: pa.Table) -> Iterator[pa.Table]:
+    """Adds the texts of documents that the table lacks; cuts rows with large texts into portions."""
+    portions = rows["length"].to_numpy().cumsum() // _TEXT_BYTES
+    starts = [0, *(np.flatnonzero(np.diff(portions)) + 1).tolist(), rows.num_rows]
+    for start, end in pairwise(starts):
+        portion = rows.slice(start, end - start)
+        entries = portion.select(
+            [name for name in (*_OF_RUN, "offset", "length", "text") if name in rows.column_names]
+        ).to_pylist()
+        missing = [entry for entry in entries if entry.get("text") is None]
+        for (run, lane), places in groupby(missing, itemgetter(*_OF_RUN)):
+            listed = list(places)
+            texts = _read_texts(runs[run].documents / LaneNames(lane).part, listed)
+            for place, text in zip(listed, texts, strict=True):
+                place["text"] = text
+        column = pa.array([entry["text"] for entry in entries], pa.string())
+        others = portion.select([name for name in rows.column_names if name != "text"])
+        yield others.append_column("text", column)
 
 
 def _read_texts(path: Path, places: Sequence[Mapping[str, int]]) -> list[str | None]:

@@ -48,6 +48,9 @@ REHEARSAL_NOTE = (
 )
 _REPLAYS = "replays"
 
+PositionTexts = tuple[str | None, str | None]
+"""First and last position to publish, as users write them."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkOwner:
@@ -78,22 +81,22 @@ def replay(
     snapshots: Sequence[Path],
     target: str,
     *,
-    window_from: str | None = None,
-    window_until: str | None = None,
+    window: PositionTexts = (None, None),
     now: datetime | None = None,
     again: bool = False,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> RunReport:
     """Publishes snapshots to a directory or to Kafka, once.
 
     With the same input and settings an interrupted replay resumes, and a finished one sends nothing;
-    ``again`` resends everything.
+    ``again`` resends everything.  ``engine`` runs the tasks instead of the engine of the settings.
 
     Raises:
         UsageError: The snapshots or the target cannot be used.
         PublisherError: See ``errors``.
     """
-    planned = _prepare(settings, snapshots, window_from, window_until, now)
+    planned = _prepare(settings, snapshots, window, now)
     settings, run = planned.settings, planned.run
     if target.startswith(SCHEME):
         journal = Journal(settings.journal.absolute() / _REPLAYS / run)
@@ -103,17 +106,16 @@ def replay(
         _refuse_inside(directory, snapshots)
         journal = Journal(directory / JOURNAL)
     request = planned.request(journal, directory)
-    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
-        dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), engine)
-        return _replay_once(request, dispatcher, engine, again=again, progress=progress)
+    with keep_connections(), engine or start_engine(settings.run.engine, settings.spark) as started:
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), started)
+        return _replay_once(request, dispatcher, started, again=again, progress=progress)
 
 
 def rehearse_replay(
     settings: Settings,
     snapshots: Sequence[Path],
     *,
-    window_from: str | None = None,
-    window_until: str | None = None,
+    window: PositionTexts = (None, None),
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> RunReport:
@@ -123,7 +125,7 @@ def rehearse_replay(
         UsageError: The snapshots cannot be used.
         PublisherError: See ``errors``.
     """
-    planned = _prepare(settings, snapshots, window_from, window_until, now)
+    planned = _prepare(settings, snapshots, window, now)
     return _plan_only(planned.settings, progress, planned.request)
 
 
@@ -143,8 +145,7 @@ class _Replay(NamedTuple):
 def _prepare(
     settings: Settings,
     snapshots: Sequence[Path],
-    window_from: str | None,
-    window_until: str | None,
+    window: PositionTexts,
     now: datetime | None,
 ) -> _Replay:
     """Finds the files of a replay, and the name of its run."""
@@ -155,9 +156,8 @@ def _prepare(
     )  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
-    marks = (window_from, window_until, now, *_digest_of_earlier(source))
-    run = _run_id(settings, paths, *marks)
-    return _Replay(run, settings, microseconds(now), _window(source, window_from, window_until))
+    run = _run_id(settings, paths, *window, now, *_digest_of_earlier(source))
+    return _Replay(run, settings, microseconds(now), _window(source, *window))
 
 
 def _replay_once(

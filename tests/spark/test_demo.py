@@ -16,6 +16,7 @@ from publisher.journal.fold_runs import Folding
 from publisher.reports.explain import explain
 from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands, text_of
 from tests.support.finished_runs import finish_runs, make_journals
+from tests.support.notebooks import read_cells, run_cells, shown
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -188,3 +189,12 @@ def test_the_queries_of_a_journal_answer(
     ]
     assert [row.operation for row in documents] == ["modify"] * 4  # one from each system
     assert {row.answer for row in lookups} == {"gone"}
+
+
+def test_the_notebook_prints_what_it_shows(
+    tour: tuple[Path, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, _ = tour
+    monkeypatch.chdir(directory)
+    cells = read_cells()
+    assert run_cells(cells) == [shown(cell) for cell in cells]

@@ -15,7 +15,7 @@ from publisher.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-GENERATED = (DOCS / "reference" / "cli.md", DOCS / "reference" / "settings.md")
+GENERATED = [DOCS / "reference" / name for name in ("cli.md", "dataframes.md", "settings.md")]
 PROGRAM = ".venv/bin/xds-publisher "
 _DURATION = re.compile(r"\b\d+\.\d\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")

@@ -21,7 +21,7 @@ SCRIPT = ROOT / "publisher" / "cli.py"
 MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 
 PACKAGES = (
-    *("cli", "demo", "reports", "runs", "config", "verify", "engine"),
+    *("cli", "demo", "dataframes", "reports", "runs", "config", "verify", "engine"),
     *("activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
@@ -144,13 +144,17 @@ def test_an_import_of_a_format_is_seen(tmp_path: Path, line: str) -> None:
     assert formats_imported_by(planted)
 
 
-def test_pyspark_is_imported_only_by_the_spark_engine() -> None:
+def test_pyspark_is_imported_only_by_the_spark_engine_and_the_api_of_data_frames() -> None:
     users = {
         name_of(path)
         for path in MODULES
         if {name.split(".")[0] for name in imports_of(path)} & {"pyspark", "py4j"}
     }
-    assert not {user for user in users if not user.startswith("publisher.engine.spark.")}
+    assert not {
+        user
+        for user in users
+        if not user.startswith(("publisher.engine.spark.", "publisher.dataframes."))
+    }
 
 
 def test_the_consumer_imports_little_of_the_program() -> None:

@@ -29,11 +29,19 @@ if TYPE_CHECKING:
 
 
 class SparkEngine:
-    """Implements ``engine.contract.Engine`` in one Spark session, which ends with the block."""
+    """Implements ``engine.contract.Engine`` in one Spark session, which ends with the block.
 
-    def __init__(self, options: SparkOptions, reason: str = "set by engine") -> None:
+    The context of a ``given`` session stays."""
+
+    def __init__(
+        self,
+        options: SparkOptions,
+        reason: str = "set by engine",
+        given: SparkSession | None = None,
+    ) -> None:
         self.use = EngineUse("spark", reason)
         self._options = options
+        self._given = given
         self._stack = ExitStack()
         self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
@@ -60,7 +68,7 @@ class SparkEngine:
 
     def warm_up(self) -> None:
         """Starts the JVM in the background."""
-        if not self.is_started:
+        if self._given is None and not self.is_started:
             self._jvm = start_jvm(self._options)
             if self._jvm is not None:
                 self._stack.callback(self._jvm.stop)
@@ -119,9 +127,12 @@ class SparkEngine:
             started = time.monotonic()
             self.warm_up()
             from publisher.engine.spark.package_shipping import ship
-            from publisher.engine.spark.session import spark_session
+            from publisher.engine.spark.session import spark_session, use_existing
 
-            self._spark = self._stack.enter_context(spark_session(self._options, self._jvm))
+            if self._given is not None:
+                self._spark = use_existing(self._given, self._options)
+            else:
+                self._spark = self._stack.enter_context(spark_session(self._options, self._jvm))
             ship(self._spark)
             self.seconds += time.monotonic() - started
         return self._spark

@@ -43,7 +43,7 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
         raise SettingsError([SettingProblem((), text)])
     existing = _existing_session()
     if existing is not None:
-        yield _use_existing(existing, options)
+        yield use_existing(existing, options)
         return
     jvm = jvm or start_jvm(options)
     try:
@@ -127,7 +127,7 @@ def _use_python(options: SparkOptions) -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-def _use_existing(existing: SparkSession, options: SparkOptions) -> SparkSession:
+def use_existing(existing: SparkSession, options: SparkOptions) -> SparkSession:
     """Opens a session of our own in an existing context; the settings of its owner remain."""
     spark = check_session(existing.newSession())
     for name, value in {**DEFAULTS, **options.conf}.items():

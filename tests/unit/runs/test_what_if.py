@@ -100,7 +100,7 @@ def run_job(tmp_path: Path) -> Path:
         f"{n},idu={n % 3},N,{1 + n % 2 * 2},2026-01-01,hr,usr,fname,a,b{n}\n" for n in range(30)
     ]
     log.write_text(HEADER.replace("record_id", "id") + "".join(rows))
-    replay(load(tmp_path / "hr.toml"), [log], str(tmp_path / "out"), window_until="25")
+    replay(load(tmp_path / "hr.toml"), [log], str(tmp_path / "out"), window=(None, "25"))
     return tmp_path / "out"
 
 

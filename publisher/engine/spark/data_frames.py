@@ -1,0 +1,96 @@
+"""Changes, journals and documents as DataFrames in a user's session; tasks read when an action needs rows.
+
+Columns have their descriptions as comments, which ``DESCRIBE`` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
+
+from publisher.consumer.errors import NOWHERE
+from publisher.engine.spark.task_errors import encode_errors
+from publisher.engine.spark.task_functions import each_number
+from publisher.engine.tables.changes import read_changes
+from publisher.engine.tables.columns import (
+    CHANGES,
+    OPERATION_TYPE,
+    READ_DOCUMENTS,
+    TABLES,
+    TableColumn,
+)
+from publisher.engine.tables.documents import operation_lists, read_document_file
+from publisher.engine.tables.journals import read_part
+from publisher.engine.tasks import Work
+from publisher.journal.scan_runs import JournalPart
+from publisher.journal.segment_files import SegmentTable
+
+_PARTS_OF_CORE = 4
+"""Greatest number of tasks for each core; a task may read several small parts."""
+
+
+def changes_frame(spark: SparkSession, work: Work) -> DataFrame:
+    """The records of a source; a task reads one split."""
+    count = len(work.splits())
+    return _frame(spark, partial(read_changes, work), count, CHANGES, tasks=count)
+
+
+def journal_frame(
+    spark: SparkSession, parts: Sequence[JournalPart], table: SegmentTable
+) -> DataFrame:
+    """A table of a journal; a task reads some of its parts."""
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        return read_part(parts[number], table)
+
+    return _frame(spark, read, len(parts), TABLES[table.name])
+
+
+def documents_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """The documents of files; a task reads some of them."""
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        return read_document_file(paths[number])
+
+    return _frame(spark, read, len(paths), READ_DOCUMENTS)
+
+
+def _frame(
+    spark: SparkSession,
+    read: Callable[[int], Iterable[pa.RecordBatch]],
+    count: int,
+    columns: Sequence[TableColumn],
+    tasks: int | None = None,
+) -> DataFrame:
+    limit = tasks or _PARTS_OF_CORE * spark.sparkContext.defaultParallelism
+    numbers = spark.range(0, count, 1, max(1, min(count, limit)))
+    return numbers.mapInArrow(each_number(read), _struct_of(columns))
+
+
+def _struct_of(columns: Sequence[TableColumn]) -> StructType:
+    return StructType(
+        [
+            StructField(name, from_arrow_type(type_), metadata={"comment": description})
+            for name, type_, description in columns
+        ]
+    )
+
+
+def _parse(documents: pa.Array) -> pa.Array:
+    with encode_errors():
+        return operation_lists((NOWHERE, text) for text in documents.to_pylist())
+
+
+def operations_column(document: Column | str) -> Column:
+    """The operations of the documents in a column of texts or bytes; null for null."""
+    column = F.col(document) if isinstance(document, str) else document
+    parse = arrow_udf(_parse, from_arrow_type(pa.list_(OPERATION_TYPE)))  # type: ignore[call-overload]
+    parsed: Column = parse(column.cast("string"))
+    return parsed

@@ -1,0 +1,1 @@
+"""Changes, journals and documents as tables with documented columns, independent of the engine."""

@@ -1,0 +1,49 @@
+"""The records of a split as rows of the table of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.engine.tables.columns import CHANGES, TIME, schema_of
+from publisher.engine.tasks import Work, read_records
+from publisher.model.change import TALLY, Outcome, Position
+from publisher.model.change_batches import tuples
+
+CHANGE_ROWS = schema_of(CHANGES)
+_LABELS = pa.array([""] + [outcome.label for outcome in Outcome])
+"""The names of outcomes by their numbers."""
+
+
+def read_changes(work: Work, number: int) -> Iterator[pa.RecordBatch]:
+    """Reads the records of split ``number`` as batches of ``CHANGE_ROWS``."""
+    reader = work.sources[0].source
+    files = pa.array([reader.file_of(split) for _, split in work.splits()], pa.string())
+    for batch in read_records(work, number):
+        records = batch.filter(pc.not_equal(pc.fill_null(batch.column("outcome"), 0), TALLY))
+        if not records.num_rows:
+            continue
+        derived = {
+            "position": position_texts(reader.position_text, records),
+            "file": files.take(records.column("split")),
+            "event_time": records.column("event_time").cast(TIME),
+            "outcome": labels_of(records.column("outcome")),
+        }
+        columns = [
+            derived[name] if name in derived else records.column(name) for name in CHANGE_ROWS.names
+        ]
+        yield pa.RecordBatch.from_arrays(columns, schema=CHANGE_ROWS)
+
+
+def position_texts(text: Callable[[Position], str], rows: pa.RecordBatch) -> pa.Array:
+    """Writes the positions of rows as users do."""
+    positions = tuples(Position, rows, Position._fields)
+    texts = [text(at if at.part else at._replace(part="")) for at in positions]
+    return pa.array(texts, pa.string())
+
+
+def labels_of(outcomes: pa.Array) -> pa.Array:
+    """Replaces the numbers of outcomes by their names."""
+    return _LABELS.take(outcomes)

@@ -1,0 +1,58 @@
+"""Prepares the reading of files outside of runs: their changes are read, not planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from publisher.config.settings import Settings
+from publisher.engine.contract import Engine
+from publisher.engine.survey import EngineTasks
+from publisher.engine.task_resources import Resources
+from publisher.engine.tasks import SourceWork, Work
+from publisher.model.clock import microseconds
+from publisher.sources.contract import PrepareContext
+
+_PART_BYTES = 4 << 20
+"""Minimum bytes of a part: a task that reads less costs more than the reading."""
+
+
+def prepare_reading(
+    settings: Settings,
+    paths: Sequence[Path],
+    engine: Engine,
+    folder: Path,
+    stack: ExitStack,
+    most: int,
+) -> Work:
+    """Prepares the work of tasks that read the changes in files with the only source of settings.
+
+    Tasks need ``folder``, which they all see, and the resources of ``stack``.  Large files are cut into
+    about ``most`` parts, small files into fewer.  Raises the errors of the source.
+    """
+    [source] = settings.sources
+    reader, rules = source.reader, settings.rules
+    files = tuple(path.absolute() for path in reader.files(paths))  # executors work elsewhere
+    with Resources(rules) as resources:
+        context = PrepareContext(
+            wanted=min(most, 1 + sum(path.stat().st_size for path in files) // _PART_BYTES),
+            catalogue=resources.catalogue_of(reader.format, reader.tables()),
+            tasks=EngineTasks(engine, rules, reader),
+            stack=stack,
+            staged=folder / "state",
+            committed=folder / "state",
+            paths=files,
+            database=source.database,
+        )
+        prepared = reader.prepare(context)
+    work = SourceWork(
+        name=source.name,
+        source=prepared.source,
+        splits=prepared.splits,
+        filters=source.filters,
+        polls=None,
+        identifier_case=source.options.identifier_case,
+        notes=prepared.notes,
+    )
+    return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")
