@@ -33,7 +33,9 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
     if overrides["format_"] == "table-queue":
         from publisher.activity.inspection import call_lines
 
-        echo_json(call_lines(files, parameters.load_settings(config).table_queue))
+        settings = parameters.load_settings(config)
+        settings.refuse_masked("inspect")
+        echo_json(call_lines(files, settings.table_queue))
         return
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
     echo_json(records_of(settings, files))

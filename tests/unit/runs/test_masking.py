@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -121,6 +124,7 @@ def write_job(folder: Path, text: str) -> Path:
     ("command", "refused"),
     [
         (["inspect", "log.csv", "-c", "job.toml"], "inspect"),
+        (["inspect", "log.csv", "-c", "job.toml", "--format", "table-queue"], "inspect"),
         (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
         (["verify", "-c", "job.toml"], "verify"),
         (["rejects", "--retry", "fixed.jsonl", "-c", "job.toml"], "rejects --retry"),
@@ -239,3 +243,40 @@ def test_unexpected_errors_quote_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     assert "ValueError: masking hides its message" in result.output
     assert "in fail" in result.output
     assert "cannot convert" not in result.output.replace('raise ValueError("cannot convert', "")
+
+
+@pytest.mark.parametrize("source", ["change-table", "change-table of a database", "linkexpress"])
+def test_jobs_of_other_formats(tmp_path: Path, source: str) -> None:
+    planted, format_ = PlantedValues(), source.split(maxsplit=1)[0]
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    path = write_planted(planted, format_, inputs, 40)
+    place = f'snapshots = ["{inputs}"]\n'
+    if format_ == "change-table":
+        place += "pair_wait = 0\n"
+    if source != format_:
+        with path.open(newline="") as file, closing(sqlite3.connect(inputs / "hr.db")) as database:
+            names, *rows = csv.reader(file)
+            database.execute(f"CREATE TABLE usr__ct ({', '.join(names)})")
+            texts = [[text or None for text in row] for row in rows]
+            insert = f"INSERT INTO usr__ct VALUES ({', '.join('?' * len(names))})"
+            database.executemany(insert, texts)
+            database.commit()
+        place = f'table = "usr__ct"\nurl = "sqlite:///{inputs}/hr.db"\n'
+    found = {}
+    for name, masking in {
+        "masked": '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n',
+        "open": "",
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        sink = '[dispatch]\npath = "out"\n'
+        job = write_job(folder, f"[source]\n{place}{SETTINGS[format_]}{sink}{masking}")
+        output = ""
+        for _ in range(2):
+            output += run("publish", "-c", job).output
+        output += run("status", "-c", job).output + run("check", "-c", job).output
+        assert "published" in output
+        found[name] = planted.find_below(folder) | planted.find_in(output)
+    assert found["masked"] == set()
+    assert len(found["open"]) > 0.8 * len(planted.tokens)
