@@ -303,7 +303,7 @@ class _Bucket:
         table = self._table(kind, schema)
         return table.filter(pc.is_in(table["association"], pa.array([*names], pa.string())))
 
-    def _by_table(self, associations: pa.Array) -> tuple[list[Places], Counter[str]]:
+    def _by_table(self, associations: pa.Array) -> tuple[list[Places], dict[str, int]]:
         """Groups the published objects by table; counts those of tables that are not compared."""
         numbers = {table.suffix: number for number, table in enumerate(self.work.tables)}
         suffixes = suffixes_of(associations)
@@ -315,7 +315,7 @@ class _Bucket:
         others: Counter[str] = Counter()
         for text in suffixes.filter(pa.array(of_object < 0)).to_pylist():
             others["" if text is None else table_of_suffix(text).text] += 1
-        return [np.flatnonzero(of_object == n) for n in range(len(self.work.tables))], others
+        return [np.flatnonzero(of_object == n) for n in range(len(self.work.tables))], dict(others)
 
     def _compare_table(
         self, number: int, published: Places, documents: BucketDocuments

@@ -156,6 +156,17 @@ def test_objects_without_rows_are_surplus(job: Job) -> None:
     assert counts(report)["surplus"] == 1
 
 
+def test_objects_without_a_table_to_compare_are_counted(job: Job) -> None:
+    path, lines = next((p, lines) for p, lines in job.lines().items() if len(lines) > 1)
+    key = lines[0].partition("<association>")[2].partition("</association>")[0]
+    others = ["id=1,table=old", 'id="1,table=usr",table=old', "another program's"]
+    added = [lines[0].replace(key, other) for other in others]
+    path.write_text("".join(f"{line}\n" for line in [*lines, *added]))
+    outcome = job.verify().outcome
+    assert outcome.uncompared == {"old": 2, "": 1}
+    assert not outcome.has_findings
+
+
 def test_a_broken_document_is_a_finding(job: Job) -> None:
     path, lines = next(iter(job.lines().items()))
     broken = lines[0].replace("<add ", "<rename ").replace("</add>", "</rename>")
