@@ -95,12 +95,17 @@ class BucketDocuments:
     def _collect(self, collector: OperationCollector) -> Mask:
         """Parses the documents; marks those that consumers can read."""
         is_readable = np.ones(self.rows.num_rows, bool)
-        names = ("association", "data", "key_from", "key_to", "problem")
+        is_usual = np.ones(self.rows.num_rows, bool)
+        for name in ("key_from", "key_to", "problem"):
+            is_usual &= self._column(name).is_null().to_numpy(zero_copy_only=False)
         for start in range(0, self.rows.num_rows, _AT_ONCE):
             batch = self.rows.slice(start, _AT_ONCE)
-            columns = (batch.column(name).to_pylist() for name in names)
-            for at, (key, data, *others) in enumerate(zip(*columns, strict=True), start):
-                plain = read_plain(data) if others == [None, None, None] else None
+            columns = (batch.column(name).to_pylist() for name in ("association", "data"))
+            usual = is_usual[start : start + _AT_ONCE].tolist()
+            for at, (key, data, may_be_plain) in enumerate(
+                zip(*columns, usual, strict=True), start
+            ):
+                plain = read_plain(data) if may_be_plain else None
                 if plain is not None and plain.association == key:
                     collector.add_plain(at, plain)
                     continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
 import pyarrow as pa
@@ -122,14 +122,14 @@ class TopicPart:
             FatalError: The brokers refuse to show the topic.
         """
         for messages in self._messages():
-            headers = [_headers_of(message) for message in messages]
+            headers = [dict(_headers_of(message)) for message in messages]
             values = [message.value() for message in messages]
             yield _stored(
                 number=[message.offset() for message in messages],
-                association=[_text(message.key() or b"") for message in messages],
+                association=_texts([message.key() or b"" for message in messages]),
                 data=[value or b"" for value in values],
                 **{
-                    column: [_text(each.get(name)) for each in headers]
+                    column: _texts([each.get(name) for each in headers])
                     for name, column in _HEADERS.items()
                 },
                 problem=[_NO_VALUE if value is None else None for value in values],
@@ -139,7 +139,7 @@ class TopicPart:
         """Yields the association and the text of each document.  Raises as ``read``."""
         for messages in self._messages():
             for message in messages:
-                yield _text(message.key() or b"") or "", message.value() or b""
+                yield (message.key() or b"").decode("utf-8", "replace"), message.value() or b""
 
     def _messages(self) -> Iterator[list[Message]]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415 -- only for topics
@@ -164,15 +164,17 @@ class TopicPart:
         deadline = time.monotonic() + patience
         position = self.start
         while position < self.end:
-            messages = []
-            for message in consumer.consume(_AT_ONCE, 0.5):
-                error = message.error()
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
-                    raise KafkaException(error)
+            messages = consumer.consume(_AT_ONCE, 0.5)
+            if messages:
                 deadline = time.monotonic() + patience
-                position = (message.offset() or 0) + (error is None)
-                if error is None and position <= self.end:
-                    messages.append(message)
+                error = messages[-1].error()
+                position = (messages[-1].offset() or 0) + (error is None)
+            for error in filter(None, [message.error() for message in messages]):
+                if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001
+                    raise KafkaException(error)
+                messages = [message for message in messages if message.error() is None]
+            if position > self.end:
+                messages = [message for message in messages if (message.offset() or 0) < self.end]
             if messages:
                 yield messages
             if position < self.end and time.monotonic() > deadline:
@@ -184,7 +186,7 @@ class TopicPart:
 DocumentPart = FilePart | TopicPart
 
 
-def _stored(**columns: list[Any]) -> pa.RecordBatch:
+def _stored(**columns: list[Any] | pa.Array) -> pa.RecordBatch:
     """Builds a batch of ``STORED_SCHEMA``; missing columns are null."""
     count = len(columns["number"])
     arrays = [
@@ -196,12 +198,16 @@ def _stored(**columns: list[Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=STORED_SCHEMA)
 
 
-def _headers_of(message: Message) -> dict[str, bytes | None]:
-    return dict(cast("Sequence[tuple[str, bytes | None]]", message.headers() or ()))
+def _headers_of(message: Message) -> Sequence[tuple[str, bytes | None]]:
+    return message.headers() or ()  # type: ignore[return-value]
 
 
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
+def _texts(values: list[bytes | None]) -> pa.Array:
+    try:
+        return pa.array(values, pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        texts = [None if each is None else each.decode("utf-8", "replace") for each in values]
+        return pa.array(texts, pa.string())
 
 
 def headers_of(document: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
@@ -250,7 +256,7 @@ def survey_documents(part: DocumentPart, _catalogue: Catalogue) -> DocumentSurve
     for key, data in part.scan():
         count += 1
         size += len(data)
-        if any(mark in data for mark in _RENAMES):
+        if _RENAMES[0] in data or _RENAMES[1] in data:
             old, *others = [*_names(data)] or [""]
             renames += [(old, new) for new in others]
         name, comma, tail = key.partition(",")

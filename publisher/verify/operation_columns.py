@@ -23,7 +23,6 @@ from publisher.sources.columns.row_images import Places
 from publisher.verify.elements import element_of
 from publisher.verify.plain_documents import PlainOperation
 
-_NEXT_VALUE = "</value><value"
 _END = "</value>"
 
 
@@ -85,10 +84,12 @@ class OperationCollector:
         """Adds the operation of a plain document."""
         before = len(self.attributes)
         *removals, added = operation.parts
-        if removals:
+        if removals or operation.has_several:
             self._change_values(operation)
         else:
-            self._add_values(operation.attributes, added)
+            self.attributes += operation.attributes
+            self.changes += bytes([ValueChange.ADD]) * len(added)
+            self.elements += added
         self._add(document, _KINDS[operation.kind], operation.association, before)
 
     def add(self, document: int, operations: Iterable[Operation]) -> None:
@@ -119,13 +120,13 @@ class OperationCollector:
         attributes = pa.array(self.attributes, pa.string()).dictionary_encode()
         return OperationColumns(
             np.array(self.documents, np.int64),
-            np.frombuffer(self.kinds, np.int8),
+            np.frombuffer(bytes(self.kinds), np.int8),
             associations.indices.to_numpy().astype(np.int64),
             associations.dictionary,
             np.repeat(np.arange(len(self.sizes)), self.sizes),
             attributes.indices.to_numpy().astype(np.int64),
             tuple(attributes.dictionary.to_pylist()),
-            np.frombuffer(self.changes, np.int8),
+            np.frombuffer(bytes(self.changes), np.int8),
             pa.array(self.elements, pa.string()),
         )
 
@@ -141,20 +142,15 @@ class OperationCollector:
         self.changes.append(change)
         self.elements.append(element)
 
-    def _add_values(self, names: list[str], added: list[str | None]) -> None:
-        if any(_NEXT_VALUE in (elements or "") for elements in added):
-            for name, elements in zip(names, added, strict=True):
-                self._append_all(name, ValueChange.ADD, elements)
-            return
-        self.attributes += names
-        self.changes += bytes([ValueChange.ADD]) * len(names)
-        self.elements += added
-
     def _change_values(self, operation: PlainOperation) -> None:
-        for name, all_, removed, added in zip(operation.attributes, *operation.parts, strict=True):
-            if all_ is not None:
-                self._append(name, ValueChange.REMOVE_ALL, None)
-            self._append_all(name, ValueChange.REMOVE, removed)
+        for name, *all_and_removed, added in zip(
+            operation.attributes, *operation.parts, strict=True
+        ):
+            if all_and_removed:
+                all_, removed = all_and_removed
+                if all_ is not None:
+                    self._append(name, ValueChange.REMOVE_ALL, None)
+                self._append_all(name, ValueChange.REMOVE, removed)
             self._append_all(name, ValueChange.ADD, added)
 
     def _append_all(self, name: str, change: ValueChange, elements: str | None) -> None:

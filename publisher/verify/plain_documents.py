@@ -37,6 +37,7 @@ _MODIFY_ATTR = re.compile(
     f"(?:<remove-value>({_VALUES})</remove-value>)?(?:<add-value>({_VALUES})</add-value>)?</modify-attr>"
 ).split
 _INPUT = "<input>"
+_NEXT_VALUE = "</value><value"
 _MAX_BYTES = 1 << 20
 """Maximum bytes of a document; parsers refuse some larger values."""
 
@@ -49,7 +50,9 @@ class PlainOperation(NamedTuple):
     attributes: list[str]
     parts: tuple[list[str | None], ...]
     """For each attribute its part of several: the elements to add; for ``<modify>`` before these a mark that
-    removes all values, and the elements to remove.  Several elements are one text."""
+    removes all values, and the elements to remove."""
+    has_several: bool
+    """True if some parts have several elements."""
 
 
 def read_plain(data: bytes) -> PlainOperation | None:
@@ -69,13 +72,14 @@ def read_plain(data: bytes) -> PlainOperation | None:
     if not text.endswith(end):
         return None
     split, width = (_MODIFY_ATTR, 5) if kind == "modify" else (_ADD_ATTR, 3)
-    pieces = split(text[operation.end() : -len(end)])
+    content = text[operation.end() : -len(end)]
+    pieces = split(content)
     if any(pieces[::width]) or (kind == "delete" and len(pieces) > 1):
         return None
     if "&" in association:
         association = unescape(association, {"&#10;": "\n", "&#13;": "\r"})
-    parts = tuple(pieces[place::width] for place in range(2, width))
-    return PlainOperation(kind, association, pieces[1::width], parts)
+    parts = (pieces[2::3],) if width == 3 else (pieces[2::5], pieces[3::5], pieces[4::5])
+    return PlainOperation(kind, association, pieces[1::width], parts, _NEXT_VALUE in content)
 
 
 @lru_cache(maxsize=256)

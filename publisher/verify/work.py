@@ -312,10 +312,14 @@ class _Bucket:
         # the place of associations of other programs is the last one
         places = pc.fill_null(suffixes.indices, len(of_suffix)).to_numpy(zero_copy_only=False)
         of_object = table_of[places]
-        others: Counter[str] = Counter()
-        for text in suffixes.filter(pa.array(of_object < 0)).to_pylist():
-            others["" if text is None else table_of_suffix(text).text] += 1
-        return [np.flatnonzero(of_object == n) for n in range(len(self.work.tables))], dict(others)
+        counts = suffixes.filter(pa.array(of_object < 0)).value_counts()
+        others = {
+            "" if text is None else table_of_suffix(text).text: count
+            for text, count in zip(
+                counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True
+            )
+        }
+        return [np.flatnonzero(of_object == n) for n in range(len(self.work.tables))], others
 
     def _compare_table(
         self, number: int, published: Places, documents: BucketDocuments
