@@ -24,6 +24,8 @@ from publisher.verify.elements import element_of
 from publisher.verify.plain_documents import PlainOperation
 
 _END = "</value>"
+_TEXTS = 20_000
+"""Number of texts that are moved to columns together."""
 
 
 class OperationKind(IntEnum):
@@ -69,7 +71,7 @@ class OperationColumns:
 
 @dataclass(slots=True)
 class OperationCollector:
-    """Collects operations."""
+    """Collects operations; texts are moved to columns from time to time."""
 
     documents: list[int] = field(default_factory=list)
     kinds: bytearray = field(default_factory=bytearray)
@@ -79,6 +81,7 @@ class OperationCollector:
     attributes: list[str] = field(default_factory=list)
     changes: bytearray = field(default_factory=bytearray)
     elements: list[str | None] = field(default_factory=list)
+    _packed: dict[str, list[pa.Array]] = field(default_factory=dict)
 
     def add_plain(self, document: int, operation: PlainOperation) -> None:
         """Adds the operation of a plain document."""
@@ -116,19 +119,35 @@ class OperationCollector:
 
     def columns(self) -> OperationColumns:
         """Returns the collected operations."""
-        associations = pa.array(self.associations, pa.string()).dictionary_encode()
-        attributes = pa.array(self.attributes, pa.string()).dictionary_encode()
+        self._pack()
+        associations = pa.chunked_array(self._packed["associations"]).combine_chunks()
+        encoded = associations.dictionary_encode()
+        attributes = pa.chunked_array(self._packed["attributes"])
+        attributes = attributes.unify_dictionaries().combine_chunks()
         return OperationColumns(
             np.array(self.documents, np.int64),
             np.frombuffer(bytes(self.kinds), np.int8),
-            associations.indices.to_numpy().astype(np.int64),
-            associations.dictionary,
+            encoded.indices.to_numpy().astype(np.int64),
+            encoded.dictionary,
             np.repeat(np.arange(len(self.sizes)), self.sizes),
             attributes.indices.to_numpy().astype(np.int64),
             tuple(attributes.dictionary.to_pylist()),
             np.frombuffer(bytes(self.changes), np.int8),
-            pa.array(self.elements, pa.string()),
+            pa.chunked_array(self._packed["elements"]).combine_chunks(),
         )
+
+    def _pack(self) -> None:
+        """Moves texts to columns, which need a fraction of the memory."""
+        for name, texts in (
+            ("associations", self.associations),
+            ("attributes", self.attributes),
+            ("elements", self.elements),
+        ):
+            column = pa.array(texts, pa.string())
+            if name == "attributes":
+                column = column.dictionary_encode()
+            self._packed.setdefault(name, []).append(column)
+            texts.clear()
 
     def _add(self, document: int, kind: OperationKind, association: str, before: int) -> None:
         """Adds an operation after its changes."""
@@ -136,6 +155,8 @@ class OperationCollector:
         self.kinds.append(kind)
         self.associations.append(association)
         self.sizes.append(len(self.attributes) - before)
+        if len(self.attributes) > _TEXTS:
+            self._pack()
 
     def _append(self, name: str, change: ValueChange, element: str | None) -> None:
         self.attributes.append(name)

@@ -22,11 +22,12 @@ _NAME = rf"{_QUOTED}+"
 _OF = rf'(?: association-ref="{_QUOTED}*(?:&(?:amp|lt|gt|quot|#9|#10|#13);{_QUOTED}*)*")?'
 _BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _VALUE = (
-    rf'<value(?:(?: type="(?:string|teleNumber|dn)")?{_OF}>{_TEXT}'
+    rf'<value(?: type="string">{_CHARACTER}*(?=</value>)'  # most values
+    rf'|(?: type="(?:string|teleNumber|dn)")?{_OF}>{_TEXT}'
     rf'| type="(?:(?:int|counter|interval)"{_OF}>-?[0-9]{{1,20}}'
     rf'|time"{_OF}>-?[0-9]{{1,10}}|state"{_OF}>(?:true|false)|octet"{_OF}>{_BASE64}))</value>'
 )
-_VALUES = f"(?:{_VALUE})+"
+_VALUES = f"{_VALUE}(?:{_VALUE})*"
 _OPERATION = re.compile(
     rf'<(add|modify|delete) class-name="{_NAME}"(?: event-id="{_NAME}")?>'
     rf"<association>((?!</){_TEXT})</association>"

@@ -80,8 +80,8 @@ class VerifyBench:
         return cpu_seconds(os.getpid()) - sum(map(cpu_seconds, pids))
 
     def read_bare(self) -> None:
-        """Reads all committed records in this process, and parses their documents."""
-        read_topic(self.brokers.bootstrap, self.settings.kafka.topic, parse=etree.fromstring)
+        """Reads all committed records in this process, and takes the values from their documents."""
+        read_topic(self.brokers.bootstrap, self.settings.kafka.topic, parse=_values)
 
     def read(self) -> None:
         """Reads and folds the documents as ``verify`` does, without any table."""
@@ -155,6 +155,17 @@ def run(*, runs: int = 3, objects: int | None = None, **_: int | None) -> Report
     report.add("comparing / join", comparing / best[JOIN], "", bound=COMPARING)
     report.add("worker", watch.greatest(Role.WORKER) / MIB, "MiB")
     return report
+
+
+def _values(document: bytes) -> dict[str | None, dict[str | None, list[str | None]]]:
+    """The values in a document by association and attribute."""
+    return {
+        operation.findtext("association"): {
+            attribute.get("attr-name"): [value.text for value in attribute.iter("value")]
+            for attribute in operation.iterchildren("add-attr", "modify-attr")
+        }
+        for operation in etree.fromstring(document).iterfind("input/*")
+    }
 
 
 def _settings(work: Path, brokers: KafkaCluster) -> Settings:
