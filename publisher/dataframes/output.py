@@ -15,7 +15,7 @@ from publisher.dataframes.session import KEPT
 from publisher.engine.spark.data_frames import documents_frame, journal_frame, operations_column
 from publisher.engine.spark.session import check_session
 from publisher.journal.conservation import RunReport
-from publisher.journal.scan_runs import open_parts
+from publisher.journal.scan_runs import open_parts, read_settled
 from publisher.journal.segment_files import DECISIONS, DOCUMENTS, LOOKUPS
 
 PathName = str | os.PathLike[str]
@@ -78,7 +78,7 @@ def journal(spark: SparkSession, path: PathName) -> JournalTables:
 
 def tables_of(spark: SparkSession, path: Path, report: RunReport | None = None) -> JournalTables:
     """Opens a journal, with the report of its run if it is known."""
-    parts = list(open_parts(path, KEPT))
+    parts = read_settled([path], lambda: list(open_parts(path, KEPT)))
     decisions, documents, lookups = (
         journal_frame(spark, parts, table) for table in (DECISIONS, DOCUMENTS, LOOKUPS)
     )

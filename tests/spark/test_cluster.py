@@ -22,6 +22,7 @@ master = "local-cluster[2,1,1024]"
 PROGRAM = """
 import os, sys
 from pathlib import Path
+from publisher import dataframes
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.engine.spark.package_shipping import probe, ship
@@ -32,6 +33,8 @@ job, journal, foreign = map(Path, sys.argv[1:4])
 with spark_session(load(job).spark) as spark:
     digest = ship(spark)
     print("executors", probe(spark, digest, journal=journal))
+    parsed = dataframes.changes(spark, sys.argv[5], job=job, scratch=journal.parent)
+    print("records", parsed.count())
     print("left", sorted(os.listdir(journal)))
     for wrong in ("0000", digest):
         try:
@@ -74,9 +77,9 @@ def test_executors_run_the_shipped_package_see_the_journal_and_publish_the_same_
     )
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert lines[:2] == ["executors 2", "left []"]
-    assert lines[2].startswith("FatalError executor ")
-    assert "not the one that was sent" in lines[2]
-    assert lines[3] == "executors 2"
-    assert json.loads("".join(lines[4:]))["state"] == "published"
+    assert lines[:3] == ["executors 2", f"records {len(log.LOG) + 1}", "left []"]
+    assert lines[3].startswith("FatalError executor ")
+    assert "not the one that was sent" in lines[3]
+    assert lines[4] == "executors 2"
+    assert json.loads("".join(lines[5:]))["state"] == "published"
     assert log.published_files(there) == log.published_files(here)

@@ -16,6 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from publisher.consumer.errors import NOWHERE
+from publisher.engine.spark.package_shipping import ship
 from publisher.engine.spark.task_errors import encode_errors
 from publisher.engine.spark.task_functions import each_number
 from publisher.engine.tables.changes import read_changes
@@ -69,6 +70,7 @@ def _frame(
     columns: Sequence[TableColumn],
     tasks: int | None = None,
 ) -> DataFrame:
+    ship(spark)
     limit = tasks or _PARTS_OF_CORE * spark.sparkContext.defaultParallelism
     numbers = spark.range(0, count, 1, max(1, min(count, limit)))
     return numbers.mapInArrow(each_number(read), _struct_of(columns))
@@ -90,6 +92,7 @@ def _parse(documents: pa.Array) -> pa.Array:
 
 def operations_column(document: Column | str) -> Column:
     """The operations of the documents in a column of texts or bytes; null for null."""
+    ship(SparkSession.active())
     column = F.col(document) if isinstance(document, str) else document
     parse = arrow_udf(_parse, from_arrow_type(pa.list_(OPERATION_TYPE)))  # type: ignore[call-overload]
     parsed: Column = parse(column.cast("string"))
