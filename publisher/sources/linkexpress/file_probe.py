@@ -17,8 +17,8 @@ from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.framing import RecordFramer
 from publisher.sources.linkexpress.headers import HeaderReader, NoTable
-from publisher.sources.linkexpress.item_offsets import TableLayout
-from publisher.sources.linkexpress.layout import form_of, item_layout, numpy_type
+from publisher.sources.linkexpress.item_offsets import TableLayout, table_layouts
+from publisher.sources.linkexpress.layout import form_of, numpy_type
 from publisher.sources.linkexpress.options import (
     GREATEST_XID,
     ByteOrder,
@@ -78,19 +78,14 @@ def build_framer(
     options: LinkexpressOptions, data: Bytes, file_form: ExtractFileForm, stop: int
 ) -> RecordFramer:
     """Builds the framer of a file of known form."""
-    form = form_of(options)
-    layouts = []
-    for declared in options.tables:
-        table = replace(declared, logtype=file_form.logtype or declared.logtype)
-        layouts.append(
-            TableLayout(table.parse_items(), item_layout(options, table, file_form.order), form)
-        )
-    xids = {0: 0}
+    layouts = table_layouts(options, file_form.order, file_form.logtype)
+    form, xids = layouts[0].form, {0: 0}
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
     strict = options.null_flags == "strict"
-    headers = HeaderReader(data, form, tuple(layouts), xids, file_form.order, strict)
-    return RecordFramer(headers, stop, options)
+    return RecordFramer(
+        HeaderReader(data, form, layouts, xids, file_form.order, strict), stop, options
+    )
 
 
 def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
@@ -104,7 +99,7 @@ def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
         return _recognise_fixed(options, data, path)
     order = _order_of_lengths(options, data, path)
     file_form = ExtractFileForm(order, _logtype(options, data, order))
-    first = build_framer(options, data, file_form, len(data)).heads(np.zeros(1, np.int64))
+    first = build_framer(options, data, file_form, len(data)).headers.read_one(0)
     has_no_rows = int(first.table[0]) == NoTable.NO_ROWS
     return replace(file_form, state="no-rows") if has_no_rows else file_form
 
@@ -137,7 +132,7 @@ def _explain_first(options: LinkexpressOptions, data: Bytes) -> str:
     framers = [
         build_framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
     ]
-    heads = [(framer, framer.heads(np.zeros(1, np.int64))) for framer in framers]
+    heads = [(framer, framer.headers.read_one(0)) for framer in framers]
     framer, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
     if head.good[0] or not head.length[0]:
         return ""

@@ -232,7 +232,7 @@ class RecordFramer:
         odd: list[bool] = []
         ends: list[bool] = []
         for _ in range(_RUN):
-            head = self.heads(np.array([at], np.int64))
+            head = self.headers.read_one(at)
             odd.append(bool(head.odd[0]))
             ends.append(bool(head.good[0]) or at == self.end)
             if not odd[-1]:
@@ -315,9 +315,9 @@ class RecordFramer:
         start = self._starts.at(at)
         if start is not None:
             return None, start.length, start.used
-        here = np.array([at], np.int64)
-        head = self.heads(here)
-        return head, int(head.length[0]), int(self.headers.used_lengths(here, head)[0])
+        head = self.headers.read_one(at)
+        used = self.headers.used_lengths(np.array([at], np.int64), head)
+        return head, int(head.length[0]), int(used[0])
 
     def _is_in_run(self, head: HeaderBatch, end: int) -> bool:
         return bool(self._are_in_run(head, end)[0])
@@ -327,7 +327,7 @@ class RecordFramer:
 
         There is no limit for an unknown table whose header is legal otherwise.
         """
-        table = int((head or self.heads(np.array([at], np.int64))).table[0])
+        table = int((head or self.headers.read_one(at)).table[0])
         if table >= 0:
             return self.tables[table].greatest
         return self.end if head is not None and head.odd[0] else self.headers.lengths[1]
@@ -341,7 +341,7 @@ class RecordFramer:
         start = self._starts.at(at)
         if at == self.end or start is not None:
             return start is None or start.followed or start.whole
-        head = self.heads(np.array([at], np.int64))
+        head = self.headers.read_one(at)
         return bool(head.odd[0]) and self._is_in_run(head, at + int(head.length[0]))
 
 

@@ -76,6 +76,16 @@ class HeaderBatch:
         )
 
 
+_NO_NUMBERS, _NO_MARKS = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+_NO_HEADERS = HeaderBatch(
+    *(_NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS),
+    *(_NO_MARKS, _NO_MARKS, _NO_MARKS),
+)
+
+_REMEMBERED = 1024
+"""Maximum number of headers that a reader remembers."""
+
+
 @dataclass(frozen=True)
 class HeaderReader:
     """Reads the headers of one file."""
@@ -96,6 +106,8 @@ class HeaderReader:
     _mark_places: Mapping[str, int] = field(init=False, repr=False)
     """Offsets of the words of a commit record."""
     _codes: tuple[int, ...] = field(init=False, repr=False)
+    _singles: dict[int, HeaderBatch] = field(init=False, repr=False, default_factory=dict)
+    """The headers that were read one at a time, by offset: damaged records are looked at several times."""
 
     def __post_init__(self) -> None:
         words = {word: word_type(word, self.order) for word in self.form.words}
@@ -125,8 +137,19 @@ class HeaderReader:
         """Returns the NumPy type of a word of the header."""
         return self._words[name]
 
+    def read_one(self, at: int) -> HeaderBatch:
+        """Reads the header at one offset."""
+        head = self._singles.get(at)
+        if head is None:
+            if len(self._singles) >= _REMEMBERED:
+                self._singles.clear()
+            head = self._singles[at] = self.read(np.array([at], np.int64))
+        return head
+
     def read(self, at: Offsets) -> HeaderBatch:
         """Reads the headers at offsets; a header that crosses the end of the file is not good."""
+        if not len(at):
+            return _NO_HEADERS
         places, mark_size = self._places, self.form.mark_size
         inside = at + mark_size <= self.end
         safe = np.where(inside, at, 0)
@@ -238,6 +261,8 @@ class HeaderReader:
             return valid
         for number, table in enumerate(self.tables):
             chosen = np.flatnonzero((heads.table == number) & (at + table.greatest <= self.end))
+            if not len(chosen):
+                continue
             cells = table.cells(self.data, at[chosen], np.full(len(chosen), self.end, np.int64))
             for flags in cells.flags:
                 valid[chosen] &= (flags == NOT_NULL) | (flags == NULL)

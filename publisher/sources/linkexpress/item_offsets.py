@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
-from publisher.sources.linkexpress.layout import FLAG, NOT_NULL, ItemLayout, RecordForm, numpy_type
+from publisher.sources.linkexpress.layout import (
+    FLAG,
+    NOT_NULL,
+    ItemLayout,
+    RecordForm,
+    form_of,
+    item_layout,
+    numpy_type,
+)
+from publisher.sources.linkexpress.options import ByteOrder, LinkexpressOptions, LogType
 from publisher.sources.linkexpress.types import Item
 
 FITS = -1
@@ -133,3 +142,16 @@ def _check_inside(
     """
     fault[(at + width > limits) & (fault == FITS)] = number
     return np.where(fault == FITS, at, 0)
+
+
+@lru_cache(maxsize=64)
+def table_layouts(
+    options: LinkexpressOptions, order: ByteOrder, logtype: LogType | None
+) -> tuple[TableLayout, ...]:
+    """Returns the layouts of the tables in files of one form."""
+    form = form_of(options)
+    tables = [replace(each, logtype=logtype or each.logtype) for each in options.tables]
+    return tuple(
+        TableLayout(table.parse_items(), item_layout(options, table, order), form)
+        for table in tables
+    )

@@ -253,7 +253,7 @@ class Linkexpress(Source):
             for table in self.options.tables
         )
         if part.start and framer.form.has_length:
-            head = framer.heads(np.array([part.start], np.int64))
+            head = framer.headers.read_one(part.start)
             if part.form.state == "whole" and not head.good[0]:
                 raise FatalError(
                     f"{split.path} has no record at byte {part.start} any more; it has changed since the run"
