@@ -92,7 +92,7 @@ class TopicReader:
         """
         unfinished = {(p.topic, p.partition) for p in self._partitions}
         while follow or unfinished:
-            for message in self._consumer.consume(_BATCH, 1.0):
+            for message in self._receive():
                 place = str(message.topic()), int(message.partition() or 0)
                 error = message.error()
                 if error is None:
@@ -102,6 +102,14 @@ class TopicReader:
                     unfinished.discard(place)
                 else:
                     raise _topic_error(f"{place[0]}/{place[1]}", error)
+
+    def _receive(self) -> list[Message]:
+        """Returns the messages that have arrived, after waiting for the first one.
+
+        A request for several would wait until it has all of them, or for its whole time.
+        """
+        first = self._consumer.consume(1, 1.0)
+        return first + self._consumer.consume(_BATCH, 0) if first else first
 
     def _delivery(self, message: Message) -> Delivery:
         origin = Origin(f"{message.topic()}/{message.partition()}", int(message.offset() or 0))

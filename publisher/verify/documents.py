@@ -160,11 +160,13 @@ class TopicPart:
     def _consume(self, consumer: Consumer) -> Iterator[list[Message]]:
         from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415
 
+        from publisher.dispatch.kafka.client import READ_SECONDS  # noqa: PLC0415
+
         patience = self.options.timeout
         deadline = time.monotonic() + patience
         position = self.start
         while position < self.end:
-            messages = consumer.consume(_AT_ONCE, 0.5)
+            messages = consumer.consume(_AT_ONCE, READ_SECONDS)
             if messages:
                 deadline = time.monotonic() + patience
                 error = messages[-1].error()

@@ -61,6 +61,9 @@ LEADERLESS = frozenset(
     }
 )
 """Errors while a partition gets its leader: after its topic was created, or a broker restarted."""
+READ_SECONDS = 0.02
+"""Maximum seconds until a read returns fewer messages than it asks for: it waits for all of them, also at the
+end of a partition."""
 _MOMENTARY = LEADERLESS | {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from publisher.dispatch.kafka.client import KafkaClients
+from publisher.dispatch.kafka.client import READ_SECONDS, KafkaClients
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UnreachableError, UsageError
@@ -89,7 +89,7 @@ def _messages(clients: KafkaClients, ranges: Iterable[SentRange]) -> Iterator[Me
         waiting = _assign(consumer, limits.values(), clients.options.timeout)
         deadline = time.monotonic() + clients.options.timeout
         while waiting:
-            for message in consumer.consume(_BATCH, 0.2):
+            for message in consumer.consume(_BATCH, READ_SECONDS):
                 deadline = time.monotonic() + clients.options.timeout
                 place = str(message.topic()), int(message.partition() or 0)
                 error, offset = message.error(), int(message.offset() or 0)

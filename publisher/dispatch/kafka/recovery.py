@@ -11,6 +11,7 @@ from typing import cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from publisher.dispatch.kafka.client import READ_SECONDS
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.decisions import PositionText
@@ -115,7 +116,7 @@ def _read(
     deadline = time.monotonic() + patience
     while remaining:
         ids: list[str] = []
-        for message in consumer.consume(_AT_ONCE, 0.2):
+        for message in consumer.consume(_AT_ONCE, READ_SECONDS):
             place, offset = _place(message)
             if message.error() is None:
                 deadline = time.monotonic() + patience
