@@ -227,7 +227,7 @@ def association_of(number: int) -> str:
 
 
 def test_a_topic_for_each_table_is_compared_on_spark(
-    postgres: Place, kafka: Topics, tmp_path: Path, local_engine: EngineSwitch
+    spark: object, postgres: Place, kafka: Topics, tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
     prefix = kafka.make()
     job = Job(postgres, kafka, tmp_path)

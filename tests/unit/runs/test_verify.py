@@ -201,7 +201,7 @@ def test_without_tables_or_documents_there_is_nothing_to_compare(tmp_path: Path)
         verify(VerifyRequest(load(path)))
 
 
-def test_spark_finds_the_same(job: Job, local_engine: EngineSwitch) -> None:
+def test_spark_finds_the_same(spark: object, job: Job, local_engine: EngineSwitch) -> None:
     for path, lines in job.lines().items():
         path.write_text("".join(f"{line}\n" for line in lines[1:]))
     expected = job.verify().outcome.without_files()
