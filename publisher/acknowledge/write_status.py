@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from publisher.acknowledge.status_letters import (
     read_progress,
     status_windows,
 )
+from publisher.console import Phase, Progress
 from publisher.database import Database
 from publisher.database.identity import Verdict
 from publisher.database.reason_table import Entry, ReasonTable
@@ -68,6 +70,14 @@ def no_lease() -> None:
     """Checks nothing: the lease of callers that no other instance can replace."""
 
 
+class WritingHooks(NamedTuple):
+    """Functions that are called while statuses are written."""
+
+    check_lease: Callable[[], None] = no_lease
+    """See ``StatusWriter``."""
+    progress: Progress | None = None
+
+
 def acknowledge(
     journal: Journal,
     manifest: Manifest,
@@ -76,19 +86,19 @@ def acknowledge(
     options: AcknowledgeOptions,
     *,
     refused: RefusedDocuments | None = None,
-    check_lease: Callable[[], None] = no_lease,
+    hooks: WritingHooks = WritingHooks(),  # noqa: B008 - immutable
     lanes: list[LaneLetters] | None = None,
 ) -> AcknowledgeReport:
     """Writes the statuses of a source's rows once the sink has committed the run.
 
     ``source`` is the number of the source in the manifest, ``log`` its table, ``lanes`` its letters if known;
-    for ``check_lease`` see ``StatusWriter``.  Reasons are written before statuses.
+    reasons are written before statuses.
 
     Raises:
         WrongTableError: The table has other rows than those that the run has read.
         FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
     """
-    entry, refused = manifest.sources[source], refused or {}
+    entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
     lanes = lanes or letters_of(journal, manifest, source, refused)
     with Database(log.place.database, writing=True) as served:
         table = log_table(served, log.place.table, restore(EventLogOptions, entry.options))
@@ -102,7 +112,7 @@ def acknowledge(
             reasons = reason_table.write(manifest.run, entry.name, _entries(lanes, refused))
         if options.write_status:
             with _status_writers(served, lanes, table, check_lease, options) as writers:
-                sums = _write_letters(lanes, writers)
+                sums = _write_letters(lanes, writers, hooks.progress)
         else:
             sums = _count_letters(lanes)
         if sums.letters.get(Status.SUCCESS):
@@ -191,16 +201,23 @@ def _write_window(window: StatusWindow, writers: Sequence[StatusWriter]) -> Coun
         return sum(threads.map(write, writers, *shares), Counter[str]())
 
 
-def _write_letters(lanes: list[LaneLetters], writers: Sequence[StatusWriter]) -> AcknowledgeReport:
+def _write_letters(
+    lanes: list[LaneLetters], writers: Sequence[StatusWriter], progress: Progress | None
+) -> AcknowledgeReport:
     letters: Counter[str] = Counter()
     changed: Counter[str] = Counter()
     writer = writers[0]
+    rows = sum(int(np.count_nonzero(lane.bits)) for lane in lanes)
+    if progress is not None:
+        progress(Phase.ACKNOWLEDGING, 0, rows)
     for window in status_windows(lanes):
         letters += _by_letter(window.letters)
         if len(writers) > 1:
             changed += _write_window(window, writers)
         else:
             changed += writer.write(window.ids, window.letters, window.fingerprints)
+        if progress is not None:
+            progress(Phase.ACKNOWLEDGING, min(rows, letters.total()), rows)
     rejected = list(rejected_ids(lanes))
     usable = [(number, fingerprint) for number, fingerprint in rejected if number is not None]
     ids = np.unique(np.array([number for number, _ in usable], np.int64))

@@ -36,7 +36,10 @@ def dispatch(
 
     Of a job file only [dispatch], [run] engine and [spark] are used.
     """
+    from publisher.cli.progress import show_progress
     from publisher.runs.replay import dispatch as run_dispatch
 
     settings = parameters.load_settings(config, engine=engine)
-    show(run_dispatch(journal, target, settings, again=again), json_, None)
+    with show_progress() as progress:
+        report = run_dispatch(journal, target, settings, again=again, progress=progress)
+    show(report, json_, None)

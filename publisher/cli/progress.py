@@ -6,12 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from publisher.cli.print_report import echo
 from publisher.cli.verbosity import Verbosity, verbosity
 from publisher.console import Phase, Progress
 
+_COUNTED = (Phase.SENDING, Phase.ACKNOWLEDGING)
+"""Phases whose items are worth a rate."""
 _UNITS = {
     Phase.READING: "parts",
     Phase.PLANNING: "lanes",
@@ -30,33 +32,46 @@ class PhaseMeter:
     """Receives a line about each phase that has ended."""
     _phase: Phase | None = None
     _began: float = 0
+    _first: int = 0
+    """Number of items that were done when the phase began."""
     _done: int = 0
-    _total: int = field(default=0, init=False)
+    _total: int = 0
+    _pending: int = 0
+    """Rows that were pending before the current poll."""
 
     def update(self, phase: Phase, done: int, total: int) -> None:
         """Takes the number of items of a phase that are done, and of all its items."""
         if phase is not self._phase or done < self._done:
             self.end()
-            self._phase, self._began = phase, self.clock()
+            self._phase, self._began, self._first = phase, self.clock(), done
         self._done, self._total = done, total
+        if phase is Phase.WAITING:
+            self._pending = total
 
     def end(self) -> None:
         """Reports the current phase as ended."""
         if self._phase is not None and self.on_end is not None:
             seconds = self.clock() - self._began
-            rate = f", {self._done / seconds:,.0f}/s" if seconds >= 1 else ""
-            self.on_end(f"{self._phase}: {self._items()} in {seconds:,.1f} s{rate}")
+            self.on_end(
+                ", ".join([f"{self._phase}: {self._items()} in {seconds:,.1f} s", *self._rate()])
+            )
         self._phase = None
 
     def text(self) -> str:
         """Describes the phase: items, items in a second, and the remaining time."""
-        seconds = self.clock() - self._began
         parts = [self._items()] if self._total else []
-        if seconds > 0 and self._done:
-            rate = self._done / seconds
-            parts.append(f"{rate:,.0f}/s" if rate >= 10 else f"{rate:,.1f}/s")
-            parts.append(f"{_duration((self._total - self._done) / rate)} left")
+        done, seconds = self._done - self._first, self.clock() - self._began
+        if done and seconds:
+            remaining = (self._total - self._done) * seconds / done
+            parts += [*self._rate(), f"{_duration(remaining)} left"]
+        if self._pending and self._phase is not Phase.WAITING:
+            parts.append(f"{self._pending:,} rows pending")
         return ", ".join(parts)
+
+    def _rate(self) -> Iterator[str]:
+        done, seconds = self._done - self._first, self.clock() - self._began
+        if self._phase in _COUNTED and done and seconds >= 0.1:
+            yield f"{done / seconds:,.0f}/s"
 
     def _items(self) -> str:
         assert self._phase is not None
@@ -101,7 +116,7 @@ def _bar(meter: PhaseMeter) -> Iterator[Progress]:
         TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
     )
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4) as bar:
         task = bar.add_task("starting", total=1.0, text="")
 
         def update(phase: Phase, done: int, total: int) -> None:

@@ -105,16 +105,21 @@ def publish(
 
 def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> None:
     """Follows the sources of a job until SIGTERM or SIGINT; reports polls on standard error."""
+    from publisher.cli.progress import show_progress
     from publisher.runs.follow import follow
 
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    with _observe(
-        settings, as_json=as_json, trace=trace, quiet=False, others=_report_writers(settings)
-    ) as observer:
+    # the bar first: log lines appear above it
+    with (
+        show_progress() as progress,
+        _observe(
+            settings, as_json=as_json, trace=trace, quiet=False, others=_report_writers(settings)
+        ) as observer,
+    ):
         try:
-            follow(settings, observer, stop)
+            follow(settings, observer, stop, progress)
         except PublisherError as error:
             observer.on_stop(error.message)  # the log shows it in its own form
             raise

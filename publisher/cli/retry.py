@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +64,6 @@ def retry(
     use --position for rows of runs whose journals are deleted.
     """
     from publisher.acknowledge.retry import retry as reset_rows
-    from publisher.cli import output
     from publisher.config.job_file import Overrides, load
 
     settings = load(config, Overrides(journal=journal))
@@ -79,7 +79,7 @@ def retry(
             echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
         echo_notes(_notes(source.name, selection, result))
     if json_:
-        echo_json([output.as_json(reports)])
+        echo_json([json.dumps(reports, indent=2)])
 
 
 def _notes(source: str, selection: RetrySelection, result: RetryReport) -> Iterator[str]:

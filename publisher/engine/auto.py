@@ -121,10 +121,12 @@ class AutoEngine:
             spark = self._use_spark(_OUTGROWN)
             return spark.plan(work, staging=staging, documents=documents, progress=progress)
 
-    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+    def send(
+        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
+    ) -> list[LaneSendReport]:
         """See ``Engine.send``: chooses by the number of documents."""
         is_small = sum(lane.total for lane in lanes) <= self._small.rows
-        return self._engine_for(is_small=is_small).send(lanes)
+        return self._engine_for(is_small=is_small).send(lanes, progress)
 
     def count_activity(self, samples: Samples) -> Activity:
         """See ``Engine.count_activity``: chooses by the bytes of the samples."""

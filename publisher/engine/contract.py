@@ -93,7 +93,9 @@ class Engine(Protocol):
         All tasks must see the directories ``staging`` and ``documents``.  The results are in the order of
         lanes."""
 
-    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+    def send(
+        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
+    ) -> list[LaneSendReport]:
         """Sends lanes to a sink, each in a task of its own."""
 
     def count_activity(self, samples: Samples) -> Activity:

@@ -22,11 +22,13 @@ from publisher.acknowledge.unsettled import (
 )
 from publisher.acknowledge.write_status import (
     AcknowledgeReport,
+    WritingHooks,
     acknowledge,
     letters_of,
     read_progress_of,
 )
 from publisher.config.settings import Settings, SourceSettings
+from publisher.console import Progress
 from publisher.database import Database
 from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
@@ -89,6 +91,7 @@ class StatusWriting:
     wrong_table: WrongTable = WrongTable.REFUSE
     lanes: dict[int, list[LaneLetters]] = field(default_factory=dict)
     """Letters that are read already, by the number of their source."""
+    progress: Progress | None = None
 
     def letters(self, number: int) -> list[LaneLetters]:
         """Reads the letters of a source, and keeps them for ``write_all``."""
@@ -147,7 +150,7 @@ class StatusWriting:
             log,
             self.options,
             refused=self.refused,
-            check_lease=self.check_lease,
+            hooks=WritingHooks(self.check_lease, self.progress),
             lanes=self.lanes.get(number),
         )
 
@@ -159,6 +162,7 @@ class Acknowledgement:
     settings: Settings
     journals: Journals
     check_lease: Callable[[], None]
+    progress: Progress | None = None
 
     @property
     def live_sources(self) -> frozenset[str]:
@@ -175,7 +179,13 @@ class Acknowledgement:
         forget_refused(sent.journal, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(
-            sent.journal, sent.manifest, options, refused, self.check_lease, wrong_table
+            sent.journal,
+            sent.manifest,
+            options,
+            refused,
+            self.check_lease,
+            wrong_table,
+            progress=self.progress,
         )
 
     def unsettled(self, writing: StatusWriting) -> Mapping[str, IdRanges] | None:

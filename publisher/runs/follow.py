@@ -15,6 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
+from publisher.console import Phase, Progress
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
@@ -58,6 +59,7 @@ class Follower:
         observer: Observer,
         stop: threading.Event,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        progress: Progress | None = None,
     ) -> None:
         """``stop`` ends ``run`` after the current poll; ``clock`` returns a time with a zone."""
         self._settings = settings
@@ -65,6 +67,7 @@ class Follower:
         self._recorder = PollRecorder(engine)
         self._observer = observer
         self._stop = stop
+        self._progress = progress
         self._clock = clock
         at_times = settings.follow.at_times
         self._next_publication = settings.follow.next_publication(clock()) if at_times else None
@@ -145,6 +148,8 @@ class Follower:
             self._send_heartbeat(job)
             return self._pause()
         backlog = job.backlog()
+        if self._progress is not None:
+            self._progress(Phase.WAITING, 0, backlog.rows)
         if backlog.is_empty:
             self._settle()
             self._failures = 0
@@ -157,7 +162,9 @@ class Follower:
 
     def _open_job(self, stack: ExitStack) -> PublisherInstance:
         if self._job is None:
-            job = stack.enter_context(PublisherInstance(self._settings, self._engine))
+            job = stack.enter_context(
+                PublisherInstance(self._settings, self._engine, self._progress)
+            )
             stack.enter_context(mark_following(self._settings.journals))
             polls = self._finish(job)
             self._job = job
@@ -257,7 +264,12 @@ def _lanes(backlog: Backlog) -> int | None:
     return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))
 
 
-def follow(settings: Settings, observer: Observer, stop: threading.Event) -> None:
+def follow(
+    settings: Settings,
+    observer: Observer,
+    stop: threading.Event,
+    progress: Progress | None = None,
+) -> None:
     """Publishes the changes of a job's sources until ``stop`` is set.
 
     Raises:
@@ -268,4 +280,4 @@ def follow(settings: Settings, observer: Observer, stop: threading.Event) -> Non
     sys.setswitchinterval(_SWITCH_SECONDS)
     with start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()
-        Follower(settings, engine, observer, stop).run()
+        Follower(settings, engine, observer, stop, progress=progress).run()

@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings
+from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
 from publisher.dispatch.kafka.topic_template import TopicTemplate
@@ -71,6 +72,7 @@ class JobSink:
     epoch: Epoch
     lanes: int
     recovers: bool = False
+    progress: Progress | None = None
 
     @property
     def is_files(self) -> bool:
@@ -144,7 +146,7 @@ class JobSink:
             job=name,
             owner=name,
             lanes=self.lanes,
-            run_lanes=self.engine.send,
+            run_lanes=partial(self.engine.send, progress=self.progress),
             check_lease=self.epoch,
             lineage=self.lineage,
             recovery=Recovery(texts) if self.recovers else None,

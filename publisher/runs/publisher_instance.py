@@ -55,14 +55,14 @@ class PublisherInstance:
         Raises:
             FatalError: The sink has progress that does not fit the journal.
         """
-        self._settings = settings.for_publish()
+        self._settings = settings = settings.for_publish()
         self._engine = engine
         self._progress = progress
-        self._lease = Lease.take(self._settings, recovers=recovers)
+        self._lease = Lease.take(settings, recovers=recovers)
         self._journals = self._lease.journals
         lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
-        self.sink = JobSink(self._settings, lineage, engine, check_lease, lanes, recovers)
+        self.sink = JobSink(settings, lineage, engine, check_lease, lanes, recovers, progress)
         self._folding = Folding(self._journals, check_lease)
         self._unmoved = len(self._journals.numbers())
         """Upper limit of the number of runs that may move into segments."""
@@ -72,8 +72,8 @@ class PublisherInstance:
         self._unsettled: Mapping[str, IdRanges] | None = None
         """Record ids of the last run while their statuses are being written, by source."""
         self._settled: list[RunReport] = []
-        self._pending = PendingWork(self._settings, self._journals)
-        self._acknowledgement = Acknowledgement(self._settings, self._journals, check_lease)
+        self._pending = PendingWork(settings, self._journals)
+        self._acknowledgement = Acknowledgement(settings, self._journals, check_lease, progress)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
         self._stack.callback(self._step.close)
@@ -341,6 +341,7 @@ class PublisherInstance:
         if unsettled is None:
             return acknowledge(sent, writing, self._ending.start)
         self._unsettled = unsettled
+        writing = replace(writing, progress=None)  # the next run has begun to report its own
         self._ending.start(partial(acknowledge, sent, writing))
         return sent.report
 

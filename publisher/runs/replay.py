@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -106,8 +107,9 @@ def replay(
         _refuse_inside(directory, snapshots)
         journal = Journal(directory / JOURNAL)
     request = planned.request(journal, directory)
+    owner = SinkOwner.of_replay(settings, run)
     with keep_connections(), engine or start_engine(settings.run.engine, settings.spark) as started:
-        dispatcher = _dispatcher(target, settings, SinkOwner.of_replay(settings, run), started)
+        dispatcher = _dispatcher(target, settings, owner, started, progress)
         return _replay_once(request, dispatcher, started, again=again, progress=progress)
 
 
@@ -249,7 +251,14 @@ def _plan_only(
     return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
 
 
-def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = False) -> RunReport:
+def dispatch(
+    directory: Path,
+    target: str,
+    settings: Settings,
+    *,
+    again: bool = False,
+    progress: Progress | None = None,
+) -> RunReport:
     """Sends the documents of a planned run to a further sink.  Starts no Spark for a directory.
 
     ``settings`` configure the sending to Kafka.
@@ -264,7 +273,7 @@ def dispatch(directory: Path, target: str, settings: Settings, *, again: bool = 
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
-        dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine)
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine, progress)
         dispatcher.prepare(manifest.run)
         if again:
             dispatcher.forget()
@@ -285,7 +294,13 @@ def _send_elsewhere(journal: Journal, manifest: Manifest, dispatcher: Dispatcher
         doubt_states(journals, dispatcher.target)
 
 
-def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engine) -> Dispatcher:
+def _dispatcher(
+    target: str,
+    settings: Settings,
+    owner: SinkOwner,
+    engine: Engine,
+    progress: Progress | None,
+) -> Dispatcher:
     """Sink of one run, from a target of the command line."""
     if not target.startswith(SCHEME):
         return FileDispatcher(Path(target).absolute(), identity=owner.identity)
@@ -293,7 +308,11 @@ def _dispatcher(target: str, settings: Settings, owner: SinkOwner, engine: Engin
 
     options = settings.kafka.with_target(KafkaTarget.parse(target))
     return KafkaDispatcher(
-        options, owner.job, owner=owner.name, lanes=owner.lanes, run_lanes=engine.send
+        options,
+        owner.job,
+        owner=owner.name,
+        lanes=owner.lanes,
+        run_lanes=partial(engine.send, progress=progress),
     )
 
 

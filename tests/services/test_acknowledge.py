@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from publisher.acknowledge import write_status
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.status_letters import RefusedDocuments
-from publisher.acknowledge.write_status import AcknowledgeReport, acknowledge
+from publisher.acknowledge.write_status import AcknowledgeReport, WritingHooks, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.manifest import Journal, Manifest
@@ -66,7 +66,7 @@ def acknowledge_run(
         read_from(place.database().options, str(run[1].sources[0].table)),
         AcknowledgeOptions(**options),  # type: ignore[arg-type]
         refused=refused,
-        check_lease=check_lease,
+        hooks=WritingHooks(check_lease),
     )
 
 
@@ -277,7 +277,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.write_status import acknowledge
+from publisher.acknowledge.write_status import WritingHooks, acknowledge
 from publisher.database import DatabaseOptions, statuses
 from publisher.journal.manifest import Journal
 from tests.services.live_journals import read_from
@@ -298,7 +298,7 @@ for line in sys.stdin:
         journal = Journal(Path(sys.argv[1]))
         acknowledge(
             journal, journal.manifest(), 0, read_from(DatabaseOptions(url=sys.argv[2])),
-            AcknowledgeOptions(reason_table="reasons"), check_lease=check_lease,
+            AcknowledgeOptions(reason_table="reasons"), hooks=WritingHooks(check_lease),
         )
         os._exit(0)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)

@@ -142,12 +142,21 @@ class LocalEngine:
                 plan(lane, ())
         return [results[lane] for lane in range(work.lanes)]
 
-    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+    def send(
+        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
+    ) -> list[LaneSendReport]:
         """See ``Engine.send``."""
         documents = sum(lane.total for lane in lanes)
         is_large = self._is_large or documents > self._one_process.rows
         parallel = self._parallel_tasks(is_large=is_large)
-        reports = parallel.send(lanes) if parallel else [lane.send() for lane in lanes]
+        sending = parallel.send(lanes) if parallel else (lane.send() for lane in lanes)
+        reports: list[LaneSendReport] = []
+        show, sent = progress or _report_nothing, 0
+        show(Phase.SENDING, sent, documents)
+        for lane, report in zip(lanes, sending, strict=True):
+            reports.append(report)
+            sent += lane.total
+            show(Phase.SENDING, sent, documents)
         self.transactions += sum(report.transactions for report in reports)
         self.retries += sum(report.retries for report in reports)
         return reports

@@ -59,21 +59,23 @@ class ParallelTasks:
         with TemporaryDirectory(prefix="xds-publisher-pieces-", dir=staging) as folder:
             splits = len(work.splits())
             parts: list[pa.Table] = []
+            report(Phase.READING, 0, splits)
             read = partial(_read_split, work, Path(folder))
             for part in self._processes.each(read, range(splits)):
                 parts.append(part)
                 report(Phase.READING, len(parts), splits)
             index = sort_index(parts, PIECE_SCHEMA, ("lane", *KEYS))
             results: list[LaneResult] = []
+            report(Phase.PLANNING, 0, work.lanes)
             plan = partial(_plan_lane, work, staging, documents, secrets.token_hex(4))
             for result in self._processes.each(plan, _divide(index, "lane", work.lanes)):
                 results.append(result)
                 report(Phase.PLANNING, len(results), work.lanes)
             return results
 
-    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+    def send(self, lanes: Sequence[LaneSendTask]) -> Iterator[LaneSendReport]:
         """See ``Engine.send``."""
-        return list(self._processes.each(_send, lanes))
+        return self._processes.each(_send, lanes)
 
 
 def _divide(index: pa.Table, column: str, count: int) -> Iterator[tuple[int, pa.Table]]:

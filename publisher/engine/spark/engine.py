@@ -103,14 +103,16 @@ class SparkEngine:
 
         return shuffle_in_tasks(spark, work)
 
-    def send(self, lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
+    def send(
+        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
+    ) -> list[LaneSendReport]:
         """See ``Engine.send``."""
         if not lanes:
             return []
         spark = self._session()
         from publisher.engine.spark.send_job import send_lanes
 
-        results = send_lanes(spark, lanes)
+        results = send_lanes(spark, lanes, progress)
         self.transactions += sum(lane.transactions for lane in results)
         self.retries += sum(lane.retries for lane in results)
         return results

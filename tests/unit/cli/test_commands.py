@@ -1,6 +1,8 @@
 """Commands that plan and send changes, from their words to their exit codes."""
 
+import csv
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -109,3 +111,19 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
         assert line in shown.stdout.splitlines()
     stories = json.loads(program("explain", journal, "1", "--json").stdout)
     assert stories[0]["object"] == {"schema": "indirect", "table": "usr", "key": "idu=1"}
+
+
+def test_retry_reports_rows_as_json(directory: Path) -> None:
+    with sqlite3.connect("hr.db") as database:
+        names = LOG.splitlines()[0]
+        database.execute(f"CREATE TABLE log ({names.replace('record_id', 'record_id INTEGER')})")
+        for row in csv.reader(LOG.splitlines()[1:]):
+            marks = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO log VALUES ({marks})", [value or None for value in row])
+    database.close()
+    live = JOB.replace('snapshots = ["log.csv"]', 'table = "log"\nurl = "sqlite:///hr.db"')
+    (directory / "live.toml").write_text(live)
+    assert program("publish", "-c", "live.toml").exit_code == 4
+    retried = program("retry", "-c", "live.toml", "--json")
+    assert retried.exit_code == 0, retried.stderr
+    assert json.loads(retried.stdout) == [{"source": "hr", "table": "log", "rows": 1}]

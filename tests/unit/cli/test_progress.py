@@ -49,7 +49,7 @@ def test_rate_and_remaining_time_are_of_the_current_phase() -> None:
     assert meter.text() == "0 of 8 lanes"
     clock.now += 2
     meter.update(Phase.PLANNING, 4, 8)
-    assert meter.text() == "4 of 8 lanes, 2.0/s, 0:02 left"
+    assert meter.text() == "4 of 8 lanes, 0:02 left"
     clock.now += 1
     meter.update(Phase.SENDING, 0, 1_000_000)
     clock.now += 10
@@ -57,7 +57,7 @@ def test_rate_and_remaining_time_are_of_the_current_phase() -> None:
     assert meter.text() == "1,000 of 1,000,000 documents, 100/s, 2:46:30 left"
     meter.end()
     assert lines == [
-        "planning: 4 of 8 lanes in 3.0 s, 1/s",
+        "planning: 4 of 8 lanes in 3.0 s",
         "sending: 1,000 of 1,000,000 documents in 10.0 s, 100/s",
     ]
 
@@ -69,8 +69,28 @@ def test_a_phase_that_begins_again_is_measured_again() -> None:
     for done in (0, 8, 0, 4):
         meter.update(Phase.READING, done, 8)
         clock.now += 0.5
-    assert meter.text() == "4 of 8 parts, 4.0/s, 0:01 left"
-    assert lines == ["reading: 8 of 8 parts in 1.0 s, 8/s"]
+    assert meter.text() == "4 of 8 parts, 0:01 left"
+    assert lines == ["reading: 8 of 8 parts in 1.0 s"]
+
+
+def test_a_phase_that_resumes_is_measured_from_there() -> None:
+    clock = Clock()
+    meter = PhaseMeter(clock)
+    meter.update(Phase.SENDING, 900, 1_000)
+    assert meter.text() == "900 of 1,000 documents"
+    clock.now += 1
+    meter.update(Phase.SENDING, 950, 1_000)
+    assert meter.text() == "950 of 1,000 documents, 50/s, 0:01 left"
+
+
+def test_rows_that_are_pending_before_a_poll_stay_visible() -> None:
+    meter = PhaseMeter(Clock())
+    meter.update(Phase.WAITING, 0, 5_000)
+    assert meter.text() == "0 of 5,000 rows"
+    meter.update(Phase.PLANNING, 0, 8)
+    assert meter.text() == "0 of 8 lanes, 5,000 rows pending"
+    meter.update(Phase.WAITING, 0, 0)
+    assert meter.text() == ""
 
 
 def shown(*options: str, terminal: bool = True, **variables: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from publisher.cli.status import status_text
+from publisher.console import Phase
 from publisher.dispatch.files import FileDispatcher
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
@@ -548,3 +549,20 @@ def test_a_heartbeat_comes_after_quiet_minutes(
     beats.clear()
     follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine(), *quiet)
     assert beats == []
+
+
+def test_progress_covers_pending_rows_and_all_phases(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2, 3)
+    settings = load_settings(tmp_path, TABLE)
+    reports: list[tuple[Phase, int, int]] = []
+    stop = InstantStop()
+
+    def progress(phase: Phase, done: int, total: int) -> None:
+        reports.append((phase, done, total))
+
+    Follower(settings, LocalEngine(), PollWatcher(stop.set), stop, progress=progress).run()
+    assert reports[0] == (Phase.WAITING, 0, 3)
+    assert (Phase.ACKNOWLEDGING, 3, 3) in reports
+    phases = list(dict.fromkeys(phase for phase, _, _ in reports))
+    assert phases == [Phase.WAITING, Phase.READING, Phase.PLANNING, Phase.ACKNOWLEDGING]
+    assert reports[-1] == (Phase.WAITING, 0, 0)
