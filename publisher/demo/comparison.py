@@ -26,9 +26,12 @@ from publisher.errors import InternalError
 from publisher.journal.conservation import RunReport
 from publisher.resources import resource
 from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.verify import VerifyRequest
+from publisher.runs.verify import compare as compare_documents
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
+from publisher.verify.compare import ResultKind
 
 JOB = "comparison.toml"
 SAMPLES = Path("recorded") / "dirr"
@@ -122,6 +125,26 @@ def print_comparison(console: Console, reports: ComparisonReports) -> None:
     console.print(
         f"{second.read:,} objects (present and deleted), {second.outcomes['ignored']:,} of them unchanged;"
         f" {second.documents} documents, one for each object that changed.",
+        soft_wrap=True,
+    )
+
+
+def print_verification(console: Console, directory: Path, engine: Engine) -> None:
+    """Compares the documents with the tables again, as ``xds-publisher verify``, and prints the result.
+
+    Raises ``InternalError`` if they differ.
+    """
+    request = VerifyRequest(load(directory / JOB).for_publish())
+    with compare_documents(request, engine) as verification:
+        outcome = verification.report.outcome
+    if outcome.has_findings:
+        raise InternalError("the documents of the comparison differ from the tables")
+    equal = sum(table.equal for table in outcome.tables)
+    older = outcome.count([ResultKind.NEVER_PUBLISHED])
+    console.print(
+        f"[bold]Do consumers have what the tables have?[/] verify finds no difference: {equal:,} object"
+        f" is equal, and {older:,} were never published completely, because they are older than the first"
+        " run.",
         soft_wrap=True,
     )
 

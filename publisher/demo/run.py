@@ -16,7 +16,7 @@ from publisher.config.settings import Settings
 from publisher.demo.acts import Act
 from publisher.demo.compare import lines
 from publisher.demo.comparison import JOB as COMPARISON
-from publisher.demo.comparison import SAMPLES, compare, print_comparison
+from publisher.demo.comparison import SAMPLES, compare, print_comparison, print_verification
 from publisher.demo.consumer import agreed_objects
 from publisher.demo.database import write_database, write_snapshot
 from publisher.demo.identity import USER, RecordedRun, print_change, print_history
@@ -100,6 +100,7 @@ def compare_tables(console: Console, directory: Path, story: Story, engine: Engi
         " the run before it on Spark.",
         soft_wrap=True,
     )
+    print_verification(console, directory, engine)
     return reports.second
 
 
@@ -192,6 +193,7 @@ def print_next(
         "Where did every record go? Write the report again:": (
             f"report {_relative(journal)} --to {_relative(directory / REPORT)}"
         ),
+        "Do consumers have what the tables have?": f"verify -c {directory / COMPARISON}",
         "What is in an extraction file?": (
             f"inspect {directory / RECORDINGS_FOLDER / 'people.dat'} --format linkexpress "
             f"-c {directory / JOB} | grep -m 3 event_type"

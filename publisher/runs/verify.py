@@ -254,6 +254,7 @@ def _plan_tables(
         TableSource(
             number,
             source.name,
+            source.format,
             source.options,
             source.reading,
             source.snapshots if source.descriptor.compares else (),

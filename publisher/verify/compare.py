@@ -46,6 +46,14 @@ class ObjectStates(NamedTuple):
     associations: pa.Array
     values: Sequence[pa.Array]
 
+    def with_plain_numbers(self, columns: Collection[int]) -> ObjectStates:
+        """Removes zeros from the end of fractions: logs and databases write 1.50 and 1.5."""
+        values = [
+            plain_numbers(values) if number in columns else values
+            for number, values in enumerate(self.values)
+        ]
+        return ObjectStates(self.associations, values)
+
 
 class StateDifferences(NamedTuple):
     """The differences of two sides; numbers are places in ``ObjectStates``."""
@@ -85,6 +93,14 @@ def compare_states(table: ObjectStates, published: ObjectStates, ignored: Mask) 
         theirs[rows],
         differs[rows],
     )
+
+
+def plain_numbers(elements: pa.Array) -> pa.Array:
+    """Removes zeros from the end of fractions."""
+    for fraction in (r"(\.[0-9]*[1-9])0+", r"()\.0*"):
+        pattern = f">(-?[0-9]+){fraction}</value>$"
+        elements = pc.replace_substring_regex(elements, pattern, r">\1\2</value>")
+    return elements
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object
 from publisher.model.keys import format_key, parse
 from publisher.planning.rendered_columns import ColumnRenderer
@@ -118,7 +119,9 @@ class TableComparison:
             ObjectStates(associations, ours),
             ObjectStates(self.given.associations, values),
         )
-        differences = compare_states(*sides, bad)
+        numbers = self._numbers(names)
+        table, documents = (side.with_plain_numbers(numbers) for side in sides)
+        differences = compare_states(table, documents, bad)
         self.evidence = self.given.evidence_of(_names_of(sides, differences))
         collected = Differences(self.table.shape.columns, self.table.shape.multiple)
         self._judge_missing(rows, sides[0], differences.missing, collected)
@@ -154,6 +157,17 @@ class TableComparison:
                 table_elements(texts[name], column.convert, bad[:, number], is_multiple=multiple)
             )
         return columns, bad
+
+    def _numbers(self, names: Sequence[str]) -> frozenset[int]:
+        """Returns the places of the columns whose texts are numbers with a fraction."""
+        shape = self.table.shape
+        table = self.renderer.known_table(Object(shape.schema, shape.table, ""))
+        kinds = {} if table is None else table.columns
+        return frozenset(
+            number
+            for number, name in enumerate(names)
+            if kinds.get(name) is ColumnKind.DECIMAL and name not in shape.multiple
+        )
 
     def _key_values(self, names: Sequence[str]) -> Mapping[str, pa.Array]:
         """The values of key columns that documents have as attributes."""

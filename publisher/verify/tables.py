@@ -37,6 +37,7 @@ class TableSource:
 
     number: int
     name: str
+    format: str
     options: FormatOptions
     reading: SnapshotOptions
     paths: tuple[Path, ...]
@@ -93,9 +94,11 @@ def plan_tables(
         sources, planned, [*published, *_names_of(declared)], target, wanted, stack
     )
     if not planned:
+        names = ", ".join(f"{source.name} ({source.format})" for source in sources)
         raise UsageError(
-            "there is no table to compare the documents with: name the database of the tables in"
-            " [database] url, and the tables in [tables], or add a source that compares tables"
+            f"there is no table to compare the documents with, because {names} cannot read any: name the"
+            " database of the tables in [database] url, and the tables in [tables], or add a source that"
+            " compares tables"
         )
     comparison = Comparison(
         tuple(_work(table) for _, table in planned),

@@ -84,6 +84,11 @@ def test_shows_what_a_comparison_finds(tour: tuple[Path, str]) -> None:
         assert line.replace("│", " ").split() == [table, *counts.split()]
 
 
+def test_verifies_what_the_comparison_published(tour: tuple[Path, str]) -> None:
+    _, shown = tour
+    assert "verify finds no difference: 1 object is equal, and 12,680 were never published" in shown
+
+
 def test_ends_with_the_history_of_a_user_and_a_page(tour: tuple[Path, str]) -> None:
     directory, shown = tour
     history = shown.partition("History of user 1")[2]
@@ -109,7 +114,7 @@ def test_every_command_that_it_prints_works(
     directory, shown = tour
     monkeypatch.chdir(directory)
     commands = [line.strip() for line in shown.splitlines() if line.startswith("    /")]
-    assert len(commands) == 9
+    assert len(commands) == 10
     programs, answers = set(), 0
     for command in commands:
         program, *words = shlex.split(command)
