@@ -262,7 +262,7 @@ class StoryReader:
         number = record.document
         document = None if number == _NO_DOCUMENT else lane.document(number)
         by = lane.row(record.by) if record.by >= 0 else None
-        place, raw = _place(entry, source, record)
+        place, raw = _place(entry, record)
         filters = filter_options(self._manifest.settings, record.source)
         refused = self._refused.get((record.lane, number))
         status = self._status(record, by)
@@ -350,12 +350,12 @@ def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[JournalLookup]
     return lane.lookups(record.source, record.object)
 
 
-def _place(entry: SourceEntry, source: Source, record: DecidedRecord) -> tuple[str, str | None]:
+def _place(entry: SourceEntry, record: DecidedRecord) -> tuple[str, str | None]:
     """Returns the place of a record, and the record itself if it can be read again."""
     if entry.table is not None:
         return f"table {entry.table}", None
     place = entry.splits[record.split - entry.first_split]["path"]
-    raw = read_raw(entry, source, record.split, record.record)
+    raw = read_raw(entry, record.split, frozenset({record.record})).get(record.record)
     return f"{place}, record {record.record}", raw
 
 

@@ -18,9 +18,8 @@ from publisher.journal.retried_records import RetryResult, file_of, read_retries
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
 from publisher.masking.sealed_rejects import is_sealed
 from publisher.model.change import Outcome, Position
-from publisher.planning.torn_transactions import TransactionKey
 from publisher.reports.selectors import PositionTexts
-from publisher.runs.known_rejects import KnownReject
+from publisher.runs.known_rejects import KnownReject, read_again
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
 
@@ -93,17 +92,18 @@ def read_to_export(
 ) -> Iterator[RejectedRecord]:
     """Yields the selected records as they were in their source, and all others of their transactions, which
     are published as a whole."""
-
-    def group_of(record: RejectedRecord) -> tuple[str, TransactionKey] | None:
-        reject = known.get(record.id or "")
-        return None if reject is None else reject.group
-
-    groups = {group_of(record) for record in read() if selection.matches(record)} - {None}
+    selected = {record.id for record in read() if selection.matches(record)}
+    groups = {reject.group for name, reject in known.items() if name in selected} - {None}
+    chosen = {
+        name: reject for name, reject in known.items() if name in selected or reject.group in groups
+    }
+    raws = read_again({name: reject for name, reject in chosen.items() if reject.is_change})
     for record in read():
-        if selection.matches(record) or group_of(record) in groups:
-            reject = known.get(record.id or "")
-            is_change = reject is not None and reject.is_change and not is_sealed(record.raw)
-            yield replace(record, raw=reject.read_again()) if reject and is_change else record
+        reject = chosen.get(record.id or "")
+        if reject is not None and reject.is_change and not is_sealed(record.raw):
+            yield replace(record, raw=raws.get(record.id or ""))
+        elif reject is not None or selection.matches(record):
+            yield record
 
 
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:

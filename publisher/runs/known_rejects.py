@@ -16,7 +16,6 @@ from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart
 from publisher.model.change import Outcome
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
-from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, "part", "high", "low")
@@ -44,11 +43,6 @@ class KnownReject:
     def group(self) -> tuple[str, TransactionKey] | None:
         """Its transaction among those of all sources."""
         return None if self.transaction is None else (self.source, self.transaction)
-
-    def read_again(self) -> str | None:
-        """Reads the record from its file, as JSON text; ``None`` if the file is gone, or for a table."""
-        source = FORMATS[self.entry.format].restore(self.entry.options, self.entry.reading)
-        return read_raw(self.entry, source, self.split, self.row)
 
 
 def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
@@ -87,15 +81,32 @@ def _transaction(columns: tuple[str, ...], decision: Mapping[str, Any]) -> Trans
     return tuple(decision[column] for column in columns)
 
 
-def read_raw(entry: SourceEntry, source: Source, split: int, row: int) -> str | None:
-    """Reads a record of a run from its file, as JSON text; ``None`` if the file is gone, or for a table."""
+def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:
+    """Reads rejected records from their files, by their ids, as JSON text; each split is read once.
+
+    Records of tables, and of files that are gone or have changed, are missing."""
+    of_splits: dict[str, dict[int, str]] = {}
+    for name, reject in rejects.items():
+        of_splits.setdefault(name.rpartition(":")[0], {})[reject.row] = name
+    texts: dict[str, str] = {}
+    for names in of_splits.values():
+        reject = rejects[next(iter(names.values()))]
+        found = read_raw(reject.entry, reject.split, frozenset(names))
+        texts |= {names[row]: text for row, text in found.items()}
+    return texts
+
+
+def read_raw(entry: SourceEntry, split: int, rows: frozenset[int]) -> dict[int, str]:
+    """Reads records of a run from their file, by their numbers, as JSON text; none if the file is gone, or
+    for a table."""
     if entry.table is not None:
-        return None
+        return {}
+    source = FORMATS[entry.format].restore(entry.options, entry.reading)
     stored = _split_reader(entry.format).validate_python(entry.splits[split - entry.first_split])
     try:
-        return source.raw(stored, row)
+        return source.raw_records(stored, rows)
     except (OSError, FatalError):  # the input was moved or changed
-        return None
+        return {}
 
 
 @cache

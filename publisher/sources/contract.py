@@ -286,8 +286,8 @@ class Source(SourceBase):
         """
 
     @abstractmethod
-    def raw(self, split: Split[Any], row: int) -> str | None:
-        """Reads one record of a split again, as JSON text; ``None`` if there is none."""
+    def raw_records(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
+        """Reads records of a split again, by their numbers, as JSON text; omits those that do not exist."""
 
 
 class ComparingSource(Source):

@@ -22,6 +22,7 @@ from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
+from tests.support.raw_records import raw_record
 
 CONTEXT = Context(3, 5, Tables())
 TESTED_ELSEWHERE = frozenset(
@@ -159,7 +160,7 @@ class SourceContract:
                     for record in batch.to_pylist():
                         if record["outcome"] == TALLY:
                             continue
-                        raw = sample.source.raw(split, record["row"])
+                        raw = raw_record(sample.source, split, record["row"])
                         assert raw is not None
                         assert record["raw"] in (None, raw)
 
@@ -238,7 +239,7 @@ def assert_raw_is_found(source: Source, splits: Sequence[Split | TableSplit], ro
     split, number = int(str(row["split"])), int(str(row["row"]))
     framing = splits[split]
     assert isinstance(framing, Split)
-    assert source.raw(framing, number) == row["raw"]
+    assert raw_record(source, framing, number) == row["raw"]
 
 
 def content(records: list[Row]) -> list[str]:

@@ -114,13 +114,18 @@ def read(
     yield tally(place, record_count)
 
 
-def raw(split: Split[MessageLines], row: int, snapshot: SnapshotOptions) -> str | None:
-    """Reads one message again; returns a line that is not a message as JSON text."""
-    lines = file_splits.narrow_lines(split.path, split.payload.lines, row, snapshot)
+def raw_records(
+    split: Split[MessageLines], rows: frozenset[int], snapshot: SnapshotOptions
+) -> dict[int, str]:
+    """Reads some messages again; a line that is not a message is its JSON text."""
+    lines = file_splits.narrow_lines(split.path, split.payload.lines, min(rows), snapshot)
+    found: dict[int, str] = {}
     for number, item, text in _read_lines(split, lines, snapshot):
-        if number == row:
-            return item.raw if isinstance(item, ChangeMessage) else as_json(text)
-    return None
+        if number in rows:
+            found[number] = item.raw if isinstance(item, ChangeMessage) else as_json(text)
+        if len(found) == len(rows):
+            break
+    return found
 
 
 def _read_lines(

@@ -34,7 +34,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.survey import PlannedRows, SplitPlan
 from publisher.sources.columns.object_names import Names
-from publisher.sources.columns.record_batches import Place, broken, find_record, tally
+from publisher.sources.columns.record_batches import Place, broken, find_records, tally
 from publisher.sources.contract import (
     Context,
     PendingContext,
@@ -200,18 +200,18 @@ class ChangeTable(Source):
         """Parses a position."""
         return change_seq.parse_position(text)
 
-    def raw(self, split: Split[ChangeTablePart], row: int) -> str | None:
-        """Reads one record again, as JSON text."""
+    def raw_records(self, split: Split[ChangeTablePart], rows: frozenset[int]) -> dict[int, str]:
+        """As ``Source.raw_records``."""
         match split.payload:
             case MessageLines() as part:
-                return message_splits.raw(split.with_payload(part), row, self.snapshot)
-            case PlannedRows(rows):
-                return self._raw_row(split.with_payload(rows), row)
+                return message_splits.raw_records(split.with_payload(part), rows, self.snapshot)
+            case PlannedRows(planned):
+                return self._raw_rows(split.with_payload(planned), rows)
 
-    def _raw_row(self, split: Split[FileRange], row: int) -> str | None:
+    def _raw_rows(self, split: Split[FileRange], rows: frozenset[int]) -> dict[int, str]:
         layout = self._layout(split)
-        frames = self._frames_from(split, row, layout)
-        return find_record(frames, row, lambda frame: rows_of(frame, layout).batch)
+        frames = self._frames_from(split, min(rows), layout)
+        return dict(find_records(frames, rows, lambda frame: rows_of(frame, layout).batch))
 
     def _layout(self, split: Split[object]) -> ChangeTableLayout:
         return layout_of(Path(split.path), self.options, self.snapshot)

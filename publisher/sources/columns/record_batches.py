@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -148,23 +148,24 @@ def tally(place: Place, framed: int) -> pa.RecordBatch:
     )
 
 
-def find_record(
+def find_records(
     frames: Iterable[Frame],
-    row: int,
+    rows: frozenset[int],
     form: Callable[[Frame], pa.RecordBatch] = lambda frame: frame.batch,
-) -> str | None:
-    """Finds the record with a number, as JSON text; ``form`` turns its frame into the columns to show."""
+) -> Iterator[tuple[int, str]]:
+    """Finds the records with some numbers, as JSON text; ``form`` turns a frame into the columns to show."""
+    wanted = np.array(sorted(rows), np.int64)
     for frame in frames:
-        for piece in frame.broken:
-            if piece.row == row:
-                return as_json(piece.raw)
-        if len(frame.rows) and frame.rows[0] > row:
-            return None
-        hits = np.flatnonzero(frame.rows == row)
+        if not len(wanted) or (len(frame.rows) and frame.rows[0] > wanted[-1]):
+            return
+        found = [(piece.row, as_json(piece.raw)) for piece in frame.broken if piece.row in rows]
+        hits = np.flatnonzero(np.isin(frame.rows, wanted))
         if len(hits):
-            single = Frame(frame.batch.slice(int(hits[0]), 1), frame.rows[hits[:1]])
-            return as_json(form(single).to_pylist()[0])
-    return None
+            chosen = Frame(frame.batch.take(pa.array(hits)), frame.rows[hits])
+            records = map(as_json, form(chosen).to_pylist())
+            found += zip(chosen.rows.tolist(), records, strict=True)
+        wanted = wanted[~np.isin(wanted, [row for row, _ in found])]
+        yield from found
 
 
 def as_json(record: object) -> str:

@@ -326,23 +326,22 @@ class DispatchQueue(Source):
         """Tests whether a position omits the address of the COMMIT."""
         return "@" not in text and "." in text.rpartition(":")[2]
 
-    def raw(self, split: QueueSplit, row: int) -> str | None:
-        """Reads the operation of a row again, as JSON text."""
+    def raw_records(self, split: QueueSplit, rows: frozenset[int]) -> dict[int, str]:
+        """As ``Source.raw_records``: an operation has the numbers of all its rows."""
         operations = self._operations(split)
-        for piece in operations.rows.broken:
-            if piece.row == row:
-                return piece.raw
-        hits = np.flatnonzero(operations.rows.numbers == row)
-        if not len(hits):
-            return None
-        place = int(hits[0])
-        firsts = np.flatnonzero(operations.first == place)
-        if len(firsts):
-            return raw_of(operations, int(firsts[0]))
-        for number in np.flatnonzero(operations.group >= 0).tolist():
-            if place in operations.rows_of(number):
-                return raw_of(operations, number)
-        return None
+        records = {piece.row: piece.raw for piece in operations.rows.broken if piece.row in rows}
+        wanted = np.flatnonzero(np.isin(operations.rows.numbers, sorted(rows - records.keys())))
+        of_first = dict(zip(operations.first.tolist(), range(len(operations)), strict=True))
+        of_later = {
+            place: number
+            for number in np.flatnonzero(operations.group >= 0).tolist()
+            for place in operations.rows_of(number)
+        }
+        for place in wanted.tolist():
+            number = of_first.get(place, of_later.get(place))
+            if number is not None:
+                records[int(operations.rows.numbers[place])] = raw_of(operations, number)
+        return records
 
 
 def _address(text: str) -> int:

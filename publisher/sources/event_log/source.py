@@ -16,7 +16,7 @@ import pyarrow as pa
 from publisher.errors import UsageError
 from publisher.model.change import Position
 from publisher.sources.columns.object_names import Names
-from publisher.sources.columns.record_batches import Place, find_record
+from publisher.sources.columns.record_batches import Place, find_records
 from publisher.sources.contract import Context, Source
 from publisher.sources.event_log.layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
@@ -65,11 +65,11 @@ class EventLog(Source):
         """As ``Source.parse_position``."""
         return position_of(text)
 
-    def raw(self, split: Split[FileRange], row: int) -> str | None:
-        """As ``Source.raw``."""
-        remaining = file_splits.narrow(split, row, self.snapshot)
+    def raw_records(self, split: Split[FileRange], rows: frozenset[int]) -> dict[int, str]:
+        """As ``Source.raw_records``."""
+        remaining = file_splits.narrow(split, min(rows), self.snapshot)
         columns = self.options.expected_columns()
-        return find_record(file_splits.frames(remaining, self.snapshot, columns), row)
+        return dict(find_records(file_splits.frames(remaining, self.snapshot, columns), rows))
 
     def _frames(self, split: Split[FileRange]) -> Iterator[Frame]:
         columns = self.options.expected_columns()

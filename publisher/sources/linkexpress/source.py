@@ -286,13 +286,16 @@ class Linkexpress(Source):
             raise UsageError(f"{text!r} is not a position of an extract file; write FILE:OFFSET")
         return Position(part, int(offset), 0, 0)
 
-    def raw(self, split: ExtractSplit, row: int) -> str | None:
-        """Reads the record at an offset again, as JSON text with its bytes in hex."""
-        part = split.payload
+    def raw_records(self, split: ExtractSplit, rows: frozenset[int]) -> dict[int, str]:
+        """As ``Source.raw_records``: JSON text with the bytes in hex; numbers are offsets."""
+        framer = self._framer(split)
+        records = ((row, self._raw(framer, split.payload, row)) for row in rows)
+        return {row: text for row, text in records if text is not None}
+
+    def _raw(self, framer: RecordFramer, part: ExtractPart, row: int) -> str | None:
         offset = part.origin.own_offset(row)
         if offset is None or not part.start <= offset < part.stop:
             return None
-        framer = self._framer(split)
         if part.form.state == "no-rows" and not framer.form.has_length:
             return raw_text(framer.data, 0, len(framer.data), row)
         block = framer.record_at(offset)

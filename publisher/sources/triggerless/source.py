@@ -276,19 +276,19 @@ class Triggerless(ComparingSource):
             )
         return Position(part, int(numbers[0]), int(numbers[1]), 0)
 
-    def raw(self, split: DifferenceSplit, row: int) -> str | None:
-        """One change as JSON text; ``None`` if the differences are no longer kept."""
-        payload = split.payload
-        if not row:
-            return as_json({str(reason): rows for reason, rows in payload.ignored.items()})
+    def raw_records(self, split: DifferenceSplit, rows: frozenset[int]) -> dict[int, str]:
+        """Changes as JSON text; none if the differences are no longer kept."""
+        payload, records = split.payload, {}
+        if 0 in rows:
+            ignored = {str(reason): count for reason, count in payload.ignored.items()}
+            records[0] = as_json(ignored)
         first = payload.first
-        for differences in self._difference_batches(split):
-            if row < first + differences.num_rows:
+        for differences in self._difference_batches(split) if max(rows) else ():
+            for row in sorted(rows & {*range(max(first, 1), first + differences.num_rows)}):
                 record = differences.slice(row - first, 1).to_pylist()[0]
-                raw: str | None = record["raw"]
-                return raw or as_json({name: record[name] for name in _SHOWN})
+                records[row] = record["raw"] or as_json({name: record[name] for name in _SHOWN})
             first += differences.num_rows
-        return None
+        return records
 
     def _difference_batches(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
         folder = Path(split.path) if self.staged is None else self.staged / FOUND

@@ -97,8 +97,9 @@ class TinySource(Source):
             raise UsageError(f"{text!r} is not a position; write FILE:LINE")
         return Position(file, int(line), 0, 0)
 
-    def raw(self, split: Split[None], row: int) -> str | None:
-        return Path(split.path).read_text().splitlines()[row - 1]
+    def raw_records(self, split: Split[None], rows: frozenset[int]) -> dict[int, str]:
+        lines = Path(split.path).read_text().splitlines()
+        return {row: lines[row - 1] for row in rows}
 
 
 TINY = Format(

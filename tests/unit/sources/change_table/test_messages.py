@@ -13,6 +13,7 @@ from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.files.file_splits import Split
 from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import change_text, options, read, seq
+from tests.support.raw_records import raw_record
 
 COLUMNS = [f"c{n:02}" for n in range(1, 17)]
 
@@ -119,7 +120,7 @@ def test_lines_that_are_no_messages_are_rejected_as_they_are(tmp_path: Path) -> 
         (split,) = prepared.splits
     assert isinstance(split, Split)
     for one in found:
-        assert one["raw"] == source.raw(split, int(str(one["row"])))
+        assert one["raw"] == raw_record(source, split, int(str(one["row"])))
 
 
 def test_messages_name_their_table(tmp_path: Path) -> None:
@@ -148,4 +149,4 @@ def test_a_message_without_table_or_key_costs_itself_only(tmp_path: Path) -> Non
         (split,) = prepared.splits
     assert isinstance(split, Split)
     for one in found:
-        assert one["raw"] in (None, source.raw(split, int(str(one["row"]))))
+        assert one["raw"] in (None, raw_record(source, split, int(str(one["row"]))))

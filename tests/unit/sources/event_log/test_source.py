@@ -31,6 +31,7 @@ from tests.support.event_log_files import (
     read,
     write,
 )
+from tests.support.raw_records import raw_record
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 MICROSECONDS = 1_714_979_289_000_000  # 2024-05-06 07:08:09 UTC
@@ -450,11 +451,11 @@ def test_one_record_can_be_read_again(tmp_path: Path, suffix: str) -> None:
         for batch in source.read(split, number, ctx):
             for record in batch.to_pylist():
                 if record["outcome"] is None:
-                    raw = source.raw(split, record["row"])
+                    raw = raw_record(source, split, record["row"])
                     assert raw is not None
                     assert str(json.loads(raw)["record_id"]) == str(record["high"])
                     seen += 1
-        assert source.raw(split, 10_000) is None
+        assert raw_record(source, split, 10_000) is None
     assert seen == 7
 
 

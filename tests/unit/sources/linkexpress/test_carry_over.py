@@ -36,6 +36,7 @@ from tests.support.linkexpress_files import (
 )
 from tests.support.linkexpress_jobs import JOB, inserts, published_keys
 from tests.support.local_engine import EngineSwitch, ScriptedEngine
+from tests.support.raw_records import raw_record
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
@@ -81,7 +82,7 @@ def read(splits: Sequence[Split | TableSplit]) -> list[Record]:
                 if row["outcome"] == TALLY:
                     framed += row["row"]
                 else:
-                    raw = SOURCE.raw(split, row["row"])
+                    raw = raw_record(SOURCE, split, row["row"])
                     assert raw is not None
                     assert json.loads(raw)["offset"] == row["high"]
                     records.append(row)
