@@ -30,7 +30,7 @@ _PYTHON, _WORK = "/opt/python/bin/python3", "/var/tmp/spark"
 _FILES, _EVENTS, _OBJECTS = 6, 20_000, 10_000
 _NAME = "moved"
 _WORKER = {"SPARK_WORKER_CORES": "1", "SPARK_WORKER_MEMORY": "1g", "SPARK_WORKER_WEBUI_PORT": "0"}
-_SECONDS = 180
+_SECONDS = 600
 _LANE = ".xds-publisher/**/lane-*"
 """Files of lanes whose planning has begun."""
 _PLANNED, _SENT = ".xds-publisher/*/*/manifest.json", ".xds-publisher/*/*/sent"
