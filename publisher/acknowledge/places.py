@@ -9,6 +9,7 @@ from publisher.database import Database, DatabaseOptions
 from publisher.database.identity import Verdict, compare, identity_of
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
+from publisher.masking.masker import Masking
 from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
@@ -32,6 +33,8 @@ class LogTarget:
     place: LogPlace
     verdict: Verdict
     """``UNKNOWN``: the rows still have to prove that it is the table of the run."""
+    masking: Masking | None = None
+    """The masking of the run."""
 
 
 def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:

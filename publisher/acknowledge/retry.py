@@ -14,6 +14,7 @@ from publisher.acknowledge.write_status import log_table, no_lease
 from publisher.database import Database, DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
+from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.sources.event_log.options import EventLogOptions
 
@@ -102,17 +103,18 @@ def retry(
     options: EventLogOptions,
     selection: RetrySelection,
     runs: Iterable[JournaledRun] = (),
+    masking: Masking | None = None,
 ) -> RetryReport:
     """Sets the selected rows of an event log that still have E or F to N.
 
-    ``runs`` are the runs of the job whose journals exist, oldest first.
+    ``runs`` are the runs of the job whose journals exist, oldest first, and ``masking`` is theirs.
 
     Raises:
         FatalError: A journal is damaged, or the database refuses.
         UnreachableError: The database does not answer.
     """
     with Database(database, writing=True) as served:
-        writer = StatusWriter(served, log_table(served, table, options), no_lease)
+        writer = StatusWriter(served, log_table(served, table, options, masking), no_lease)
         if not selection.needs_journals:
             if not selection.ids:
                 return RetryReport(writer.reset_all(FAILED))

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogTarget, wrong_table_error
@@ -36,7 +38,8 @@ from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
-from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -101,7 +104,7 @@ def acknowledge(
     entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
     lanes = lanes or letters_of(journal, manifest, source, refused)
     with Database(log.place.database, writing=True) as served:
-        table = log_table(served, log.place.table, restore(EventLogOptions, entry.options))
+        table = _table_of(served, log, entry)
         if log.verdict is Verdict.UNKNOWN:
             doubt = _doubt_of_table(lanes, StatusWriter(served, table, check_lease))
             if doubt is not None:
@@ -120,20 +123,34 @@ def acknowledge(
     return replace(sums, reasons=reasons, progress=read_progress(lanes))
 
 
+def _table_of(database: Database, log: LogTarget, entry: SourceEntry) -> LogTable:
+    options = restore(EventLogOptions, entry.options)
+    return log_table(database, log.place.table, options, log.masking)
+
+
 def _name_of(log: LogTarget, database: Database) -> str:
     return f"{log.place.table} of {database.name}"
 
 
-def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
-    """The table and columns of an event log.  Raises ``FatalError`` if columns are missing."""
+def log_table(
+    database: Database, table: str, options: EventLogOptions, masking: Masking | None = None
+) -> LogTable:
+    """The table and columns of an event log; ``masking`` is that of the runs that have read it.
+
+    Raises ``FatalError`` if columns are missing."""
     relation = relation_of(database, LiveTable(table))
     written = options.expected_columns().written
     record_id, *others = (
         column_of(relation, written.get(name, name), database) for name in FINGERPRINTED
     )
     status = column_of(relation, written.get("status", "status"), database)
-    check = RowCheck((record_id, *others), fingerprints_of, text_of)
+    fingerprints = fingerprints_of if masking is None else partial(_masked_fingerprints, masking)
+    check = RowCheck((record_id, *others), fingerprints, text_of)
     return LogTable(relation, record_id, status, check)
+
+
+def _masked_fingerprints(masking: Masking, columns: list[pa.Array]) -> Ids:
+    return np.array(masking.masker.fingerprints(fingerprints_of(columns).tolist()), np.int64)
 
 
 def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:

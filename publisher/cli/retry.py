@@ -73,7 +73,8 @@ def retry(
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
-        result = reset_rows(source.database, source.table, source.event_log, selection, runs)
+        options, masking = source.event_log, settings.masking_of_run
+        result = reset_rows(source.database, source.table, options, selection, runs, masking)
         reports.append({"source": source.name, "table": source.table, "rows": result.rows})
         if not json_:
             echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])

@@ -376,8 +376,8 @@ class Settings:
         }
         masking = self.masking_of_run
         if masking is not None:
-            options = replace(masking.options, key_env=masking.key_id, key_file=None)
-            content["masking"] = meaning_of(options)
+            options = replace(masking.options, key_env=MaskingOptions().key_env, key_file=None)
+            content["masking"] = meaning_of(options) | {"key_id": masking.key_id}
         return json.dumps(
             content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=plain_value
         )

@@ -59,6 +59,7 @@ class MaskedLane:
         columns: dict[str, object] = {
             "key": masked,
             "perpetrator": [user and self._masker.perpetrator(user) for user in users],
+            "fingerprint": self._masker.fingerprints(batch.column("fingerprint").to_pylist()),
         }
         if EventType.KEY_CHANGE in types:
             columns |= self._changed_keys(batch)

@@ -118,6 +118,11 @@ class Manifest:
         """True if the journal has masked values."""
         return "masking" in self.settings
 
+    def is_masked_with(self, key_id: str) -> bool:
+        """Returns whether a key with this id has masked the run."""
+        masking = self.settings.get("masking")
+        return isinstance(masking, dict) and masking.get("key_id") == key_id
+
     @property
     def plan(self) -> str:
         """A digest of all planned documents: it covers every byte of every part file."""

@@ -101,6 +101,7 @@ class Masker:
         self._options = options
         self._hash_key = _derive(key, b"xds-mask-hash")
         self._seal_key = _derive(key, b"xds-mask-seal")
+        self._row_key = _derive(key, b"xds-mask-row")
 
     def method(self, names: Sequence[str], *, without_schema: bool) -> MaskMethod | None:
         """The method for a column with these names, see ``names_match``; ``None`` if it is not masked."""
@@ -132,6 +133,15 @@ class Masker:
     def perpetrator(self, name: str) -> str:
         """The user of a change as it is published."""
         return self.hash(name) if self._options.perpetrators == "hash" else name
+
+    def fingerprints(self, numbers: Sequence[int | None]) -> list[int | None]:
+        """Keyed hashes of the fingerprints of rows, which would otherwise confirm guesses at keys."""
+        return [None if number is None else self._fingerprint(number) for number in numbers]
+
+    def _fingerprint(self, number: int) -> int:
+        octets = number.to_bytes(8, "little", signed=True)
+        digest = hashlib.blake2b(octets, digest_size=8, key=self._row_key).digest()
+        return int.from_bytes(digest, "little", signed=True)
 
     def seal(self, octets: bytes) -> bytes:
         """Encrypts octets, so that only the key opens them."""

@@ -7,6 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -48,6 +49,12 @@ def add(folder: Path, record_id: int | None, value: str) -> None:
         connection.commit()
 
 
+def fingerprints_below(folder: Path) -> set[int]:
+    paths = folder.rglob("lane-*.decisions.parquet")
+    columns = [pq.read_table(path, columns=["fingerprint"])["fingerprint"] for path in paths]
+    return {number for column in columns for number in column.to_pylist() if number is not None}
+
+
 def records(kafka: Topics, topic: str) -> str:
     """Everything that consumers of a topic see."""
     return "\n".join(str(record) for record in kafka.read(topic))
@@ -63,7 +70,7 @@ def test_a_live_log_is_masked_in_topics(
     PlantedLog(planted, inputs, 100).write()
     planted.tokens.add(b"pvmaskingkey")
     planted_name = planted.text()
-    found, letters_of, counts = {}, {}, {}
+    found, letters_of, counts, fingerprints, retried = {}, {}, {}, {}, {}
     job_text = JOB.replace("future_events = true\n", "").replace("[documents]\n", "")
     for name, settings in {"masked": MASKING, "open": ""}.items():
         folder, data = tmp_path / name, tmp_path / f"{name}-data"
@@ -82,10 +89,21 @@ def test_a_live_log_is_masked_in_topics(
         again = CliRunner().invoke(cli, ["publish", *options])
         shown = [result.output, again.output, records(kafka, topic), records(kafka, letters)]
         found[name] = planted.find_below(folder) | planted.find_in(*shown)
+        fingerprints[name] = fingerprints_below(folder)
+        retried[name] = (
+            CliRunner().invoke(cli, ["retry", "--reason", "value", "-c", options[-1]]).output
+        )
         counts[name] = again.stdout
         letters_of[name] = statuses(data)
     assert found["masked"] == set()
     assert len(found["open"]) > 500
     assert "2 read = 1 published + 0 superseded + 1 ignored" in counts["masked"]
-    assert letters_of["masked"] == letters_of["open"]
+    assert len(fingerprints["masked"]) == len(fingerprints["open"]) > 100
+    assert fingerprints["masked"].isdisjoint(fingerprints["open"])
+    assert retried["masked"] == retried["open"] != "log: rows of log reset to N: 0\n"
+    # a topic refuses the document with a value of a megabyte, but not its hash
+    sent = [
+        (record_id, "S" if letter == "F" else letter) for record_id, letter in letters_of["open"]
+    ]
+    assert letters_of["masked"] == sent
     assert {letter for _, letter in letters_of["masked"]} >= {"S", "W", "E"}
