@@ -329,9 +329,9 @@ class Journal:
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
         for result in manifest.results:
-            names = LaneNames(result.lane)
+            names, folder = LaneNames(result.lane), self.staging / result.staged
             for name in names.journal_files():
-                yield self.staging / result.staged / name, self.root / name
+                yield folder / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
         for source in manifest.states:
