@@ -17,6 +17,9 @@ Hashes = npt.NDArray[np.uint64]
 
 _M = np.uint64(0xC6A4A7935BD1E995)
 _R = np.uint64(47)
+_WORD = (1 << 64) - 1
+_FEW = 32
+"""Maximum number of texts whose words are mixed text by text, which is faster than by the column."""
 NULL = np.uint64(0)
 """The hash of NULL, which no text has."""
 
@@ -68,17 +71,20 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
     )
     hashes = sizes.astype(np.uint64) * _M
     word_counts, tail_sizes = sizes >> 3, sizes & 7
-    max_words = int(word_counts.max(initial=0))
-    min_words = int(word_counts.min(initial=0))
-    for number in range(min_words):
-        hashes ^= _scramble(words[at + 8 * number])
+    number = int(word_counts.min(initial=0)) if len(sizes) > _FEW else 0
+    for shared in range(number):
+        hashes ^= _scramble(words[at + 8 * shared])
         hashes *= _M
     # with each further word, fewer texts are long enough
-    longer = np.flatnonzero(word_counts > min_words)
-    for number in range(min_words, max_words):
-        longer = longer[word_counts[longer] > number]
+    longer = np.flatnonzero(word_counts > number)
+    while len(longer) > _FEW:
         part = hashes[longer] ^ _scramble(words[at[longer] + 8 * number])
         hashes[longer] = part * _M
+        number += 1
+        longer = longer[word_counts[longer] > number]
+    for text in longer.tolist():
+        own = words[at[text] + 8 * np.arange(number, word_counts[text])]
+        hashes[text] = _mix_words(int(hashes[text]), _scramble(own))
     with_tail = np.flatnonzero(tail_sizes)
     if len(with_tail) == len(tail_sizes):
         hashes ^= words[at + 8 * word_counts] & _TAIL_MASKS[tail_sizes]
@@ -88,6 +94,14 @@ def _murmur(offsets: npt.NDArray[np.int64], octets: npt.NDArray[np.uint8]) -> Ha
         tails = words[places] & _TAIL_MASKS[tail_sizes[with_tail]]
         hashes[with_tail] = (hashes[with_tail] ^ tails) * _M
     return _finish(hashes)
+
+
+def _mix_words(mixed: int, scrambled: Hashes) -> int:
+    """Mixes the words of one text, one after the other."""
+    factor = int(_M)
+    for word in scrambled.tolist():
+        mixed = (mixed ^ word) * factor & _WORD
+    return mixed
 
 
 def _scramble(words: Hashes) -> Hashes:

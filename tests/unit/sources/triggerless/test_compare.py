@@ -202,8 +202,12 @@ def plain_murmur(data: bytes) -> int:
     return h ^ h >> 47
 
 
-@given(st.lists(st.none() | st.text(max_size=40)), st.integers(0, 3))
-def test_hashes_are_those_of_the_plain_function(texts: list[str | None], start: int) -> None:
+@given(st.lists(st.none() | st.text(max_size=40)), st.integers(0, 3), st.sampled_from((1, 40)))
+def test_hashes_are_those_of_the_plain_function(
+    some: list[str | None], start: int, times: int
+) -> None:
+    """Few texts are hashed one by one, many by the column."""
+    texts = some * times
     array = pa.array(texts, pa.string()).slice(start)
     expected = [0 if t is None else plain_murmur(t.encode()) or 1 for t in texts[start:]]
     assert text_hashes(array).tolist() == expected
