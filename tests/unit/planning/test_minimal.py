@@ -256,6 +256,19 @@ def test_a_second_run_continues_with_the_states_of_the_first(
     assert consumed(minimal) == consumed(full)
 
 
+def test_a_later_replacement_makes_up_for_a_refused_document() -> None:
+    """Documents after the refused one were planned before the refusal."""
+    states, setup = StatesInMemory(), Setup(polls=PollOptions(1, 0))
+    changes = log(Event(3, "a", "u"), Event(3, "a", "v"), Event(1, "a", "w"))
+    first, refused, last = plan(setup, changes, states).documents
+    assert "text='u'" in str(consumed([first, last]))
+    states.put(refused.association, UNKNOWN)
+    later = plan(setup, log(Event(3, "a", "x")), states).documents
+    ((_, values_),) = consumed([first, last, *later]).values()
+    (value_,) = values_["a"]
+    assert "text='x'" in value_
+
+
 def _row(**values: str | None) -> Rows:
     return Rows({USR: CurrentRow(("idu", *values), ("1", *values.values()))})
 
