@@ -168,6 +168,8 @@ def _export(records: Iterable[RejectedRecord], target: Path) -> str:
     from publisher.masking.sealed_rejects import is_sealed
     from publisher.reports.rejects import to_exported
 
+    if target.exists():
+        raise UsageError(f"{target} exists already: name a new file")
     count = left = 0
     with target.open("x", encoding="utf-8", newline="\n") as file:
         target.chmod(0o600)

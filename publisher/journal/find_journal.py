@@ -47,6 +47,10 @@ def find_journal(directory: Path) -> Path:
             return root
     named = _journal_named_in(directory / RUN)
     if named is None:
+        if not directory.exists():
+            raise UsageError(
+                f"{directory} is not a journal: it does not exist; publish first, or give another journal"
+            )
         raise UsageError(
             f"{directory} is not a journal: give a journal, or a directory that this program wrote"
         )

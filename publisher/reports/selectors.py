@@ -74,10 +74,11 @@ def refuse_unknown(
     where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
 ) -> NoReturn:
     """Raises ``UsageError`` for a selector that selects no record."""
-    forms = f" {_forms_of(sources)}, an" if sources else ", an"
+    if not sources:
+        raise UsageError(f"{where} has no run: publish first, or name another journal")
     raise UsageError(
-        f"{where} has no record {selector!r}: give a position as{forms} event id as SOURCE:POSITION, a key as"
-        " idu=1, or an association as idu=1,table=usr"
+        f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id as "
+        "SOURCE:POSITION, a key as idu=1, or an association as idu=1,table=usr"
     )
 
 

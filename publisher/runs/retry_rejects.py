@@ -44,8 +44,10 @@ def read_corrections(path: Path) -> list[Correction]:
     """Reads a file that ``rejects --export`` wrote, and in which people have corrected ``raw``.
 
     Raises:
-        UsageError: A line is not such a record, or names a record twice.
+        UsageError: The file is missing, a line is not such a record, or names a record twice.
     """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist; name a file that rejects --export wrote")
     corrections: dict[str, Correction] = {}
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

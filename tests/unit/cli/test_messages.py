@@ -203,3 +203,34 @@ def test_a_rehearsal_does_not_say_that_anything_was_published() -> None:
 )
 def test_an_age_is_readable(seconds: float, text: str) -> None:
     assert age_text(seconds) == text
+
+
+def test_a_job_without_runs_is_told_from_an_unknown_record(run: Run) -> None:
+    job = f'[[sources]]\nsnapshots = ["log.csv"]\n{SINK}[run]\nengine = "local"\n'
+    for words in (["explain", "1"], ["history", "idu=1"]):
+        result = run(*words, "-c", "job.toml", job=job)
+        assert result.exit_code == 2
+        assert (
+            "job is not a journal: it does not exist; publish first, or give another"
+            in result.stderr
+        )
+    Path("log.csv").rename("away.csv")
+    assert run("publish", "-c", "job.toml").exit_code == 5
+    result = run("explain", "1", "-c", "job.toml")
+    assert result.stderr == "error: job job has no run: publish first, or name another journal\n"
+    Path("away.csv").rename("log.csv")
+    assert run("publish", "-c", "job.toml").exit_code == 0
+    assert "has no record '99': give a position as" in run("explain", "99", "-c", "job.toml").stderr
+
+
+def test_files_of_rejects_are_checked_before_anything_is_done(run: Run) -> None:
+    job = f'[[sources]]\nsnapshots = ["log.csv"]\n{SINK}[run]\nengine = "local"\n'
+    missing = run("rejects", "-c", "job.toml", "--retry", "none.jsonl", job=job)
+    assert missing.exit_code == 2
+    assert "none.jsonl does not exist; name a file that rejects --export wrote" in missing.stderr
+    assert run("publish", "-c", "job.toml").exit_code == 0
+    existing = run("rejects", "-c", "job.toml", "--export", "log.csv")
+    assert (existing.exit_code, existing.stderr) == (
+        2,
+        "error: log.csv exists already: name a new file\n",
+    )
