@@ -36,9 +36,9 @@ Changes, documents and journals as DataFrames in a Spark session of your own: in
 | `**options` | [settings of the source](settings.md#sources) by their names, which override the job file: `delimiter=";"` |
 
 Reading starts when an action needs rows; only `plan`, `documents` and `replay` work at once, and some formats survey their
-files first. Rows are read by the executors, a part of the input by each task, and nothing is collected on the driver. A run
-over at most 32 MB is planned in the Python process itself, if Spark runs on the same machine, because that is faster; set
-[`engine`](settings.md#run.engine) for another choice: `job={"run": {"engine": "spark"}}`.
+files first. Rows are read by the executors, a part of the input by each task, and nothing is collected on the driver. Input of
+at most 32 MB is surveyed and planned in the Python process itself, if Spark runs on the same machine, because that is faster;
+set [`engine`](settings.md#run.engine) for another choice: `job={"run": {"engine": "spark"}}`.
 
 Wrong settings and unusable files raise the program's own [errors](exit-codes.md) at once. An error of a later action comes from
 Spark, which knows only its text; within `publisher_errors` it is the program's own error again.

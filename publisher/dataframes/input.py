@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from publisher.config.job_file import Overrides, load_to_read
 from publisher.config.settings import Settings
 from publisher.dataframes.output import JournalTables, tables_of
-from publisher.dataframes.session import KEPT, engine_of, shared_folder, spark_engine
+from publisher.dataframes.session import KEPT, engine_of, shared_folder
 from publisher.engine.spark.data_frames import changes_frame
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import RunReport
@@ -61,7 +61,7 @@ def changes(
     """
     settings = _settings(format, job, database, options)
     tasks = max(SPLITS, spark.sparkContext.defaultParallelism)
-    with spark_engine(spark, settings.spark) as engine:
+    with engine_of(spark, settings) as engine:
         folder = shared_folder(spark, scratch)
         work = prepare_reading(settings, _paths(paths), engine, folder, KEPT, tasks)
     _warn(work)

@@ -16,7 +16,7 @@ from publisher.engine.auto import AutoEngine
 from publisher.engine.contract import Engine
 from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.spark.options import SparkOptions, is_local
+from publisher.engine.spark.options import is_local
 from publisher.engine.spark.session import check_session
 from publisher.engine.spark.task_errors import decode_errors
 from publisher.errors import UsageError
@@ -26,22 +26,16 @@ KEPT = ExitStack()
 atexit.register(KEPT.close)
 
 
-def spark_engine(spark: SparkSession, options: SparkOptions) -> SparkEngine:
-    """Returns an engine that works in the context of a session, which stays.
-
-    Raises:
-        SettingsError: The program cannot work in the session.
-    """
-    return SparkEngine(options, "session of the caller", check_session(spark))
-
-
 def engine_of(spark: SparkSession, settings: Settings) -> Engine:
-    """Returns the engine that ``[run] engine`` names; ``auto`` plans small input in this process.
+    """Returns the engine that ``[run] engine`` names; Spark works in the context of the session, which stays.
+
+    ``auto`` surveys and plans small input in this process.
 
     Raises:
         SettingsError: The program cannot work in the session.
     """
-    engine, name = spark_engine(spark, settings.spark), settings.run.engine
+    engine = SparkEngine(settings.spark, "session of the caller", check_session(spark))
+    name = settings.run.engine
     if name == "local":
         return LocalEngine()
     if name == "spark" or not is_local(str(spark.sparkContext.master)):

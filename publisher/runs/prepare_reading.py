@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from publisher.config.settings import Settings
-from publisher.engine.contract import Engine
+from publisher.engine.contract import Engine, InputSize
 from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work
@@ -34,9 +34,11 @@ def prepare_reading(
     [source] = settings.sources
     reader, rules = source.reader, settings.rules
     files = tuple(path.absolute() for path in reader.files(paths))  # executors work elsewhere
+    size = sum(path.stat().st_size for path in files)
+    engine.expect(lambda: InputSize(bytes=size))
     with Resources(rules) as resources:
         context = PrepareContext(
-            wanted=min(most, 1 + sum(path.stat().st_size for path in files) // _PART_BYTES),
+            wanted=min(most, 1 + size // _PART_BYTES),
             catalogue=resources.catalogue_of(reader.format, reader.tables()),
             tasks=EngineTasks(engine, rules, reader),
             stack=stack,
