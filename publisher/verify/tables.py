@@ -96,9 +96,9 @@ def plan_tables(
     if not planned:
         names = ", ".join(f"{source.name} ({source.format})" for source in sources)
         raise UsageError(
-            f"there is no table to compare the documents with, because {names} cannot read any: name the"
-            " database of the tables in [database] url, and the tables in [tables], or add a source that"
-            " compares tables"
+            f"there is no table to compare the documents with: {names} cannot read any, so name the database"
+            " of the tables in [database] url, and the tables in [tables], or add a source that compares"
+            " tables"
         )
     comparison = Comparison(
         tuple(_work(table) for _, table in planned),

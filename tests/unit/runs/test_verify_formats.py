@@ -82,6 +82,6 @@ def test_recordings_of_each_system_are_compared_with_the_tables(company: Path, n
 def test_a_source_without_a_database_is_refused_by_name(company: Path, name: str) -> None:
     settings = load(job_of(company, name, has_database=False))
     publish(settings)
-    message = rf"because {name} \({FORMATS[name]}\) cannot read any: name the database"
+    message = rf"{name} \({FORMATS[name]}\) cannot read any, so name the database"
     with pytest.raises(UsageError, match=message):
         verify(VerifyRequest(settings))
