@@ -49,6 +49,12 @@ def mask_values() -> None:
     _values_are_masked = True
 
 
+def show_values() -> None:
+    """Begins a command, whose messages are shown until a masked run is announced."""
+    global _values_are_masked  # noqa: PLW0603 - see ``mask_values``
+    _values_are_masked = False
+
+
 def hides_values() -> bool:
     """Returns whether messages of drivers and libraries are hidden."""
     return _values_are_masked

@@ -50,7 +50,7 @@ from publisher.cli.validate import validate
 from publisher.cli.verify import verify
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
-from publisher.redaction import hides_values, redact_all
+from publisher.redaction import hides_values, redact_all, show_values
 
 _REPORT = (
     "unexpected error: set XDS_DEBUG=1 (or put --debug before the command) and report the output"
@@ -182,6 +182,7 @@ def cli(debug: bool) -> None:
     or diff, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
     newer instance, 130 interrupted, 141 the reader of the output ended early.
     """
+    show_values()
     # log records of libraries (of an interrupted call, for instance) are not for operators
     logging.getLogger().addHandler(library_log() if debug else logging.NullHandler())
 

@@ -11,6 +11,8 @@ from types import TracebackType
 from publisher.cli.print_report import echo
 from publisher.redaction import hides_values, redact_all
 
+_TRACEBACK = "Traceback (most recent call last):\n"
+
 
 def show_traceback() -> None:
     """Prints the traceback of the current exception."""
@@ -44,7 +46,7 @@ def _show_uncaught(
     kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
 ) -> None:
     if kind is not None and hides_values():  # the messages of errors may quote values
-        _show("".join([*traceback.format_tb(where), kind.__name__]))
+        _show("".join([_TRACEBACK, *traceback.format_tb(where), kind.__name__]))
         return
     _show("".join(traceback.format_exception(kind, error, where)))
 

@@ -102,7 +102,7 @@ def test_raw_records_are_exported_to_a_private_file(job: RejectJob) -> None:
     assert entries[1]["raw"] == "broken,line"
     assert target.stat().st_mode & 0o077 == 0
     again = job.run("rejects", "--export", target)
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "exists" in again.stderr.casefold()
 
 

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from publisher import redaction
 from publisher.cli.main import cli
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
@@ -29,7 +28,6 @@ NOW = ("--now", "2030-01-01")
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MASK_KEY", KEY)
-    monkeypatch.setattr(redaction, "_values_are_masked", False)  # is restored after the test
 
 
 def run(*arguments: object) -> Result:

@@ -124,7 +124,7 @@ def test_a_change_of_a_key_that_the_survey_has_not_seen_is_refused(tmp_path: Pat
     work = work_over(path, 2, 1, PollOptions())
     write(path, [event(1, column_name="idu", old_value="1", new_value="5")])
     source = replace(work.sources[0], splits=tuple(SOURCE.splits([path], 1)))
-    with pytest.raises(FatalError, match=r"the key idu=1 of usr becomes idu=5, .* start again"):
+    with pytest.raises(FatalError, match=r"record 1 changes a key of usr, .* start again"):
         list(read_split(replace(work, sources=(source,)), 0))
 
 
