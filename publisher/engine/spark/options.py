@@ -30,6 +30,8 @@ ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.python.daemon.module": "publisher.engine.spark.worker_daemon",
+    # Over TCP, each task waits 40 ms for a delayed acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 """Settings for driver and executors on one machine, which share its Python packages."""
 
