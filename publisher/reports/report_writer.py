@@ -1,6 +1,6 @@
 """Writes the report of a following job once a day, and when records are rejected.
 
-Another process writes it, with the lowest priority: polls neither wait for it nor fail with it.
+Another process writes it, with low priority: polls neither wait for it nor fail with it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _MULTIPLE = 10
 """Minimum pause after a report as a multiple of the time that it took."""
 _LONGEST = 3_600.0
 """Seconds after which a report is given up."""
+_NICE = 10
+"""Priority of the process: low, but not so low that a busy machine never writes a report."""
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class ReportWriter:
             self._fail(f"no process can be started ({error})")
             return
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, 19)
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICE)
 
     def _collect(self, process: subprocess.Popen[bytes]) -> None:
         """Takes note of the end of the process; ends it if it takes too long."""

@@ -127,8 +127,20 @@ def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dic
     )
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     (lookups,) = folder.rglob("*.lookups.parquet")  # in the order of asking, which may differ
-    asked = sorted(map(str, pq.read_table(lookups).to_pylist()))
+    asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
     return files | {"result": result.to_json().encode(), lookups.name: "".join(asked).encode()}
+
+
+def _parent_of(lookup: dict[str, Any]) -> str:
+    """A look-up with the columns of the parent's row only.
+
+    A query-back of a field reads child tables only if another look-up at that moment needs them; what is
+    published of them is in the documents.
+    """
+    if lookup["text"] is None or lookup["answer"] != "row":
+        return str(lookup)
+    values = json.loads(lookup["text"])
+    return str(lookup | {"text": {name: values[name] for name in values if "." not in name}})
 
 
 logs = st.tuples(
