@@ -168,6 +168,6 @@ def test_the_end_of_the_publisher_ends_the_process(
         writer.on_poll(finish_poll(journals, 1))
         process = writer._process
         assert process is not None
-        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 19
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == 10
         writer.on_stop("stop requested")
         assert process.returncode == -9
