@@ -164,8 +164,8 @@ def _missing(
     """Notes about records of the same transactions that are not retried with the others."""
     groups = {known[correction.record.id].group for correction in pending} - {None}
     present = {correction.record.id for correction in pending} | retries.keys()
-    missing = [name for name, reject in known.items() if reject.group in groups - {None}]
-    missing = sorted(set(missing) - present)
+    of_groups = {name for name, reject in known.items() if reject.group in groups}
+    missing = sorted(of_groups - present)
     if missing:
         yield (
             f"{len(missing):,} other rejected record(s) of the retried transactions are not in the file and "

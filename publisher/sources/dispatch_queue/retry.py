@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -93,12 +95,17 @@ def _commits(operations: Sequence[_Operation]) -> Iterator[tuple[int, _Operation
 
     The COMMIT of a row that could not be read is unknown: it is the next one of its transaction number, or
     else the row is a transaction by itself."""
-    marks = {(operation.transaction, operation.mark) for operation in operations}
+    marks: defaultdict[tuple[bytes, int], set[int]] = defaultdict(set)
+    for operation in operations:
+        if operation.mark is not None:
+            marks[operation.transaction].add(operation.mark)
+    sorted_marks = {transaction: sorted(of_number) for transaction, of_number in marks.items()}
     ended: dict[tuple[tuple[bytes, int], int], _Operation] = {}
     for operation in operations:
-        of_number = (mark for number, mark in marks if number == operation.transaction)
-        later = [mark for mark in of_number if mark is not None and mark >= operation.address]
-        ended.setdefault((operation.transaction, min(later, default=operation.address)), operation)
+        of_number = sorted_marks.get(operation.transaction, [])
+        at = bisect_left(of_number, operation.address)
+        mark = of_number[at] if at < len(of_number) else operation.address
+        ended.setdefault((operation.transaction, mark), operation)
     for (_, address), operation in ended.items():
         yield _signed(address, 64), operation
 

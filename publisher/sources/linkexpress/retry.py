@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from publisher.errors import FatalError, UsageError
+from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.linkexpress import layout
 from publisher.sources.linkexpress.file_probe import recognise_file
 from publisher.sources.linkexpress.options import ByteOrder, LinkexpressOptions
@@ -30,9 +32,12 @@ def write_retry(
     """
     if all(record.transaction is None for record in records):
         return write_octets(records, folder)
-    octets = [octets_of(record) for record in records]
+    transactions: defaultdict[TransactionKey | None, list[tuple[str, bytes]]] = defaultdict(list)
+    for record in records:
+        transactions[record.transaction].append((record.id, octets_of(record)))
+    group = b"".join(data for members in transactions.values() for _, data in members)
     form = layout.form_of(options)
-    mark = layout.mark(form, _byte_order(options, b"".join(octets), records[0].where)).build(
+    mark = layout.mark(form, _byte_order(options, group, records[0].where)).build(
         {
             "length": form.mark_size,
             "count": 1,
@@ -43,12 +48,10 @@ def write_retry(
     path = folder / f"group.{folder.parent.name}.dat"
     content = bytearray()
     offsets: dict[str, int] = {}
-    transactions = {record.transaction: None for record in records}
-    for transaction in transactions:
-        for record, data in zip(records, octets, strict=True):
-            if record.transaction == transaction:
-                offsets[record.id] = len(content)
-                content += data
+    for members in transactions.values():
+        for name, data in members:
+            offsets[name] = len(content)
+            content += data
         content += mark
     write_private(path, content)
     return RetryFiles((path,), tuple((path, offsets[record.id]) for record in records))
