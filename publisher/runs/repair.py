@@ -18,7 +18,7 @@ from publisher.runs.repair_orders import RepairReport, order_repair
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
 from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
-from publisher.verify.repair_source import BASELINE, as_declared, repair_source
+from publisher.verify.repair_source import BASELINE, declare_class, repair_source
 
 REASON = "repair"
 """The reason of the documents, for consumers."""
@@ -98,7 +98,7 @@ def _repair_sources(
     names = {source.name for source in settings.sources}
     described = verification.planned.catalogue
     if settings.rules.have_classes(_FORMAT):  # the attributes of child tables are found again
-        described = tuple(map(as_declared, described))
+        described = tuple(map(declare_class, described))
     files = {table.table: table.files for table in verification.report.outcome.tables}
     for number, source in enumerate(settings.sources):
         tables = [table for table in verification.planned.tables if table.source == number]

@@ -123,7 +123,7 @@ def compare(
         while not is_publisher and outcome.count([ResultKind.UNSETTLED]):
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
                 break
-            outcome = outcome.settled_by(comparison.run_round(), request.examples)
+            outcome = outcome.settle(comparison.run_round(), request.examples)
         report = VerifyReport(
             settings.name, _sink_of(settings), outcome, comparison.documents.has_expired
         )

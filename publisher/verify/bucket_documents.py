@@ -25,7 +25,7 @@ from publisher.sources.columns.row_images import Mask
 from publisher.verify.compare import ObjectDocuments
 from publisher.verify.documents import DocumentPart, headers_of
 from publisher.verify.fold import FoldedObjects, fold
-from publisher.verify.fold_columns import PublishedObjects, find_repeated, fold_operations
+from publisher.verify.fold_columns import ObjectValues, find_repeated, fold_operations
 from publisher.verify.operation_columns import OperationCollector, OperationColumns, OperationKind
 from publisher.verify.plain_documents import read_plain
 from publisher.verify.results import UnreadableDocument
@@ -46,7 +46,7 @@ class BucketDocuments:
     """Number of documents that consumers ignore, because they have arrived before."""
     unreadable: list[UnreadableDocument] = field(default_factory=list)
     operations: OperationColumns = field(init=False)
-    published: PublishedObjects = field(init=False)
+    published: ObjectValues = field(init=False)
 
     def __post_init__(self) -> None:
         order = [("order", "ascending"), ("number", "ascending")]
@@ -54,7 +54,7 @@ class BucketDocuments:
         collector = OperationCollector()
         is_readable = self._collect(collector)
         self.operations = collector.columns()
-        is_renamed = self._documents_of_renamed(len(is_readable))
+        is_renamed = self._mark_key_changes(len(is_readable))
         if is_renamed.any():
             deliveries = (self._delivery(at) for at in np.flatnonzero(is_renamed).tolist())
             folded = fold([*deliveries])
@@ -116,7 +116,7 @@ class BucketDocuments:
                     self.unreadable.append(UnreadableDocument(str(error.place), error.problem))
         return is_readable
 
-    def _documents_of_renamed(self, count: int) -> Mask:
+    def _mark_key_changes(self, count: int) -> Mask:
         """Marks the documents of objects whose keys change."""
         operations = self.operations
         is_rename = operations.kinds == OperationKind.RENAME

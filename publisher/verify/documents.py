@@ -72,9 +72,9 @@ class FilePart:
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Reads the documents as ``STORED_SCHEMA``.  Raises ``FatalError`` if the file cannot be read."""
-        framed = self._framed()
+        framed = self._read_frames()
         while several := [*islice(framed, _AT_ONCE)]:
-            yield _stored(
+            yield _build_batch(
                 number=[each.line for each in several],
                 association=[_key_of(each.data) for each in several],
                 data=[each.data for each in several],
@@ -83,9 +83,9 @@ class FilePart:
 
     def scan(self) -> Iterator[tuple[str, bytes]]:
         """Yields the association and the text of each document.  Raises as ``read``."""
-        return ((_key_of(each.data), each.data) for each in self._framed())
+        return ((_key_of(each.data), each.data) for each in self._read_frames())
 
-    def _framed(self) -> Iterator[Framed]:
+    def _read_frames(self) -> Iterator[Framed]:
         try:
             yield from documents(self.path)
         except BROKEN_FILE as error:
@@ -124,7 +124,7 @@ class TopicPart:
         for messages in self._messages():
             headers = [dict(_headers_of(message)) for message in messages]
             values = [message.value() for message in messages]
-            yield _stored(
+            yield _build_batch(
                 number=[message.offset() for message in messages],
                 association=_texts([message.key() or b"" for message in messages]),
                 data=[value or b"" for value in values],
@@ -188,7 +188,7 @@ class TopicPart:
 DocumentPart = FilePart | TopicPart
 
 
-def _stored(**columns: list[Any] | pa.Array) -> pa.RecordBatch:
+def _build_batch(**columns: list[Any] | pa.Array) -> pa.RecordBatch:
     """Builds a batch of ``STORED_SCHEMA``; missing columns are null."""
     count = len(columns["number"])
     arrays = [

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from publisher.sources.columns.row_images import Mask, Places
 from publisher.sources.triggerless.multi_values import group_values
 from publisher.verify.elements import element_text
-from publisher.verify.operation_columns import OperationColumns, OperationKind, ValueChange
+from publisher.verify.operation_columns import OperationColumns, OperationKind, ValueChangeKind
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedObjects:
+class ObjectValues:
     """The objects after some documents, and their values."""
 
     associations: pa.Array
@@ -56,7 +56,7 @@ class PublishedObjects:
             texts.add(element_text(element))
         return dict(zip(self.associations.to_pylist(), objects, strict=True))
 
-    def mentioned(self, names: Collection[str]) -> dict[str, dict[str, bool]]:
+    def mentions_of(self, names: Collection[str]) -> dict[str, dict[str, bool]]:
         """Returns the attributes that documents mention of partial objects, see ``ObjectEvidence``."""
         value_set = pa.array([*names], pa.string())
         is_wanted = pc.is_in(self.associations, value_set).to_numpy(zero_copy_only=False)
@@ -85,7 +85,7 @@ class AttributeMentions:
     """True if all earlier values were removed."""
 
 
-def fold_operations(operations: OperationColumns, ignored: Mask) -> PublishedObjects:
+def fold_operations(operations: OperationColumns, ignored: Mask) -> ObjectValues:
     """Applies operations in their order, except changes of keys and ``ignored`` operations."""
     kinds, objects = operations.kinds, operations.objects
     numbers = np.arange(len(kinds))
@@ -103,7 +103,7 @@ def fold_operations(operations: OperationColumns, ignored: Mask) -> PublishedObj
     at = places[objects[operations.operations[changes]]]
     is_partial = kinds[first[existing]] == OperationKind.MODIFY
     values, mentions = _apply(operations, changes, at, is_partial)
-    return PublishedObjects(
+    return ObjectValues(
         operations.associations.take(pa.array(existing)),
         operations.names,
         at[values],
@@ -120,10 +120,10 @@ def _apply(
     kinds, count = operations.changes[changes], max(1, len(operations.names))
     slots, slot = np.unique(objects * count + operations.attributes[changes], return_inverse=True)
     cleared = np.full(len(slots), -1)
-    clearing = np.flatnonzero(kinds == ValueChange.REMOVE_ALL)
+    clearing = np.flatnonzero(kinds == ValueChangeKind.REMOVE_ALL)
     cleared[slot[clearing]] = clearing
     places = np.flatnonzero(
-        (kinds != ValueChange.REMOVE_ALL) & (np.arange(len(kinds)) > cleared[slot])
+        (kinds != ValueChangeKind.REMOVE_ALL) & (np.arange(len(kinds)) > cleared[slot])
     )
     elements = operations.elements.take(pa.array(changes[places]))
     last = places[_last_of_each(slot[places], elements)]
@@ -132,7 +132,7 @@ def _apply(
     mentions = AttributeMentions(
         is_partial, of_slot[mentioned], slots[mentioned] % count, cleared[mentioned] >= 0
     )
-    return last[kinds[last] == ValueChange.ADD], mentions
+    return last[kinds[last] == ValueChangeKind.ADD], mentions
 
 
 def _last_of_each(slots: Places, elements: pa.Array) -> Places:

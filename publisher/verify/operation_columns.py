@@ -38,7 +38,7 @@ class OperationKind(IntEnum):
     """A change of the key; it has a row for each of its two associations."""
 
 
-class ValueChange(IntEnum):
+class ValueChangeKind(IntEnum):
     """Kind of a change of an attribute."""
 
     ADD = 0
@@ -91,7 +91,7 @@ class OperationCollector:
             self._change_values(operation)
         else:
             self.attributes += operation.attributes
-            self.changes += bytes([ValueChange.ADD]) * len(added)
+            self.changes += bytes([ValueChangeKind.ADD]) * len(added)
             self.elements += added
         self._add(document, _KINDS[operation.kind], operation.association, before)
 
@@ -108,10 +108,10 @@ class OperationCollector:
                 case Add(association, _, changes) | Modify(association, _, changes):
                     for change in changes:
                         if isinstance(change, RemoveAllValues):
-                            self._append(change.attribute, ValueChange.REMOVE_ALL, None)
+                            self._append(change.attribute, ValueChangeKind.REMOVE_ALL, None)
                             continue
                         is_added = isinstance(change, AddValue)
-                        kind = ValueChange.ADD if is_added else ValueChange.REMOVE
+                        kind = ValueChangeKind.ADD if is_added else ValueChangeKind.REMOVE
                         self._append(change.attribute, kind, element_of(change.value))
                     is_add = isinstance(operation, Add)
                     of_object = OperationKind.ADD if is_add else OperationKind.MODIFY
@@ -158,7 +158,7 @@ class OperationCollector:
         if len(self.attributes) > _TEXTS:
             self._pack()
 
-    def _append(self, name: str, change: ValueChange, element: str | None) -> None:
+    def _append(self, name: str, change: ValueChangeKind, element: str | None) -> None:
         self.attributes.append(name)
         self.changes.append(change)
         self.elements.append(element)
@@ -170,11 +170,11 @@ class OperationCollector:
             if all_and_removed:
                 all_, removed = all_and_removed
                 if all_ is not None:
-                    self._append(name, ValueChange.REMOVE_ALL, None)
-                self._append_all(name, ValueChange.REMOVE, removed)
-            self._append_all(name, ValueChange.ADD, added)
+                    self._append(name, ValueChangeKind.REMOVE_ALL, None)
+                self._append_all(name, ValueChangeKind.REMOVE, removed)
+            self._append_all(name, ValueChangeKind.ADD, added)
 
-    def _append_all(self, name: str, change: ValueChange, elements: str | None) -> None:
+    def _append_all(self, name: str, change: ValueChangeKind, elements: str | None) -> None:
         if elements is None:
             return
         for element in elements.split(_END)[:-1]:

@@ -127,7 +127,7 @@ def repair_source(
     )
 
 
-def as_declared(table: Table) -> Table:
-    """Describes a class as a job file does: attributes of child tables are no columns."""
+def declare_class(table: Table) -> Table:
+    """Declares a class as a job file does: attributes of child tables are no columns."""
     own = {name: kind for name, kind in table.columns.items() if table.child_of(name) is None}
     return replace(table, columns=own)

@@ -93,7 +93,7 @@ class TableResult:
             (*self.files, *other.files),
         )
 
-    def without_unsettled(self) -> TableResult:
+    def remove_unsettled(self) -> TableResult:
         """Returns the result of the other objects."""
         kind = str(ResultKind.UNSETTLED)
         counts = {name: count for name, count in self.counts.items() if name != kind}
@@ -161,9 +161,9 @@ class BucketOutcome:
             _join_consumers(self.consumer, other.consumer, examples),
         )
 
-    def settled_by(self, later: BucketOutcome, examples: int) -> BucketOutcome:
+    def settle(self, later: BucketOutcome, examples: int) -> BucketOutcome:
         """Replaces the unsettled objects by the result of comparing them again."""
-        earlier = replace(self, tables=tuple(table.without_unsettled() for table in self.tables))
+        earlier = replace(self, tables=tuple(table.remove_unsettled() for table in self.tables))
         return earlier.join(BucketOutcome(later.tables), examples)
 
     def count(self, kinds: Iterable[ResultKind]) -> int:

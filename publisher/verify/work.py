@@ -289,7 +289,7 @@ class _Bucket:
         waiting = self._of_objects(EvidenceKind.WAITING, _WAITING_SCHEMA, names)
         return ObjectEvidence(
             documents.facts_of(names),
-            documents.published.mentioned(names),
+            documents.published.mentions_of(names),
             frozenset(waiting["association"].to_pylist()),
             journal,
             self.work.marks,

@@ -179,7 +179,7 @@ def state_of(folded: BucketDocuments) -> State:
 
 
 def mentioned(folded: BucketDocuments, name: str) -> dict[str, bool] | None:
-    return folded.published.mentioned([name]).get(name)
+    return folded.published.mentions_of([name]).get(name)
 
 
 @given(st.integers(0, 1 << 32), st.permutations(range(PARTS)))
@@ -190,7 +190,7 @@ def test_histories_lead_to_their_state_in_any_order_of_the_partitions(
     folded = log_of(history, order).fold()
     assert state_of(folded) == history.state
     assert folded.repeated == 0
-    assert folded.published.mentioned([*history.state]) == {}
+    assert folded.published.mentions_of([*history.state]) == {}
 
 
 @given(st.integers(0, 1 << 32))
@@ -226,7 +226,7 @@ def test_columns_and_single_documents_give_the_same(seed: int) -> None:
     columns, single = (log.fold() for log in logs)
     names = [*"klmn"]
     assert single.published.texts() == columns.published.texts()
-    assert single.published.mentioned(names) == columns.published.mentioned(names)
+    assert single.published.mentions_of(names) == columns.published.mentions_of(names)
     assert single.facts_of(names) == columns.facts_of(names)
     deliveries = [
         Delivery(d.operations, Origin(f"t/{p}", n), d.key, d.event_id)
@@ -234,7 +234,7 @@ def test_columns_and_single_documents_give_the_same(seed: int) -> None:
         for n, d in enumerate(part[len(part) // 3 :])
     ]
     folded = fold(deliveries)
-    assert columns.published.mentioned(names) == folded.mentioned
+    assert columns.published.mentions_of(names) == folded.mentioned
     assert columns.published.texts() == {
         name: {a: {v.text for v in values} for a, values in known.attributes.items()}
         for name, known in folded.objects.items()
