@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -48,6 +49,8 @@ class LaneResult:
     digest: str
     objects: int = 0
     """Number of objects in the file of published states; 0 if there is no such file."""
+    seconds: float = 0.0
+    """Seconds from the start of the lane's task to its synced files; 0 in runs of older versions."""
 
     def to_json(self) -> str:
         """Writes the result as one line of JSON."""
@@ -123,6 +126,7 @@ class LaneFiles:
         source; ``convert`` gives documents another form than XML."""
         self._lane = lane
         self._names = LaneNames(lane)
+        self._started = time.monotonic()
         self._staged = f"{attempt}-{lane:05d}"
         self._folder = staging / self._staged
         self._documents_folder = documents / self._staged
@@ -195,6 +199,7 @@ class LaneFiles:
             tallies=tuple(self._tallies),
             digest=self._documents.digest,
             objects=objects,
+            seconds=round(time.monotonic() - self._started, 3),
         )
 
     def _sync(self, others: Sequence[Path]) -> None:

@@ -51,11 +51,12 @@ class TableSums:
 
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
-    """Documents and bytes of a lane."""
+    """Documents, bytes and seconds of planning of a lane."""
 
     lane: int
     documents: int
     bytes: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,12 @@ class Overview:
     @property
     def skew(self) -> float | None:
         """The documents of the largest lane as a multiple of the average; ``None`` without documents."""
-        total = sum(lane.documents for lane in self.lanes)
-        if not total:
-            return None
-        return max(lane.documents for lane in self.lanes) * len(self.lanes) / total
+        return _largest_by_average([lane.documents for lane in self.lanes])
+
+    @property
+    def skew_of_seconds(self) -> float | None:
+        """The seconds of the slowest lane as a multiple of the average; ``None`` if none are known."""
+        return _largest_by_average([lane.seconds for lane in self.lanes])
 
 
 class OverviewBuilder:
@@ -198,9 +201,12 @@ class OverviewBuilder:
         self._add_seconds(manifest.run, run.end.seconds)
         self._add_flows(manifest, refusals)
         for result in manifest.results:
-            lane = self._lanes.get(result.lane, LaneCounts(result.lane, 0, 0))
+            lane = self._lanes.get(result.lane, LaneCounts(result.lane, 0, 0, 0.0))
             self._lanes[result.lane] = LaneCounts(
-                result.lane, lane.documents + result.documents, lane.bytes + result.bytes
+                result.lane,
+                lane.documents + result.documents,
+                lane.bytes + result.bytes,
+                round(lane.seconds + result.seconds, 3),
             )
 
     def _add_seconds(self, run: str, seconds: Mapping[str, float]) -> None:
@@ -251,6 +257,11 @@ class OverviewBuilder:
             for name in names
         ]
         return sorted(counts, key=lambda table: (-sum(table.outcomes.values()), table.name or ""))
+
+
+def _largest_by_average(values: Sequence[float]) -> float | None:
+    total = sum(values)
+    return max(values) * len(values) / total if total else None
 
 
 def _rejects_by_reason(flows: Iterable[Flow]) -> Counter[str]:

@@ -65,6 +65,7 @@ class _LaneRow:
     bytes: int
     share: float
     """Documents in percent of the largest lane."""
+    seconds: float
 
 
 def render(view: Overview, objects: ShownObjects, now: datetime) -> str:
@@ -169,7 +170,9 @@ def _table_row(table: TableSums, view: Overview) -> _TableRow:
 def _lane_rows(lanes: Sequence[LaneCounts]) -> list[_LaneRow]:
     largest = max((lane.documents for lane in lanes), default=0) or 1
     return [
-        _LaneRow(lane.lane, lane.documents, lane.bytes, 100 * lane.documents / largest)
+        _LaneRow(
+            lane.lane, lane.documents, lane.bytes, 100 * lane.documents / largest, lane.seconds
+        )
         for lane in lanes[:_LANES]
     ]
 

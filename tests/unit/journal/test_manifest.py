@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,16 +48,15 @@ class Run:
         for lane in range(self.work.lanes):
             rows = [row for row, at in enumerate(pieces["lane"].to_pylist()) if at == lane]
             mine = pieces.take(rows).sort_by([(key, "ascending") for key in KEYS])
-            results.append(
-                plan_lane(
-                    self.work,
-                    unpack(mine.to_batches()),
-                    lane=lane,
-                    staging=self.journal.staging,
-                    documents=self.folder / DOCUMENT_STAGING,
-                    attempt="try",
-                )
+            result = plan_lane(
+                self.work,
+                unpack(mine.to_batches()),
+                lane=lane,
+                staging=self.journal.staging,
+                documents=self.folder / DOCUMENT_STAGING,
+                attempt="try",
             )
+            results.append(replace(result, seconds=0.0))  # runs are compared as bytes
         return Manifest(
             run="a1",
             job="job",

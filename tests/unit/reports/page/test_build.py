@@ -76,6 +76,21 @@ def test_counts_equal_the_decisions(journals: Journals) -> None:
     assert all(len(group.samples) == 5 for group in view.rejects)
 
 
+def test_the_seconds_of_lanes_are_summed_over_runs(journals: Journals) -> None:
+    for first in (1, 31):
+        finish_run(journals, range(first, first + 30), refused=False)
+    report = build_report([journals.root], NOW)
+    seconds = dict.fromkeys(range(LANES), 0.0)
+    for _, manifest in open_runs(journals, journals.segments.runs):
+        for result in manifest.results:
+            seconds[result.lane] += result.seconds
+    assert all(seconds.values())
+    assert {lane.lane: lane.seconds for lane in report.overview.lanes} == pytest.approx(seconds)
+    slowest = max(seconds.values()) * LANES / sum(seconds.values())
+    assert report.overview.skew_of_seconds == pytest.approx(slowest)
+    assert f"the slowest took {slowest:.2f} times its seconds" in report.page
+
+
 def test_refused_documents_count_as_rejected(journals: Journals) -> None:
     finish_run(journals, range(1, 31))
     view = build_report([journals.root], NOW).overview

@@ -78,7 +78,7 @@ def overview(text: str = HOSTILE) -> Overview:
         rejects=(Rejects(text, 2, (sample,)),),
         tables=(TableSums(text, outcomes, {text: 7}),),
         operations=Timespan(3_600_000_000, (Interval(0, {text: 7}),), 1, 0),
-        lanes=(LaneCounts(0, 7, 99_999),),
+        lanes=(LaneCounts(0, 7, 99_999, 1.5),),
         phases=(PhaseSeconds(text, 1.5, 1.5, text),),
     )
 
