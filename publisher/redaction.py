@@ -60,6 +60,11 @@ def hides_values() -> bool:
     return _values_are_masked
 
 
+def hide_values(text: str) -> str:
+    """Replaces a text that may quote values, if they are masked."""
+    return "masking hides its message" if _values_are_masked else text
+
+
 def redact_all(text: str) -> str:
     """Redacts a text of any origin, such as a traceback, with all remembered secrets."""
     return redact(text, _remembered)

@@ -50,7 +50,7 @@ from publisher.cli.validate import validate
 from publisher.cli.verify import verify
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
-from publisher.redaction import hides_values, redact_all, show_values
+from publisher.redaction import hide_values, redact_all, show_values
 
 _REPORT = (
     "unexpected error: set XDS_DEBUG=1 (or put --debug before the command) and report the output"
@@ -154,9 +154,7 @@ def _describe(error: Exception) -> tuple[list[str], int]:
     missing = missing_extra(error)
     if missing is not None:
         return [missing], UsageError.exit_code
-    message = redact_all(str(error) or "no message").splitlines()[0]
-    if hides_values():
-        message = "masking hides its message"
+    message = hide_values(redact_all(str(error) or "no message").splitlines()[0])
     return [f"{type(error).__name__}: {message}", _REPORT], PublisherError.exit_code
 
 

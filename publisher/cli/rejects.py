@@ -17,10 +17,12 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, show
 from publisher.engine.without_pandas import start_arrow_without_pandas
-from publisher.errors import UsageError
+from publisher.errors import PublisherError, UsageError
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.options import KafkaOptions
+    from publisher.masking.masker import Masking
+    from publisher.masking.options import MaskingOptions
     from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
 
 _LONGEST = 200
@@ -49,6 +51,11 @@ _LONGEST = 200
     metavar="FILE.jsonl",
     type=parameters.PATH,
     help="Write the records that were not retried to a new file, one on each line.",
+)
+@click.option(
+    "--unmasked",
+    is_flag=True,
+    help="Export records of masked runs as they were, with the key of -c or XDS_MASKING_KEY.",
 )
 @click.option(
     "--retry",
@@ -91,12 +98,16 @@ def rejects(
         return
     start_arrow_without_pandas()
     from publisher.cli import output
+    from publisher.masking.masker import Masking
     from publisher.reports.rejects import RejectSelection, group_rejects
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
+    if others["unmasked"] and export is None:
+        raise UsageError("--unmasked exports masked records: name the file with --export")
     reading = _reading(journals, config, others["journal"], letters=letters)
     if export is not None:
-        echo([_export(reading.to_export(selection), export)])
+        masking = Masking.of(reading.masking) if others["unmasked"] else None
+        echo([_export(reading.to_export(selection, masking), export, masking)])
         return
     groups = group_rejects(filter(selection.matches, reading.records()))
     if json_:
@@ -111,6 +122,8 @@ class _Reading:
 
     directories: tuple[Path, ...]
     letters: KafkaOptions | None
+    masking: MaskingOptions
+    """Names the place of the key."""
 
     def records(self) -> Iterator[RejectedRecord]:
         """Reads all of them."""
@@ -120,8 +133,10 @@ class _Reading:
             return read_rejects(self.directories)
         return read_dead_letters(self.letters, self.directories[-1])
 
-    def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
-        """Reads those that are selected, with all others of their transactions."""
+    def to_export(
+        self, selection: RejectSelection, masking: Masking | None
+    ) -> Iterator[RejectedRecord]:
+        """Reads those that are selected, with all others of their transactions; ``masking`` opens them."""
         from publisher.journal.find_journal import find_job
         from publisher.journal.scan_runs import scan_runs
         from publisher.reports.rejects import read_to_export
@@ -129,21 +144,25 @@ class _Reading:
 
         jobs = [path for path in self.directories if self.letters is None or find_job(path)]
         known = [read_known_rejects(scan_runs(path)) for path in jobs]
-        return read_to_export(self.records, selection, dict(ChainMap(*known)))
+        return read_to_export(self.records, selection, dict(ChainMap(*known)), masking)
 
 
 def _reading(
     journals: tuple[Path, ...], config: Path | None, journal: Path | None, *, letters: bool
 ) -> _Reading:
+    from publisher.masking.options import MaskingOptions
+
     if config is None:
         if not journals or letters:
             what = "job file" if letters else "journal"
             raise UsageError(
                 f"no {what} is given: name directories of journals, or a job file with -c"
             )
-        return _Reading(journals, None)
+        return _Reading(journals, None, MaskingOptions())
     settings = parameters.load_settings(config, journal=journal)
-    return _Reading((*journals, settings.journals), settings.kafka if letters else None)
+    letters_of = settings.kafka if letters else None
+    masking = settings.masking or MaskingOptions()
+    return _Reading((*journals, settings.journals), letters_of, masking)
 
 
 def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
@@ -156,37 +175,35 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
         raise UsageError("--retry publishes with a job: name its job file with -c")
     overrides = Overrides(journal=others["journal"], engine=others["engine"])
     settings = load_to_publish(config, overrides)
-    settings.refuse_masked("rejects --retry")
     corrections = read_corrections(corrected)
     with show_progress() as progress:
         report = retry_rejects(settings, corrections, now=others["now"], progress=progress)
     show(report, json_, settings.allowed_rejects(0))
 
 
-def _export(records: Iterable[RejectedRecord], target: Path) -> str:
+def _export(records: Iterable[RejectedRecord], target: Path, masking: Masking | None) -> str:
     """Writes the records that can be retried, one on each line; returns a summary."""
-    from publisher.masking.sealed_rejects import is_sealed
     from publisher.reports.rejects import to_exported
 
     if target.exists():
         raise UsageError(f"{target} exists already: name a new file")
     count = left = 0
-    with target.open("x", encoding="utf-8", newline="\n") as file:
-        target.chmod(0o600)
-        for record in records:
-            if is_sealed(record.raw):
-                raise UsageError(
-                    f"the records of run {record.run} are masked: fix them in the source"
-                )
-            entry = to_exported(record)
-            if entry is None:
-                left += 1
-                continue
-            file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
-            count += 1
+    try:
+        target.touch(mode=0o600, exist_ok=False)
+        with target.open("w", encoding="utf-8", newline="\n") as file:
+            for entry in map(to_exported, records):
+                if entry is None:
+                    left += 1
+                    continue
+                file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+                count += 1
+    except PublisherError:
+        target.unlink(missing_ok=True)
+        raise
     reasons = "retried before, without raw record, or of a table or file that has changed since"
     others = f"; {left:,} not written: {reasons}" if left else ""
-    return f"{target}: {count:,} record(s){others}"
+    unmasked = "; the file is not masked: delete it after the retry" if masking else ""
+    return f"{target}: {count:,} record(s){others}{unmasked}"
 
 
 def _text(groups: Iterable[RejectGroup]) -> Iterator[str]:

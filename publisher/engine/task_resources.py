@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
 from publisher.masking.masker import Masking
+from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.catalogue_record import (
     CatalogueRecord,
@@ -123,12 +124,14 @@ class Resources:
         return DatabaseLookup(self._database, text_of, classes, snapshot)
 
     def __enter__(self) -> Self:
+        use_masking(self._rules.masking)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: object, __: TracebackType | None
     ) -> None:
         self._stack.close()
+        release_contents()
         if self._database is not None:
             self._database.close()
         folder = self._rules.catalogue_folder

@@ -22,6 +22,10 @@ LEAST_KEY = 32
 """Minimum number of characters of a key."""
 _HASH_BYTES = 16
 _NONCE_BYTES = 12
+_NOT_OPENED = (
+    "sealed data cannot be opened: it is damaged, or was sealed with another masking key; use the key with "
+    "which it was written"
+)
 _ELLIPSIS = "\u2026"
 
 
@@ -155,18 +159,19 @@ class Masker:
         try:
             return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
         except (InvalidTag, ValueError):
-            raise FatalError(
-                "sealed data cannot be opened: it is damaged, or was sealed with another masking key; use "
-                "the key with which it was written"
-            ) from None
+            raise FatalError(_NOT_OPENED) from None
 
     def seal_text(self, text: str) -> str:
         """``seal`` for text: returns Base64."""
         return binascii.b2a_base64(self.seal(text.encode()), newline=False).decode()
 
     def unseal_text(self, sealed: str) -> str:
-        """Decrypts the result of ``seal_text``."""
-        return self.unseal(binascii.a2b_base64(sealed)).decode()
+        """Decrypts the result of ``seal_text``.  Raises ``FatalError`` for other texts."""
+        try:
+            octets = binascii.a2b_base64(sealed)
+        except ValueError:
+            raise FatalError(_NOT_OPENED) from None
+        return self.unseal(octets).decode()
 
     @cached_property
     def _cipher(self) -> AESGCM:

@@ -9,7 +9,10 @@ from typing import NamedTuple
 from publisher.masking.masker import Masker
 
 HIDDEN_DETAIL = "masking hides the details"
-SEALED_DETAIL = "masking hides the details, which may quote values: fix the record in the source"
+SEALED_DETAIL = (
+    "masking hides the details, which may quote values: fix the record in the source, or export it with "
+    "rejects --export FILE --unmasked, which needs the key"
+)
 _SEALED = "sealed"
 
 

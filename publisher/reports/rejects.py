@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
-from publisher.errors import UsageError
+from publisher.errors import FatalError, UsageError
 from publisher.journal.find_journal import find_job
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
 from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
-from publisher.masking.sealed_rejects import is_sealed
+from publisher.masking.masker import Masking
+from publisher.masking.sealed_files import use_masking
+from publisher.masking.sealed_rejects import is_sealed, open_reject
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 from publisher.runs.known_rejects import KnownReject, read_again
@@ -89,9 +91,16 @@ def read_to_export(
     read: Callable[[], Iterator[RejectedRecord]],
     selection: RejectSelection,
     known: Mapping[str, KnownReject],
+    masking: Masking | None,
 ) -> Iterator[RejectedRecord]:
     """Yields the selected records as they were in their source, and all others of their transactions, which
-    are published as a whole."""
+    are published as a whole.
+
+    Raises:
+        UsageError: Records are masked, and there is no ``masking`` to open them.
+        FatalError: They were masked with another key.
+    """
+    use_masking(masking)
     selected = {record.id for record in read() if selection.matches(record)}
     groups = {reject.group for name, reject in known.items() if name in selected} - {None}
     chosen = {
@@ -100,10 +109,27 @@ def read_to_export(
     raws = read_again({name: reject for name, reject in chosen.items() if reject.is_change})
     for record in read():
         reject = chosen.get(record.id or "")
-        if reject is not None and reject.is_change and not is_sealed(record.raw):
-            yield replace(record, raw=raws.get(record.id or ""))
-        elif reject is not None or selection.matches(record):
-            yield record
+        if reject is None and not selection.matches(record):
+            continue
+        record = _unmask(record, masking)  # noqa: PLW2901
+        if reject is not None and reject.is_change:
+            record = replace(record, raw=raws.get(record.id or ""))  # noqa: PLW2901
+        yield record
+
+
+def _unmask(record: RejectedRecord, masking: Masking | None) -> RejectedRecord:
+    if record.raw is None or not is_sealed(record.raw):
+        return record
+    if masking is None:
+        raise UsageError(
+            f"the records of run {record.run} are masked: add --unmasked to export them as they were, which "
+            "needs the key of the run; the file will not be masked"
+        )
+    try:
+        detail, raw = open_reject(record.raw, masking.masker)
+    except FatalError as error:
+        raise FatalError(f"run {record.run}: {error}") from None
+    return replace(record, detail=detail or "", raw=raw)
 
 
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:

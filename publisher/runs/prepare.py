@@ -129,8 +129,6 @@ def _refuse_unmasked(request: RunRequest) -> None:
             settings.refuse_masked(f"source {source.name}, which keeps records for the next run,")
     if request.recorded is not None:
         settings.refuse_masked("planning a run again")
-    if request.retried:
-        settings.refuse_masked("rejects --retry")
 
 
 def _source_work(

@@ -21,6 +21,7 @@ from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.manifest import RetriedRecord
 from publisher.journal.retried_records import RetryResult, read_retries
 from publisher.journal.scan_runs import scan_runs
+from publisher.masking.sealed_files import use_masking
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance
@@ -93,6 +94,7 @@ def retry_rejects(
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
+    use_masking(settings.masking_of_run)
     refuse_formats(settings, corrections)
     with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
         engine.warm_up()

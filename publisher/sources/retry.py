@@ -8,6 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from publisher.errors import UsageError
+from publisher.masking.sealed_files import create_private
 from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
 
@@ -89,10 +90,10 @@ def write_octets(records: Sequence[CorrectedRecord], folder: Path) -> RetryFiles
 
 
 def write_private(path: Path, content: bytes | bytearray) -> None:
-    """Writes a file of corrected records, which only its owner can read, in a new folder."""
+    """Writes a file of corrected records in a new folder, see ``create_private``."""
     path.parent.mkdir(parents=True, mode=0o700)
-    path.write_bytes(content)
-    path.chmod(0o600)
+    with create_private(path) as file:
+        file.write(content)
 
 
 def octets_of(record: CorrectedRecord) -> bytes:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -60,6 +62,27 @@ def records(kafka: Topics, topic: str) -> str:
     return "\n".join(str(record) for record in kafka.read(topic))
 
 
+def export_letters(folder: Path, *options: str) -> list[dict[str, Any]]:
+    """Exports the dead letters of a job as they were."""
+    target = folder.with_suffix(".jsonl")
+    words = ["--dead-letters", "--export", str(target), *options]
+    result = CliRunner().invoke(cli, ["rejects", "-c", str(folder / "job.toml"), *words])
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in target.read_text("utf-8").splitlines()]
+
+
+def retry_letter(folder: Path, entries: list[dict[str, Any]]) -> str:
+    """Publishes a dead letter after its time is corrected."""
+    entry = next(entry for entry in entries if entry["reason"] == "event-time")
+    entry = entry | {"raw": entry["raw"] | {"event_time": "2024-05-06"}}
+    target = folder.with_suffix(".fixed")
+    target.write_text(json.dumps(entry), "utf-8")
+    words = ["--engine", "local", "--retry", str(target)]
+    result = CliRunner().invoke(cli, ["rejects", "-c", str(folder / "job.toml"), *words])
+    assert "1 read = 1 published" in result.stdout
+    return result.output
+
+
 def test_a_live_log_is_masked_in_topics(
     tmp_path: Path, kafka: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,7 +93,7 @@ def test_a_live_log_is_masked_in_topics(
     PlantedLog(planted, inputs, 100).write()
     planted.tokens.add(b"pvmaskingkey")
     planted_name = planted.text()
-    found, letters_of, counts, fingerprints, retried = {}, {}, {}, {}, {}
+    found, letters_of, counts, fingerprints, retried, opened = {}, {}, {}, {}, {}, {}
     job_text = JOB.replace("future_events = true\n", "").replace("[documents]\n", "")
     for name, settings in {"masked": MASKING, "open": ""}.items():
         folder, data = tmp_path / name, tmp_path / f"{name}-data"
@@ -94,8 +117,12 @@ def test_a_live_log_is_masked_in_topics(
             CliRunner().invoke(cli, ["retry", "--reason", "value", "-c", options[-1]]).output
         )
         counts[name] = again.stdout
+        opened[name] = export_letters(folder, *(["--unmasked"] if settings else []))
+        shown = [retry_letter(folder, opened[name]), records(kafka, topic), records(kafka, letters)]
+        found[name] |= planted.find_below(folder) | planted.find_in(*shown)
         letters_of[name] = statuses(data)
     assert found["masked"] == set()
+    assert opened["masked"] == opened["open"]
     assert len(found["open"]) > 500
     assert "2 read = 1 published + 0 superseded + 1 ignored" in counts["masked"]
     assert len(fingerprints["masked"]) == len(fingerprints["open"]) > 100

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
+from publisher.masking.sealed_files import content_path
 from publisher.sources.files.thrift_compact import ThriftError, read_struct
 
 _FREE_BYTES = 256 << 20
@@ -90,7 +91,7 @@ def group_sizes(
         FatalError: The file is damaged, or would unpack to far more than its size warrants.
     """
     with (
-        Path(path).open("rb") as file,
+        Path(content_path(path)).open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         try:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
+from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.sources.columns.byte_areas import Bytes
@@ -169,7 +170,7 @@ class Linkexpress(Source):
 
     def _new_parts(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
         files = sorted(self.files(paths), key=lambda path: path.name)
-        return [InputPart(path, path.stat().st_size) for path in files]
+        return [InputPart(path, content_size(path)) for path in files]
 
     def _split(
         self,

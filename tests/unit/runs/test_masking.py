@@ -125,7 +125,6 @@ def write_job(folder: Path, text: str) -> Path:
         (["inspect", "log.csv", "-c", "job.toml", "--format", "table-queue"], "inspect"),
         (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
         (["verify", "-c", "job.toml"], "verify"),
-        (["rejects", "--retry", "fixed.jsonl", "-c", "job.toml"], "rejects --retry"),
     ],
 )
 def test_commands_that_need_values_are_refused(
@@ -133,7 +132,6 @@ def test_commands_that_need_values_are_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     small_log(tmp_path, table_key="idu=pv")
-    (tmp_path / "fixed.jsonl").write_text("")
     write_job(tmp_path, EVENT_LOG + MASKING)
     result = run(*command)
     assert result.exit_code == 2
@@ -165,12 +163,10 @@ def test_sources_that_keep_values_are_refused(
     assert not any((tmp_path / "out").rglob("*.xds")) or refused is None
 
 
-def test_records_of_masked_runs_are_not_exported_nor_planned_again(tmp_path: Path) -> None:
+def test_masked_runs_are_not_planned_again(tmp_path: Path) -> None:
     log = small_log(tmp_path, table_key="idu")
     job = write_job(tmp_path, MASKING)
     assert run("replay", log, "-c", job, "--to", tmp_path / "out").exit_code == 0
-    result = run("rejects", tmp_path / "out", "--export", tmp_path / "rejects.jsonl")
-    assert "are masked: fix them in the source" in result.output
     result = run("diff", tmp_path / "out", "--set", "documents.insert_query_back=add")
     assert "its journal has masked values" in result.output
 

@@ -1,0 +1,171 @@
+"""Sealed files: files of masked runs that a later task or run must read as they were.
+
+They are encrypted in chunks.  A process that reads one decrypts it into memory, never to disk, where it is
+found under a path like any other file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+from publisher.errors import FatalError
+from publisher.masking.masker import Masker, Masking
+
+_MAGIC = b"\x00XDS sealed 1\r\n\x1a"
+_CHUNK = 1 << 20
+_LENGTH_BYTES = 4
+_NUMBER_BYTES = 8
+
+
+class _SealedFiles:
+    """The sealed files that this process has decrypted, and the masking that opens them."""
+
+    def __init__(self) -> None:
+        self.masking: Masking | None = None
+        self._opened: dict[str, tuple[tuple[int, int, int], int]] = {}
+        """Identity and descriptor of each, by path."""
+
+    def find(self, path: str) -> str:
+        """Returns the path of the content."""
+        stat = Path(path).stat()
+        identity = stat.st_ino, stat.st_size, stat.st_mtime_ns
+        known = self._opened.get(path)
+        if known is None or known[0] != identity:
+            if known is not None:
+                os.close(known[1])
+            known = self._opened[path] = identity, self._open(path)
+        return f"/proc/self/fd/{known[1]}"
+
+    def _open(self, path: str) -> int:
+        if self.masking is None:
+            raise FatalError(
+                f"{path} is sealed with a masking key: use a job with [masking] and the key of the run that "
+                "wrote it"
+            )
+        descriptor = os.memfd_create("sealed", os.MFD_CLOEXEC)
+        try:
+            with (
+                Path(path).open("rb") as file,
+                os.fdopen(descriptor, "wb", closefd=False) as content,
+            ):
+                for chunk in _unseal_chunks(file, self.masking.masker, path):
+                    content.write(chunk)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def release(self) -> None:
+        """Forgets the contents."""
+        while self._opened:
+            _, (_, descriptor) = self._opened.popitem()
+            os.close(descriptor)
+
+
+_files = _SealedFiles()
+
+
+def use_masking(masking: Masking | None) -> None:
+    """Sets the masking of this process, which seals the files that it creates, and opens others."""
+    _files.masking = masking
+
+
+def release_contents() -> None:
+    """Releases the memory of sealed files; what has been opened remains readable."""
+    _files.release()
+
+
+def content_path(path: str | os.PathLike[str]) -> str:
+    """Returns the path at which the content of a file can be opened at once: its own, unless it is sealed.
+
+    Raises:
+        FatalError: The file is sealed and damaged, or its key is another one.
+        OSError: The file cannot be read.
+    """
+    with Path(path).open("rb", buffering=0) as file:
+        is_sealed = file.read(len(_MAGIC)) == _MAGIC
+    return _files.find(os.fspath(path)) if is_sealed else os.fspath(path)
+
+
+def content_size(path: str | os.PathLike[str]) -> int:
+    """Returns the number of bytes of the content of a file.  Raises as ``content_path`` does."""
+    return Path(content_path(path)).stat().st_size
+
+
+def read_content(path: Path) -> str:
+    """Reads a text.  Raises as ``content_path`` does."""
+    return Path(content_path(path)).read_text("utf-8")
+
+
+@contextmanager
+def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Creates a file that only its owner can read, which is sealed in a masked run."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        if _files.masking is None:
+            yield file
+            return
+        sealed = _SealedWriter(file, _files.masking.masker)
+        with io.BufferedWriter(sealed, _CHUNK) as target:
+            yield target
+
+
+class _SealedWriter(io.RawIOBase):
+    """Seals everything that is written, chunk by chunk."""
+
+    def __init__(self, file: IO[bytes], masker: Masker) -> None:
+        self._file = file
+        self._masker = masker
+        self._size = self._number = 0
+        file.write(_MAGIC)
+
+    def writable(self) -> bool:
+        """See ``io.RawIOBase``."""
+        return True
+
+    def tell(self) -> int:
+        """See ``io.RawIOBase``."""
+        return self._size
+
+    def write(self, octets: Any) -> int:
+        """See ``io.RawIOBase``."""
+        chunk = bytes(octets[:_CHUNK])
+        if chunk:
+            self._seal(chunk)
+        self._size += len(chunk)
+        return len(chunk)
+
+    def close(self) -> None:
+        """Ends the file with an empty chunk, without which it is truncated."""
+        if not self.closed:
+            self._seal(b"")
+        super().close()
+
+    def _seal(self, chunk: bytes) -> None:
+        sealed = self._masker.seal(self._number.to_bytes(_NUMBER_BYTES) + chunk)
+        self._number += 1
+        self._file.write(len(sealed).to_bytes(_LENGTH_BYTES) + sealed)
+
+
+def _unseal_chunks(file: IO[bytes], masker: Masker, path: str) -> Iterator[bytes]:
+    """Yields the content of a sealed file.
+
+    Raises ``FatalError`` if chunks are missing, damaged, in another order or of another key."""
+    file.seek(len(_MAGIC))
+    for number in count():
+        length = int.from_bytes(file.read(_LENGTH_BYTES))
+        try:
+            chunk = masker.unseal(file.read(length))
+        except FatalError as error:
+            raise FatalError(f"{path}: {error}") from None
+        if int.from_bytes(chunk[:_NUMBER_BYTES]) != number:
+            raise FatalError(f"{path} is sealed and damaged: restore it")
+        if len(chunk) == _NUMBER_BYTES:
+            return
+        yield chunk[_NUMBER_BYTES:]

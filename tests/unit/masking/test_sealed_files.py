@@ -1,0 +1,116 @@
+"""Sealed files are read like others, by the processes that have the key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from publisher.errors import FatalError
+from publisher.masking.masker import Masking
+from publisher.masking.options import MaskingOptions
+from publisher.masking.sealed_files import (
+    content_path,
+    content_size,
+    create_private,
+    release_contents,
+    use_masking,
+)
+
+CHUNK = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def masking(monkeypatch: pytest.MonkeyPatch) -> Iterator[Masking]:
+    monkeypatch.setenv("MASK_KEY", "k" * 32)
+    masking = Masking.of(MaskingOptions(key_env="MASK_KEY"))
+    use_masking(masking)
+    yield masking
+    release_contents()
+    use_masking(None)
+
+
+def write(path: Path, content: bytes) -> Path:
+    with create_private(path) as file:
+        file.write(content)
+    return path
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+def test_the_content_is_read_back(tmp_path: Path, size: int) -> None:
+    content = (b"secret" * (size // 6 + 1))[:size]
+    path = write(tmp_path / "a.csv", content)
+    assert Path(content_path(path)).read_bytes() == content
+    assert content_size(path) == size
+    assert b"secret" not in path.read_bytes()
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_replaced_file_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", b"one")
+    assert Path(content_path(path)).read_bytes() == b"one"
+    write(tmp_path / "new", b"three").replace(path)
+    assert Path(content_path(path)).read_bytes() == b"three"
+    release_contents()
+    assert Path(content_path(path)).read_bytes() == b"three"
+
+
+def test_writers_of_columns_need_no_other_file(tmp_path: Path) -> None:
+    table = pa.table({"name": ["Frost"] * 300_000, "number": range(300_000)})
+    for name in ("parquet", "arrow"):
+        with create_private(tmp_path / name) as file:
+            if name == "parquet":
+                pq.write_table(table, file)
+            else:
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+    assert pq.read_table(content_path(tmp_path / "parquet"), memory_map=True) == table
+    with pa.memory_map(content_path(tmp_path / "arrow")) as source:
+        assert pa.ipc.open_file(source).read_all() == table
+
+
+def test_files_of_other_runs_are_not_sealed(tmp_path: Path) -> None:
+    use_masking(None)
+    path = write(tmp_path / "a", b"open")
+    assert path.read_bytes() == b"open"
+    assert content_path(path) == str(path)
+
+
+def test_only_the_key_opens_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a", b"secret")
+    use_masking(None)
+    with pytest.raises(FatalError, match="is sealed with a masking key: use a job with"):
+        content_path(path)
+    monkeypatch.setenv("OTHER_KEY", "l" * 32)
+    use_masking(Masking.of(MaskingOptions(key_env="OTHER_KEY")))
+    with pytest.raises(FatalError, match="sealed with another masking key"):
+        content_path(path)
+
+
+def cut(octets: bytes) -> bytes:
+    return octets[:-1]
+
+
+def cut_last_chunk(octets: bytes) -> bytes:
+    return octets[: -(4 + 12 + 8 + 16)]
+
+
+def swap_chunks(octets: bytes) -> bytes:
+    chunk = 4 + 12 + 8 + CHUNK + 16
+    start = len(octets) - (4 + 12 + 8 + 16) - 2 * chunk
+    first, second = octets[start : start + chunk], octets[start + chunk : start + 2 * chunk]
+    return octets[:start] + second + first + octets[start + 2 * chunk :]
+
+
+@pytest.mark.parametrize("damage", [cut, cut_last_chunk, swap_chunks])
+def test_damage_is_found(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = write(tmp_path / "a", bytes(2 * CHUNK))
+    octets = path.read_bytes()
+    damaged = damage(octets)
+    assert damaged != octets
+    path.write_bytes(damaged)
+    with pytest.raises(FatalError, match="damaged"):
+        content_path(path)
