@@ -81,7 +81,6 @@ def publish(
     start_arrow_without_pandas()
     defer_parts_of_arrow()
     from publisher.cli.progress import show_progress
-    from publisher.runs.replay import rehearse
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)
     if trace is not None and trace >= _STATEMENTS:
@@ -97,6 +96,8 @@ def publish(
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
     with show_progress() as progress:
         if dry_run:
+            from publisher.runs.replay import rehearse
+
             report = rehearse(settings, now=now, progress=progress, by_rows=by_rows)
         else:
             report = publish_once(settings, now, progress, log=log, trace=trace, by_rows=by_rows)

@@ -6,7 +6,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -244,12 +244,6 @@ class Database:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
-
-
-def import_driver(options: DatabaseOptions) -> None:
-    """Imports the driver of a database ahead of its first use, which reports any problem."""
-    with suppress(SettingsError, NoSuchModuleError, ImportError):
-        urls.complete(options.url, options.url_env).get_dialect().import_dbapi()
 
 
 def _release(cache: ConnectionCache | None, key: EngineKey, engine: Engine) -> None:

@@ -12,7 +12,6 @@ from publisher.journal.epoch import last_epoch
 from publisher.observing.contract import Observer, Observers
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
-from publisher.observing.trace import Trace
 
 Opener = Callable[[Callable[[str], None]], AbstractContextManager[Observer]]
 """Opens an observer, which reports its problems to the function that it gets."""
@@ -47,6 +46,8 @@ def observe(
             counter = Metrics(metrics, job, epoch=epoch, warn=lines.note)
             observers.append(stack.enter_context(counter))
         if trace:
+            from publisher.observing.trace import Trace  # noqa: PLC0415 - few commands trace
+
             observers.append(stack.enter_context(Trace(trace, lines.trace)))
         observers += [stack.enter_context(open_(lines.note)) for open_ in others]
         yield Observers(tuple(observers))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from threading import Thread
 from typing import Self
 
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection import import_driver
 from publisher.database.connection_cache import keep_connections
 from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
@@ -31,6 +30,7 @@ from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
 from publisher.runs.notes import notes_of, with_notes
+from publisher.runs.open_clients import open_clients
 from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
@@ -346,13 +346,6 @@ class PublisherInstance:
         return sent.report
 
 
-def _import_drivers(settings: Settings) -> None:
-    """Imports the drivers of the job's databases while the sink answers."""
-    for options in {each.database for each in settings.sources if each.table is not None}:
-        if options is not None:
-            import_driver(options)
-
-
 def publish(
     settings: Settings,
     *,
@@ -370,9 +363,13 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
+    with (
+        keep_connections() as cache,
+        start_engine(settings.run.engine, settings.spark) as engine,
+        ThreadPoolExecutor(1, "clients") as thread,
+    ):
         engine.warm_up()
-        Thread(target=_import_drivers, args=(settings,), name="drivers").start()
+        clients = thread.submit(open_clients, settings, cache)
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()
@@ -381,6 +378,7 @@ def publish(
                 observer.on_start(settings.name, job.sink.target, notes)
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
+            clients.result()
             report = job.publish_pending(now, by_rows=by_rows)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))

@@ -13,18 +13,25 @@ from publisher.journal.lineage import Lineage
 
 
 def refuse_foreign_tokens(
-    options: KafkaOptions, job: str, lineage: Lineage, *, wait: bool = False
+    options: KafkaOptions,
+    job: str,
+    lineage: Lineage,
+    topics: KafkaTopics | None = None,
+    *,
+    wait: bool = False,
 ) -> None:
     """Refuses a topic with a token that the job's journal cannot have written.
 
-    Without ``wait``, tokens behind an open transaction are missed: compare again after fencing.
+    ``topics`` are requested unless they are given.  Without ``wait``, tokens behind an open transaction are
+    missed: compare again after fencing.
 
     Raises:
         FatalError: Tokens are from another journal, a newer run, another plan, or another version
             of the program.
         UnreachableError: The brokers do not answer.
     """
-    problem = find_problem(read_all_tokens(options, job, wait=wait).values(), lineage)
+    tokens = read_all_tokens(options, job, topics, wait=wait)
+    problem = find_problem(tokens.values(), lineage)
     if problem is not None:
         raise FatalError(
             f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "
@@ -34,16 +41,18 @@ def refuse_foreign_tokens(
         )
 
 
-def read_all_tokens(options: KafkaOptions, job: str, *, wait: bool) -> dict[bytes, Token]:
-    """Reads the tokens of all lanes that a job ever had in a topic.
+def read_all_tokens(
+    options: KafkaOptions, job: str, topics: KafkaTopics | None = None, *, wait: bool
+) -> dict[bytes, Token]:
+    """Reads the tokens of all lanes that a job ever had in a topic; requests ``topics`` unless given.
 
     Raises:
         UnreachableError: The brokers do not answer.
     """
-    clients = KafkaClients(options)
+    topics = topics or KafkaTopics.of(KafkaClients(options))
     place = TokenPlace(options.tokens_of(job), job, options.topic)
-    partitions = range(KafkaTopics.of(clients).partitions.get(place.topic, 0))
-    return read_tokens(clients, place, partitions, wait=wait) if partitions else {}
+    partitions = range(topics.partitions.get(place.topic, 0))
+    return read_tokens(topics.clients, place, partitions, wait=wait) if partitions else {}
 
 
 def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:

@@ -135,7 +135,7 @@ class KafkaDispatcher:
                 fence = partial(fence_producers, self._clients, self._place)
                 list(pool.map(fence, [*range(lanes), *letters]))
         if self.lineage is not None and self.recovery is None:
-            refuse_foreign_tokens(self.options, self.job, self.lineage, wait=True)
+            refuse_foreign_tokens(self.options, self.job, self.lineage, topics, wait=True)
 
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the tokens show that the sink has the complete run."""
