@@ -26,11 +26,18 @@ from publisher.verify.compare import ObjectDocuments
 from publisher.verify.documents import DocumentPart, headers_of
 from publisher.verify.fold import FoldedObjects, fold
 from publisher.verify.fold_columns import ObjectValues, find_repeated, fold_operations
-from publisher.verify.operation_columns import OperationCollector, OperationColumns, OperationKind
+from publisher.verify.operation_columns import (
+    OperationCollector,
+    OperationColumns,
+    OperationKind,
+    OperationRows,
+    join_rows,
+)
 from publisher.verify.plain_documents import read_plain
 from publisher.verify.results import UnreadableDocument
+from publisher.verify.uniform_documents import read_uniform
 
-_AT_ONCE = 1_000
+_AT_ONCE = 4_096
 
 
 @dataclass(slots=True)
@@ -51,15 +58,15 @@ class BucketDocuments:
     def __post_init__(self) -> None:
         order = [("order", "ascending"), ("number", "ascending")]
         self.rows = self.rows.sort_by(order).combine_chunks()
-        collector = OperationCollector()
-        is_readable = self._collect(collector)
-        self.operations = collector.columns()
+        rows, is_readable = self._read()
+        self.operations = join_rows(rows)
         is_renamed = self._mark_key_changes(len(is_readable))
         if is_renamed.any():
             deliveries = (self._delivery(at) for at in np.flatnonzero(is_renamed).tolist())
             folded = fold([*deliveries])
+            collector = OperationCollector()
             collector.add(-1, _as_operations(folded))
-            self.operations = collector.columns()
+            self.operations = join_rows([*rows, collector.rows()])
             self.repeated = folded.repeated
         event_ids = pc.if_else(pa.array(is_readable), self._column("event_id"), None)
         is_repeated = find_repeated(event_ids) & ~is_renamed
@@ -92,29 +99,41 @@ class BucketDocuments:
                 facts[name].add(origin, row["event_id"])
         return facts
 
-    def _collect(self, collector: OperationCollector) -> Mask:
-        """Parses the documents; marks those that consumers can read."""
-        is_readable = np.ones(self.rows.num_rows, bool)
-        is_usual = np.ones(self.rows.num_rows, bool)
+    def _read(self) -> tuple[list[OperationRows], Mask]:
+        """Reads the operations of the documents; marks the documents that consumers can read."""
+        count = self.rows.num_rows
+        is_usual, is_left = np.ones(count, bool), np.ones(count, bool)
+        is_readable = np.ones(count, bool)
         for name in ("key_from", "key_to", "problem"):
             is_usual &= self._column(name).is_null().to_numpy(zero_copy_only=False)
-        for start in range(0, self.rows.num_rows, _AT_ONCE):
-            batch = self.rows.slice(start, _AT_ONCE)
-            columns = (batch.column(name).to_pylist() for name in ("association", "data"))
-            usual = is_usual[start : start + _AT_ONCE].tolist()
-            for at, (key, data, may_be_plain) in enumerate(
-                zip(*columns, usual, strict=True), start
-            ):
-                plain = read_plain(data) if may_be_plain else None
-                if plain is not None and plain.association == key:
-                    collector.add_plain(at, plain)
-                    continue
-                try:
-                    collector.add(at, self._delivery(at).operations)
-                except DocumentError as error:
-                    is_readable[at] = False
-                    self.unreadable.append(UnreadableDocument(str(error.place), error.problem))
-        return is_readable
+        data, names = self._column("data"), self._column("association")
+        names = pc.if_else(pa.array(is_usual), names, None)
+        rows = [OperationCollector().rows()]
+        for start in range(0, count, _AT_ONCE):
+            batch = slice(start, start + _AT_ONCE)
+            for uniform in read_uniform(data[batch], names[batch]):
+                rows.append(uniform._replace(documents=uniform.documents + start))
+                is_left[rows[-1].documents] = False
+            others = OperationCollector()
+            for at in (np.flatnonzero(is_left[batch]) + start).tolist():
+                is_readable[at] = self._collect(others, at, data[at], names[at].as_py())
+            rows.append(others.rows())
+        return rows, is_readable
+
+    def _collect(
+        self, collector: OperationCollector, at: int, data: pa.Scalar, name: str | None
+    ) -> bool:
+        """Parses a document; returns whether consumers can read it."""
+        plain = None if name is None else read_plain(data.as_py())
+        if plain is not None and plain.association == name:
+            collector.add_plain(at, plain)
+            return True
+        try:
+            collector.add(at, self._delivery(at).operations)
+        except DocumentError as error:
+            self.unreadable.append(UnreadableDocument(str(error.place), error.problem))
+            return False
+        return True
 
     def _mark_key_changes(self, count: int) -> Mask:
         """Marks the documents of objects whose keys change."""

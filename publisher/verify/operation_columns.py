@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,6 @@ from publisher.verify.elements import element_of
 from publisher.verify.plain_documents import PlainOperation
 
 _END = "</value>"
-_TEXTS = 20_000
-"""Number of texts that are moved to columns together."""
 
 
 class OperationKind(IntEnum):
@@ -46,6 +45,7 @@ class ValueChangeKind(IntEnum):
     REMOVE_ALL = 2
 
 
+_ATTRIBUTES = pa.dictionary(pa.int32(), pa.string())
 _KINDS = {"add": OperationKind.ADD, "modify": OperationKind.MODIFY, "delete": OperationKind.DELETE}
 
 
@@ -69,9 +69,67 @@ class OperationColumns:
     """The value of each change as an element; null if all values are removed."""
 
 
+class OperationRows(NamedTuple):
+    """Operations of some documents, and their changes of values."""
+
+    documents: Places
+    kinds: npt.NDArray[np.int8]
+    associations: pa.Array
+    sizes: Places
+    """Number of changes of each operation."""
+    attributes: pa.DictionaryArray
+    changes: npt.NDArray[np.int8]
+    elements: pa.Array
+    """The value of each change as an element; null if all values are removed."""
+
+
+def join_rows(parts: Sequence[OperationRows]) -> OperationColumns:
+    """Joins operations in the order of their documents."""
+    attributes = pa.chunked_array([part.attributes for part in parts], _ATTRIBUTES)
+    rows = OperationRows(
+        np.concatenate([part.documents for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+        pa.concat_arrays([part.associations for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        attributes.unify_dictionaries().combine_chunks(),
+        np.concatenate([part.changes for part in parts]),
+        pa.concat_arrays([part.elements for part in parts]),
+    )
+    if (rows.documents[1:] < rows.documents[:-1]).any():
+        rows = _sort_rows(rows)
+    encoded = rows.associations.dictionary_encode()
+    return OperationColumns(
+        rows.documents,
+        rows.kinds,
+        encoded.indices.to_numpy().astype(np.int64),
+        encoded.dictionary,
+        np.repeat(np.arange(len(rows.sizes)), rows.sizes),
+        rows.attributes.indices.to_numpy().astype(np.int64),
+        tuple(rows.attributes.dictionary.to_pylist()),
+        rows.changes,
+        rows.elements,
+    )
+
+
+def _sort_rows(rows: OperationRows) -> OperationRows:
+    order = np.argsort(rows.documents, kind="stable")
+    sizes = rows.sizes[order]
+    moves = (np.cumsum(rows.sizes) - rows.sizes)[order] - (np.cumsum(sizes) - sizes)
+    changes = np.arange(len(rows.changes)) + np.repeat(moves, sizes)
+    return OperationRows(
+        rows.documents[order],
+        rows.kinds[order],
+        rows.associations.take(pa.array(order)),
+        sizes,
+        rows.attributes.take(pa.array(changes)),
+        rows.changes[changes],
+        rows.elements.take(pa.array(changes)),
+    )
+
+
 @dataclass(slots=True)
 class OperationCollector:
-    """Collects operations; texts are moved to columns from time to time."""
+    """Collects operations one by one."""
 
     documents: list[int] = field(default_factory=list)
     kinds: bytearray = field(default_factory=bytearray)
@@ -81,7 +139,6 @@ class OperationCollector:
     attributes: list[str] = field(default_factory=list)
     changes: bytearray = field(default_factory=bytearray)
     elements: list[str | None] = field(default_factory=list)
-    _packed: dict[str, list[pa.Array]] = field(default_factory=dict)
 
     def add_plain(self, document: int, operation: PlainOperation) -> None:
         """Adds the operation of a plain document."""
@@ -117,37 +174,17 @@ class OperationCollector:
                     of_object = OperationKind.ADD if is_add else OperationKind.MODIFY
                     self._add(document, of_object, association, before)
 
-    def columns(self) -> OperationColumns:
-        """Returns the collected operations."""
-        self._pack()
-        associations = pa.chunked_array(self._packed["associations"]).combine_chunks()
-        encoded = associations.dictionary_encode()
-        attributes = pa.chunked_array(self._packed["attributes"])
-        attributes = attributes.unify_dictionaries().combine_chunks()
-        return OperationColumns(
+    def rows(self) -> OperationRows:
+        """Returns the collected operations as columns."""
+        return OperationRows(
             np.array(self.documents, np.int64),
             np.frombuffer(bytes(self.kinds), np.int8),
-            encoded.indices.to_numpy().astype(np.int64),
-            encoded.dictionary,
-            np.repeat(np.arange(len(self.sizes)), self.sizes),
-            attributes.indices.to_numpy().astype(np.int64),
-            tuple(attributes.dictionary.to_pylist()),
+            pa.array(self.associations, pa.string()),
+            np.array(self.sizes, np.int64),
+            pa.array(self.attributes, pa.string()).dictionary_encode(),
             np.frombuffer(bytes(self.changes), np.int8),
-            pa.chunked_array(self._packed["elements"]).combine_chunks(),
+            pa.array(self.elements, pa.string()),
         )
-
-    def _pack(self) -> None:
-        """Moves texts to columns, which need a fraction of the memory."""
-        for name, texts in (
-            ("associations", self.associations),
-            ("attributes", self.attributes),
-            ("elements", self.elements),
-        ):
-            column = pa.array(texts, pa.string())
-            if name == "attributes":
-                column = column.dictionary_encode()
-            self._packed.setdefault(name, []).append(column)
-            texts.clear()
 
     def _add(self, document: int, kind: OperationKind, association: str, before: int) -> None:
         """Adds an operation after its changes."""
@@ -155,8 +192,6 @@ class OperationCollector:
         self.kinds.append(kind)
         self.associations.append(association)
         self.sizes.append(len(self.attributes) - before)
-        if len(self.attributes) > _TEXTS:
-            self._pack()
 
     def _append(self, name: str, change: ValueChangeKind, element: str | None) -> None:
         self.attributes.append(name)

@@ -20,12 +20,21 @@ _TEXT = rf"{_CHARACTER}*(?:&(?:amp|lt|gt|#10|#13);{_CHARACTER}*)*"
 _QUOTED = rf'[^"<>&\t{_FORBIDDEN}]'
 _NAME = rf"{_QUOTED}+"
 _OF = rf'(?: association-ref="{_QUOTED}*(?:&(?:amp|lt|gt|quot|#9|#10|#13);{_QUOTED}*)*")?'
-_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+_NUMBER = "-?[0-9]{1,20}"
+VALUE_PATTERNS = {
+    "int": _NUMBER,
+    "counter": _NUMBER,
+    "interval": _NUMBER,
+    "time": "-?[0-9]{1,10}",
+    "state": "true|false",
+    "octet": "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
+}
+"""The texts of values by type; values of other types have any text."""
+_TYPED = "|".join(f'{type_}"{_OF}>(?:{text})' for type_, text in VALUE_PATTERNS.items())
 _VALUE = (
     rf'<value(?: type="string">{_CHARACTER}*(?=</value>)'  # most values
     rf'|(?: type="(?:string|teleNumber|dn)")?{_OF}>{_TEXT}'
-    rf'| type="(?:(?:int|counter|interval)"{_OF}>-?[0-9]{{1,20}}'
-    rf'|time"{_OF}>-?[0-9]{{1,10}}|state"{_OF}>(?:true|false)|octet"{_OF}>{_BASE64}))</value>'
+    rf'| type="(?:{_TYPED}))</value>'
 )
 _VALUES = f"{_VALUE}(?:{_VALUE})*"
 _OPERATION = re.compile(
@@ -39,7 +48,7 @@ _MODIFY_ATTR = re.compile(
 ).split
 _INPUT = "<input>"
 _NEXT_VALUE = "</value><value"
-_MAX_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 """Maximum bytes of a document; parsers refuse some larger values."""
 
 
@@ -58,7 +67,7 @@ class PlainOperation(NamedTuple):
 
 def read_plain(data: bytes) -> PlainOperation | None:
     """Reads a document; ``None`` if it has another form."""
-    if len(data) > _MAX_BYTES:
+    if len(data) > MAX_BYTES:
         return None
     try:
         text = data.decode()
