@@ -41,8 +41,8 @@ def acknowledge(
     """
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.engine.start import start_engine
     from publisher.runs.acknowledge import WrongTable
+    from publisher.runs.open_engine import open_engine
     from publisher.runs.publisher_instance import PublisherInstance
 
     if abandon == by_rows:
@@ -50,7 +50,7 @@ def acknowledge(
     treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
     with (
-        start_engine(settings.run.engine, settings.spark) as engine,
+        open_engine(settings) as engine,
         PublisherInstance(settings, engine) as job,
     ):
         report = job.acknowledge(run, treatment)

@@ -197,7 +197,7 @@ class Follower:
         self._settle()
         request = VerifyRequest(self._settings, order.examples)
         try:
-            report = repair_in(job, self._engine, request, baseline=order.baseline)
+            report = repair_in(job, request, baseline=order.baseline)
         except PublisherError as error:
             answer_order(order, error.message)
             if isinstance(error, ReplacedError):

@@ -6,12 +6,10 @@ from datetime import datetime
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
-from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import PublisherInstance, open_job
 from publisher.sources.contract import ComparingSource, Migration
 from publisher.sources.registry import FORMATS
 
@@ -39,15 +37,13 @@ def migrate(
     """
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
-    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
-        engine.warm_up()
-        with PublisherInstance(settings, engine, progress) as job:
-            was_planned = _is_planned(job, migration)
-            finished = job.finish()
-            if was_planned:
-                return with_notes(finished[-1], [*notes_of(finished), RESUMED])
-            report = job.publish_sources(sources, now)
-            job.expire()
+    with open_job(settings, progress) as job:
+        was_planned = _is_planned(job, migration)
+        finished = job.finish()
+        if was_planned:
+            return with_notes(finished[-1], [*notes_of(finished), RESUMED])
+        report = job.publish_sources(sources, now)
+        job.expire()
     return with_notes(report, notes_of(finished))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,10 +15,8 @@ from typing import Self
 from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
 from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
-from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, UsageError
 from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
@@ -31,6 +30,7 @@ from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.open_clients import open_clients
+from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
@@ -56,7 +56,7 @@ class PublisherInstance:
             FatalError: The sink has progress that does not fit the journal.
         """
         self._settings = settings = settings.for_publish()
-        self._engine = engine
+        self.engine = engine
         self._progress = progress
         self._lease = Lease.take(settings, recovers=recovers)
         self._journals = self._lease.journals
@@ -313,7 +313,7 @@ class PublisherInstance:
         """Plans, sends and acknowledges a run."""
         dispatcher = self.sink.dispatcher(request.run)
         try:
-            report = plan_and_send(request, dispatcher, self._engine, self._progress)
+            report = plan_and_send(request, dispatcher, self.engine, self._progress)
         except (OSError, PublisherError):
             # a missing input is the likely cause; its error says so, and ``--follow`` tries again
             check_inputs(request.settings.sources)
@@ -346,6 +346,17 @@ class PublisherInstance:
         return sent.report
 
 
+@contextmanager
+def open_job(
+    settings: Settings, progress: Progress | None = None, *, recovers: bool = False
+) -> Iterator[PublisherInstance]:
+    """Takes a job over in an engine of its own, see ``PublisherInstance``."""
+    with open_engine(settings) as engine:
+        engine.warm_up()
+        with PublisherInstance(settings, engine, progress, recovers=recovers) as job:
+            yield job
+
+
 def publish(
     settings: Settings,
     *,
@@ -363,13 +374,9 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with (
-        keep_connections() as cache,
-        start_engine(settings.run.engine, settings.spark) as engine,
-        ThreadPoolExecutor(1, "clients") as thread,
-    ):
+    with open_engine(settings) as engine, ThreadPoolExecutor(1, "clients") as thread:
         engine.warm_up()
-        clients = thread.submit(open_clients, settings, cache)
+        clients = thread.submit(copy_context().run, open_clients, settings)
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()

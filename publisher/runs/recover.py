@@ -8,8 +8,6 @@ from datetime import datetime
 
 from publisher.config.settings import Settings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
-from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.job_journals import Journals
@@ -22,7 +20,7 @@ from publisher.journal.recovery import (
     read_recovery,
 )
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import open_job
 
 
 def recover(
@@ -47,18 +45,16 @@ def recover(
         )
     journals = Journals(settings.journals, settings.name)
     last = _last_number(settings, journals)
-    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
-        engine.warm_up()
-        with PublisherInstance(settings, engine, progress, recovers=True) as job:
-            begin_recovery(journals.root)
-            journals.skip_to(last)
-            _forget_plans(journals)
-            finished = job.finish()
-            report = finished[-1] if finished else job.run_once(now)
-            if report is None or not report.has_journal:
-                job.sink.claim_tokens()
-            end_recovery(journals.root)
-            job.expire()
+    with open_job(settings, progress, recovers=True) as job:
+        begin_recovery(journals.root)
+        journals.skip_to(last)
+        _forget_plans(journals)
+        finished = job.finish()
+        report = finished[-1] if finished else job.run_once(now)
+        if report is None or not report.has_journal:
+            job.sink.claim_tokens()
+        end_recovery(journals.root)
+        job.expire()
     report = report or empty_report(settings.name)
     return with_notes(report, [*notes_of(finished), *_notes(journals, report.run)])
 

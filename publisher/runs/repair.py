@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
-from publisher.engine.contract import Engine
-from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.runs.following import is_followed
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import PublisherInstance, open_job
 from publisher.runs.repair_orders import RepairReport, order_repair
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
 from publisher.sources.contract import SourceInput
@@ -64,28 +61,22 @@ def repair(
         answer = order_repair(root, baseline=baseline, examples=request.examples)
         if answer is not None:
             return answer
-    with (
-        keep_connections(),
-        start_engine(settings.run.engine, settings.spark) as engine,
-        PublisherInstance(settings, engine, progress) as job,
-    ):
+    with open_job(settings, progress) as job:
         notes = notes_of(job.finish())
-        report = repair_in(job, engine, request, baseline=baseline)
+        report = repair_in(job, request, baseline=baseline)
         job.expire()
     run = None if report.run is None else with_notes(report.run, notes)
     return replace(report, run=run)
 
 
-def repair_in(
-    job: PublisherInstance, engine: Engine, request: VerifyRequest, *, baseline: bool
-) -> RepairReport:
+def repair_in(job: PublisherInstance, request: VerifyRequest, *, baseline: bool) -> RepairReport:
     """Repairs within an instance of the job, between two of its runs.
 
     Only this instance publishes, so a change that is committed after the tables were read is published
     after the repair.  Objects whose changes wait are not repaired.
     """
     kinds = _kinds(baseline)
-    with compare(request, engine, is_publisher=True) as verification:
+    with compare(request, job.engine, is_publisher=True) as verification:
         sources = tuple(_repair_sources(request.settings, verification, kinds))
         run = job.publish_sources(sources) if sources else None
     return RepairReport(verification.report.for_people(), run)

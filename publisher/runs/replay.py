@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
@@ -36,6 +35,7 @@ from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import stored_objects
+from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.digest import digest_of_files
@@ -108,7 +108,7 @@ def replay(
         journal = Journal(directory / JOURNAL)
     request = planned.request(journal, directory)
     owner = SinkOwner.of_replay(settings, run)
-    with keep_connections(), engine or start_engine(settings.run.engine, settings.spark) as started:
+    with open_engine(settings, engine) as started:
         dispatcher = _dispatcher(target, settings, owner, started, progress)
         return _replay_once(request, dispatcher, started, again=again, progress=progress)
 
@@ -236,8 +236,7 @@ def _plan_only(
     """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there."""
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
-        keep_connections(),
-        start_engine(settings.run.engine, settings.spark) as engine,
+        open_engine(settings) as engine,
     ):
         directory = Path(name)
         journal = Journal(directory / JOURNAL)

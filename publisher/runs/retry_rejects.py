@@ -13,8 +13,6 @@ from typing import Any
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
-from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import SECONDS_A_DAY, Journals
@@ -24,7 +22,7 @@ from publisher.journal.scan_runs import scan_runs
 from publisher.masking.sealed_files import use_masking
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import open_job
 from publisher.sources.contract import SourceInput
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.retry import CorrectedRecord
@@ -96,16 +94,14 @@ def retry_rejects(
     settings = settings.for_publish()
     use_masking(settings.masking_of_run)
     refuse_formats(settings, corrections)
-    with keep_connections(), start_engine(settings.run.engine, settings.spark) as engine:
-        engine.warm_up()
-        with PublisherInstance(settings, engine, progress) as job:
-            finished = job.finish()
-            journals = Journals(settings.journals, settings.name)
-            pending, notes = _select(journals, corrections)
-            folder = _make_folder(journals, settings.retention.retention_days)
-            sources, retried = _write(settings, pending, folder)
-            report = job.publish_sources(sources, now, retried)
-            job.expire()
+    with open_job(settings, progress) as job:
+        finished = job.finish()
+        journals = Journals(settings.journals, settings.name)
+        pending, notes = _select(journals, corrections)
+        folder = _make_folder(journals, settings.retention.retention_days)
+        sources, retried = _write(settings, pending, folder)
+        report = job.publish_sources(sources, now, retried)
+        job.expire()
     return with_notes(report, [*notes_of(finished), *notes])
 
 

@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.config.settings import Settings
-from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.start import start_engine
 from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
@@ -24,6 +22,7 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
+from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
@@ -96,8 +95,7 @@ def verify(request: VerifyRequest) -> VerifyReport:
     settings = request.settings.for_publish()
     settings.refuse_masked("verify")
     with (
-        keep_connections(),
-        start_engine(settings.run.engine, settings.spark) as engine,
+        open_engine(settings) as engine,
         compare(replace(request, settings=settings), engine) as verification,
     ):
         return verification.report.for_people()

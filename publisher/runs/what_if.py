@@ -13,10 +13,8 @@ from typing import NamedTuple
 from publisher.config.journalled_settings import change_settings, restore_settings
 from publisher.config.settings import Settings
 from publisher.console import Progress
-from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import EngineName
 from publisher.engine.recorded_database import RecordedDatabase, write_lookups
-from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.find_journal import find_job, open_journal
@@ -27,6 +25,7 @@ from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.acknowledge import has_status
 from publisher.runs.execute import plan
+from publisher.runs.open_engine import open_engine
 from publisher.runs.prepare import RunRequest
 from publisher.runs.reread_rows import check_rows, find_table, read_again
 from publisher.sources.registry import FORMATS
@@ -67,7 +66,7 @@ def plan_again(
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
         settings = _with_rows(settings, job, journal, manifest, folder)
         request = _request(journal, manifest, settings, folder)
-        with keep_connections(), start_engine(engine, settings.spark) as started:
+        with open_engine(settings) as started:
             plan(request, started, progress)
         check_rows(journal, request.journal)
         yield folder
