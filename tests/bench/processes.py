@@ -12,11 +12,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-PROC = Path("/proc")
+from tests.support.process_tree import PROC, Process, process_table, process_tree
+
 INTERVAL = 0.25
 """Seconds between two looks at ``/proc``."""
 
@@ -34,49 +34,12 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
-    """One line of the process table."""
-
-    pid: int
-    parent: int
-    name: str
-    """The kernel's name of it, 15 characters at most."""
-
-
-@dataclass(frozen=True, slots=True)
 class Peak:
     """Peak resident size of one process, bytes."""
 
     pid: int
     role: Role
     size: int
-
-
-def process_table() -> dict[int, Process]:
-    """Every process there is, by pid."""
-    table: dict[int, Process] = {}
-    for entry in PROC.iterdir():
-        if not entry.name.isdecimal():
-            continue
-        try:
-            text = (entry / "stat").read_text(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):  # it has just ended
-            continue
-        # The name is in brackets and may itself contain blanks and brackets.
-        name, _, rest = text[text.index("(") + 1 :].rpartition(")")
-        table[int(entry.name)] = Process(int(entry.name), int(rest.split()[1]), name)
-    return table
-
-
-def process_tree(root: int, table: Mapping[int, Process]) -> list[Process]:
-    """``root`` and its descendants; empty when it is gone."""
-    children: dict[int, list[Process]] = {}
-    for process in table.values():
-        children.setdefault(process.parent, []).append(process)
-    tree = [table[root]] if root in table else []
-    for process in tree:
-        tree += children.get(process.pid, [])
-    return tree
 
 
 def role(process: Process, root: int, table: Mapping[int, Process]) -> Role:

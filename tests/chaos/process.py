@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.chaos.marks import VARIABLE
+from tests.support.process_tree import running_in
 
 ROOT = Path(__file__).parents[2]
 LAUNCHER = "tests.chaos.launcher"
@@ -50,7 +51,7 @@ class Started:
 
     def members(self) -> set[int]:
         """All its processes that run."""
-        self._seen = set(_of_session(self.process.pid))
+        self._seen = running_in(self.process.pid)
         return self._seen
 
     def kill(self) -> None:
@@ -96,15 +97,3 @@ class Started:
         for process in dict.fromkeys(processes):
             with suppress(ProcessLookupError):
                 os.kill(process, number)
-
-
-def _of_session(session: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, of = path.read_text().rpartition(")")[2].split()[:4]
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if int(of) == session and state != "Z":
-            found.append(int(path.parent.name))
-    return found

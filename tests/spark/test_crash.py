@@ -27,6 +27,7 @@ from publisher.runs.replay import replay
 from tests.services.servers import skip_unproved
 from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
+from tests.support.process_tree import descendants, is_running
 
 EVENTS = 20_000
 ROOT = Path(__file__).parents[2]
@@ -177,27 +178,6 @@ class Program:
         for number in (self.process.pid, *also):
             os.kill(number, signal.SIGKILL)
         self.process.wait()
-
-
-def descendants(root: int) -> set[int]:
-    """Processes below one, by what the system says of parents."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    found = {root}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
-        found |= more
-    return found - {root}
-
-
-def is_running(number: int) -> bool:
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_killed_while_planning_it_goes_on_and_leaves_no_process(

@@ -18,6 +18,7 @@ from publisher.engine.spark import jvm
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
 from publisher.engine.spark.session import check_session, spark_session
 from publisher.errors import SettingsError
+from tests.support.process_tree import descendants, is_running
 
 PROGRAM = """
 import os, signal, sys, time
@@ -50,34 +51,8 @@ def start(
     )
 
 
-def descendants(pid: int) -> set[int]:
-    """Processes that were started by the process, directly or not."""
-    parents = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(fields[1])
-    found: set[int] = set()
-    new = {pid}
-    while new:
-        new = {child for child, parent in parents.items() if parent in new} - found
-        found |= new
-    return found
-
-
 def alive(pids: set[int]) -> set[int]:
     return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
-
-
-def running(pids: set[int]) -> set[int]:
-    """Processes that have not ended; of others the system may still hold the exit code."""
-    return {
-        pid
-        for pid in alive(pids)
-        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    }
 
 
 def gone(pids: set[int], *, within: float) -> bool:
@@ -157,7 +132,7 @@ def test_no_process_outlives_an_interrupted_program_even_one_that_ends_late() ->
     assert len(started) >= 3  # the JVM, the daemon, a worker
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert not running(started)
+    assert not any(map(is_running, started))
 
 
 def test_a_broken_archive_of_classes_is_started_without(tmp_path: Path) -> None:

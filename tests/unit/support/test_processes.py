@@ -4,15 +4,14 @@ import os
 import subprocess
 import sys
 
-from tests.bench.processes import (
+from tests.bench.processes import Role, Watch, peak_size, reset_peaks, role
+from tests.support.process_tree import (
     Process,
-    Role,
-    Watch,
-    peak_size,
+    descendants,
+    is_running,
     process_table,
     process_tree,
-    reset_peaks,
-    role,
+    running_in,
 )
 
 MIB = 1 << 20
@@ -90,6 +89,19 @@ def test_tree_has_descendants_only_and_is_empty_for_no_process() -> None:
 
 def test_table_holds_this_process_with_its_parent() -> None:
     assert process_table()[os.getpid()].parent == os.getppid()
+
+
+def test_a_child_is_found_and_runs_until_it_is_killed() -> None:
+    process = child("input()")
+    assert process.pid in descendants(os.getpid())
+    assert {process.pid, os.getpid()} <= running_in(os.getsid(0))
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its exit code remains
+    assert process_table()[process.pid].has_ended
+    assert not is_running(process.pid)
+    assert process.pid not in running_in(os.getsid(0))
+    finish(process)
+    assert not is_running(process.pid)
 
 
 def test_peak_of_a_process_that_is_gone_is_unknown() -> None:
