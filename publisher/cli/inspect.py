@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo_json
+from publisher.cli.print_report import echo_json, echo_notes
 from publisher.engine.without_pandas import start_arrow_without_pandas
 
 
@@ -35,7 +37,16 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
 
         settings = parameters.load_settings(config)
         settings.refuse_masked("inspect")
-        echo_json(call_lines(files, settings.table_queue))
+        _print(call_lines(files, settings.table_queue), files)
         return
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
-    echo_json(records_of(settings, files))
+    _print(records_of(settings, files), files)
+
+
+def _print(records: Iterator[str], files: tuple[Path, ...]) -> None:
+    """Prints records; a note if there are none."""
+    first = next(records, None)
+    if first is None:
+        echo_notes([f"no records in {', '.join(map(str, files))}"])
+    else:
+        echo_json(chain([first], records))

@@ -137,13 +137,12 @@ class _Reading:
         self, selection: RejectSelection, masking: Masking | None
     ) -> Iterator[RejectedRecord]:
         """Reads those that are selected, with all others of their transactions; ``masking`` opens them."""
-        from publisher.journal.find_journal import find_job
-        from publisher.journal.scan_runs import scan_runs
+        from publisher.journal.scan_runs import scan_kept_runs, scan_runs
         from publisher.reports.rejects import read_to_export
         from publisher.runs.known_rejects import read_known_rejects
 
-        jobs = [path for path in self.directories if self.letters is None or find_job(path)]
-        known = [read_known_rejects(scan_runs(path)) for path in jobs]
+        scan = scan_runs if self.letters is None else scan_kept_runs
+        known = [read_known_rejects(scan(path)) for path in self.directories]
         return read_to_export(self.records, selection, dict(ChainMap(*known)), masking)
 
 

@@ -117,16 +117,10 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
     Raises ``UsageError`` if there are none.
     """
+    from publisher.runs.choose_sources import choose_sources
+
     live = [source for source in settings.sources if source.has_status and source.database]
-    chosen = [source for source in live if name in (None, source.name)]
-    if not chosen:
-        names = ", ".join(source.name for source in live) or "none"
-        wanted = f" {name}" if name is not None else ""
-        raise UsageError(
-            f"job {settings.name} has no source{wanted} that is an event log in a database; "
-            f"known sources: {names}"
-        )
-    return chosen
+    return choose_sources(settings, live, name, "is an event log in a database")
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:

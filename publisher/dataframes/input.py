@@ -81,7 +81,7 @@ def plan(
 ) -> JournalTables:
     """Plans a run over files at once, and returns its journal; publishes nothing.
 
-    ``now`` is the time of the run, by default the current time.
+    ``now`` is the time of the run, by default the current time; for ``masked=True`` see ``replay``.
 
     >>> planned = plan(spark, "log.csv")
     >>> planned.report.documents
@@ -138,7 +138,8 @@ def replay(
     """Publishes files once, to a directory or to topics (``kafka://HOST:PORT/TOPIC``), as the command does.
 
     With the same input and settings an interrupted replay resumes, and a finished one sends nothing;
-    ``again`` resends everything.  A reject budget has no effect: see ``rejected`` of the report.
+    ``again`` resends everything, and ``masked=True`` masks values as ``[masking]`` of the job says.  A reject
+    budget has no effect: see ``rejected`` of the report.
 
     >>> report = replay(spark, "log.csv", "out", job={"run": {"lanes": 1}})
     >>> report.state, report.documents, report.rejected
@@ -146,7 +147,10 @@ def replay(
 
     Raises the errors of ``changes``.
     """
+    masked = options.pop("masked", False)
     settings = _settings(format, job, database, options)
+    if masked:
+        settings = settings.masked()
     files, engine = _paths(paths), engine_of(spark, settings)
     return run_replay(settings, files, os.fspath(target), now=now, again=again, engine=engine)
 

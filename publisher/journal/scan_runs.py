@@ -159,11 +159,26 @@ def scan_runs(directory: Path) -> Iterator[JournalPart]:
 
 def open_parts(directory: Path, stack: ExitStack) -> Iterator[JournalPart]:
     """Yields the parts of ``scan_runs``; they can be read until ``stack`` is closed."""
+    if find_job(directory) is None:
+        yield from _lanes_of(stack.enter_context(open_journal(directory)))
+        return
+    part = None
+    for part in scan_kept_runs(directory):
+        yield part
+    if part is None:
+        raise UsageError(
+            f"{directory} has no complete run: publish first, or give another directory"
+        )
+
+
+def scan_kept_runs(directory: Path) -> Iterator[JournalPart]:
+    """Yields the parts of all runs of a job, oldest first; nothing if there is no job, or no complete run.
+
+    Raises ``FatalError`` as ``scan_runs``.
+    """
     job = find_job(directory)
     if job is not None:
         yield from _scan_job(job)
-    else:
-        yield from _lanes_of(stack.enter_context(open_journal(directory)))
 
 
 def read_settled(directories: Sequence[Path], read: Callable[[], T]) -> T:

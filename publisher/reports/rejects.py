@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
 from publisher.errors import FatalError, UsageError
-from publisher.journal.find_journal import find_job
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
-from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_runs
+from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_kept_runs, scan_runs
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import use_masking
 from publisher.masking.sealed_rejects import is_sealed, open_reject
@@ -235,7 +234,7 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
 
     if options.dead_letter_topic is None:
         raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")
-    retries = read_retries(scan_runs(journals)) if find_job(journals) is not None else {}
+    retries = read_retries(scan_kept_runs(journals))
     seen: set[str] = set()
     for letter in read_topic(options, options.dead_letter_topic):
         headers = letter.headers

@@ -8,6 +8,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
+from publisher.runs.choose_sources import choose_sources
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance, open_job
 from publisher.sources.contract import ComparingSource, Migration
@@ -65,13 +66,7 @@ def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:
     """Selects the sources to migrate, each with its tables to migrate."""
     compared = [source for source in settings.sources if source.descriptor.compares]
-    selected = [source for source in compared if name in (None, source.name)]
-    if not selected:
-        names = ", ".join(source.name for source in compared) or "none"
-        raise UsageError(
-            f"job {settings.name} has no source{f' {name}' if name else ''} that compares tables;"
-            f" known sources: {names}"
-        )
+    selected = choose_sources(settings, compared, name, "compares tables")
     narrowed = [_with_migrated_tables(source, migration) for source in selected]
     sources = [source for source in narrowed if source.reads]
     if not sources:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import re
 import subprocess
 import sys
 import tomllib
@@ -140,6 +141,22 @@ def grouped(frames: list[DataFrame], *columns: str) -> dict[str, list[tuple]]:
     for name, *row in reduce(DataFrame.union, frames).select(*columns).collect():
         rows.setdefault(name, []).append(tuple(row))
     return rows
+
+
+def test_a_masked_replay_has_no_value_as_it_was(
+    inputs: Path, session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASK_KEY", "k" * 32)
+    masking = {"hash": ["*"], "key_env": "MASK_KEY", "runs": "masked replays"}
+    job, texts = {"masking": masking, "run": {"lanes": 1}}, []
+    for name in ("open", "masked"):
+        target, masked = tmp_path / name, name == "masked"
+        report = xds.replay(session, inputs / INPUTS["log"], target, job=job, masked=masked)
+        assert report.documents
+        texts.append("".join(file.read_text() for file in (tmp_path / name).glob("part-*")))
+    values = re.findall(r'<value type="string">([^<]+)</value>', texts[0])
+    assert values
+    assert not any(value in texts[1] for value in values)
 
 
 def test_published_documents_are_read_as_the_consumer_reads_them(

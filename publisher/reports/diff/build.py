@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.errors import UsageError
 from publisher.journal.scan_runs import JournalPart, open_parts, read_settled
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,
@@ -63,11 +62,6 @@ def diff_journals(
 def _diff(directories: Sequence[Path], names: Sequence[str], examples: int) -> JournalDiff:
     with ExitStack() as stack:
         sides = [list(open_parts(directory, stack)) for directory in directories]
-        for directory, parts in zip(directories, sides, strict=True):
-            if not parts:
-                raise UsageError(
-                    f"{directory} has no complete run: publish first, or give another directory"
-                )
         rows = stack.enter_context(PartitionFiles(ROW_SCHEMA, _partitions(sides)))
         moved = stack.enter_context(MovedItems(rows.count))
         differences = DifferenceBuilder(sides, moved, examples)

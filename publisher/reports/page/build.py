@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from publisher.errors import UsageError
 from publisher.journal.scan_runs import read_settled, scan_runs
 from publisher.reports.object_histories import ObjectHistory, read_histories
 from publisher.reports.page.chosen_objects import ObjectChoice
@@ -48,9 +47,6 @@ def _build(directories: Sequence[Path], now: datetime) -> Report:
             counts.add(part)
             for obj, event in read_histories(part, histories):
                 histories[obj].add(event)
-    if not counts.runs:
-        names = ", ".join(map(str, directories))
-        raise UsageError(f"{names}: no complete run: publish first, or give another directory")
     overview, text = counts.finish(), objects_text(list(histories.values()))
     is_complete = choice.is_complete and text.shown == len(histories)
     return Report(overview, render(overview, ShownObjects(text, choice.count, is_complete), now))

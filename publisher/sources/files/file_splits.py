@@ -216,9 +216,13 @@ def _after_lines(block: bytes, lines: int) -> int:
 
 
 def header(path: str, options: SnapshotOptions, columns: ExpectedColumns) -> csv.Header:
-    """Reads the header of a CSV file."""
-    start, _ = _beginning(Path(path), options)
-    return csv.read_header(start, path, columns, options)
+    """Reads the header of a CSV file.  Raises ``FatalError`` if its columns do not fit."""
+    start, why = _beginning(Path(path), options)
+    try:
+        return csv.read_header(start, path, columns, options)
+    except FatalError:
+        _refuse_cut(Path(path), start, why, options)
+        raise
 
 
 def column_names(path: str, options: SnapshotOptions) -> list[str]:
@@ -234,12 +238,20 @@ def column_names(path: str, options: SnapshotOptions) -> list[str]:
 def beginning(path: Path, options: SnapshotOptions) -> bytes:
     """Reads the first bytes of a text file, at least up to the end of its first record.
 
-    Raises ``FatalError`` if not even its first character can be read.
+    Raises ``FatalError`` if the file breaks off before that.
     """
     start, why = _beginning(path, options)
-    if why is not None and not start:
-        raise FatalError(f"{path}: {why}")
+    _refuse_cut(path, start, why, options)
     return start
+
+
+def _refuse_cut(path: Path, start: bytes, why: str | None, options: SnapshotOptions) -> None:
+    """Raises ``FatalError`` if a file breaks off, which ``why`` explains, before its first record ends."""
+    if why is None:
+        return
+    is_json = kind_of(path) == "jsonl"
+    if not (b"\n" in start.lstrip() if is_json else csv.has_record(start, options)):
+        raise FatalError(f"{path}: its first record cannot be read: {why}")
 
 
 def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:

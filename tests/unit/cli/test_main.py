@@ -250,6 +250,14 @@ class TestErrors:
 
 
 class TestInspect:
+    @pytest.mark.parametrize("name", ["empty.csv", "empty.jsonl"])
+    def test_says_that_a_file_has_no_records(self, run: Run, name: str) -> None:
+        Path(name).write_text("")
+        result = run("inspect", name)
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == f"note: no records in {name}\n"
+        assert run("inspect", "-q", name).stderr == ""
+
     def test_prints_one_json_line_for_each_record(self, run: Run) -> None:
         result = run("inspect", "log.csv", "--schema", "indirect")
         assert result.exit_code == 0

@@ -119,6 +119,15 @@ def test_a_job_without_rejects(job: RejectJob) -> None:
     assert job.groups() == []
 
 
+def test_a_job_without_a_run_has_no_rejects_to_list(job: RejectJob) -> None:
+    assert job.run("publish").exit_code == 0  # there is no file yet
+    for words in ([], ["--json"], ["--export", job.base / "rejects.jsonl"]):
+        result = job.run("rejects", *words)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "no complete run: publish first" in result.stderr
+    assert not (job.base / "rejects.jsonl").exists()
+
+
 def test_no_journal_is_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["rejects"])
     assert result.exit_code == 2

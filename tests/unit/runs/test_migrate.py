@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_told(tmp_path: Path, migration: Migration, words
 def test_a_job_that_compares_nothing(tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     path.write_text('[[sources]]\nsnapshots = ["x"]\n[dispatch]\npath = "out"\n')
-    with pytest.raises(UsageError, match="has no source that compares tables"):
+    with pytest.raises(UsageError, match="none of the sources of job job compares tables"):
         migrating.migrate(load(path), Migration())
 
 

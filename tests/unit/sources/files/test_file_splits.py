@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,30 @@ def test_gzip_is_one_split_and_a_cut_one_ends_with_a_broken_record(tmp_path: Pat
     assert 100 < len(found) < 5000
     assert "the compressed file is cut here" in str(found[-1][1])
     assert [row[0] for row in found] == list(range(2, len(found) + 2))
+
+
+@pytest.mark.parametrize("length", [1, 3, 7, 15])
+@pytest.mark.parametrize("header", ["auto", "yes"])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.csv.gz", b"record_id,table_key"), ("a.jsonl.gz", b'{"a":1,"b":2,"c":3}')],
+)
+def test_a_file_that_is_cut_in_its_first_record_is_reported_as_cut(
+    name: str, text: bytes, length: int, header: Any, tmp_path: Path
+) -> None:
+    path, options, words = tmp_path / name, SnapshotOptions(header=header), "compressed file is cut"
+    packer = zlib.compressobj(wbits=31)
+    path.write_bytes(packer.compress(text[:length]) + packer.flush(zlib.Z_SYNC_FLUSH))
+    with pytest.raises(FatalError, match=rf"{name}: .*{words} here; export it again"):
+        file_splits.beginning(path, options)
+    try:
+        [(record, reason, _)] = read(path, 1, options)
+    except FatalError as refused:  # the columns do not fit
+        assert name == "a.csv.gz"
+        reason = refused.message
+    else:
+        assert record == 1
+    assert words in str(reason)
 
 
 def test_other_encodings_are_read_and_wrong_bytes_reject_only_their_record(tmp_path: Path) -> None:
