@@ -12,7 +12,8 @@ from publisher.database.connection import Database, LostError
 def open_clients(settings: Settings) -> None:
     """Imports the clients of sink and databases, and connects to the databases of the job's tables.
 
-    The connections are left to the current cache.  A database that does not answer is tried again when it is used.
+    The connections are left to the current cache.  A database that does not answer is tried again when it is
+    used.
 
     Raises:
         SettingsError: The URL of a database is wrong.
