@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from publisher.config.settings import Settings
+from publisher.config.settings import Settings, SourceSettings
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work
 from publisher.model.clock import microseconds
-from publisher.sources.contract import PrepareContext
+from publisher.sources.contract import PrepareContext, PreparedSource
 
 _PART_BYTES = 4 << 20
 """Minimum bytes of a part: a task that reads less costs more than the reading."""
@@ -29,8 +29,9 @@ def prepare_reading(
     """Prepares the work of tasks that read the changes in files with the only source of settings.
 
     Tasks need ``folder``, which they all see, and the resources of ``stack``.  Large files are cut into
-    about ``most`` parts, small files into fewer.  Raises the errors of the source.
+    at most about ``most`` parts.  Raises the errors of the source, and ``UsageError`` for masked runs.
     """
+    settings.refuse_masked("reading changes")
     [source] = settings.sources
     reader, rules = source.reader, settings.rules
     files = tuple(path.absolute() for path in reader.files(paths))  # executors work elsewhere
@@ -48,7 +49,12 @@ def prepare_reading(
             database=source.database,
         )
         prepared = reader.prepare(context)
-    work = SourceWork(
+    work = _source_work(source, prepared)
+    return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")
+
+
+def _source_work(source: SourceSettings, prepared: PreparedSource) -> SourceWork:
+    return SourceWork(
         name=source.name,
         source=prepared.source,
         splits=prepared.splits,
@@ -57,4 +63,3 @@ def prepare_reading(
         identifier_case=source.options.identifier_case,
         notes=prepared.notes,
     )
-    return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -13,8 +13,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
+from publisher.config.job_file import Overrides, load_to_read
+from publisher.engine.local.engine import LocalEngine
+from publisher.errors import UsageError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
+from publisher.runs.prepare_reading import prepare_reading
 from tests.support.event_log_files import csv_text, event
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
@@ -136,6 +140,13 @@ def test_commands_that_need_values_are_refused(
     result = run(*command)
     assert result.exit_code == 2
     assert f"{refused} needs values as they are, and [masking] masks them" in result.output
+
+
+def test_changes_have_values_and_are_refused(tmp_path: Path) -> None:
+    log, job = small_log(tmp_path), write_job(tmp_path, EVENT_LOG + MASKING)
+    settings = load_to_read(job, {}, Overrides())
+    with ExitStack() as stack, pytest.raises(UsageError, match="changes needs values as they are"):
+        prepare_reading(settings, [log], LocalEngine(), tmp_path / "shared", stack, 1)
 
 
 @pytest.mark.parametrize(
