@@ -7,17 +7,18 @@ from __future__ import annotations
 import json
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo, echo_json, show
+from publisher.cli.print_report import echo, echo_json, echo_notes, show
 from publisher.engine.without_pandas import start_arrow_without_pandas
-from publisher.errors import PublisherError, UsageError
+from publisher.errors import UsageError
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.options import KafkaOptions
@@ -93,27 +94,41 @@ def rejects(
     the job's.  --export writes the raw records to a file.  Correct "raw" in it, and publish the records with
     --retry: they are read as new records of their source, after all others.
     """
+    selects = bool(journals or sources or reasons or letters)
+    _refuse_combinations(others, corrected, export, selects=selects, json_=json_)
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
         return
     start_arrow_without_pandas()
-    from publisher.cli import output
     from publisher.masking.masker import Masking
-    from publisher.reports.rejects import RejectSelection, group_rejects
+    from publisher.reports.rejects import RejectSelection
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
-    if others["unmasked"] and export is None:
-        raise UsageError("--unmasked exports masked records: name the file with --export")
     reading = _reading(journals, config, others["journal"], letters=letters)
     if export is not None:
         masking = Masking.of(reading.masking) if others["unmasked"] else None
         echo([_export(reading.to_export(selection, masking), export, masking)])
         return
-    groups = group_rejects(filter(selection.matches, reading.records()))
-    if json_:
-        echo_json([output.as_json(groups)])
-    else:
-        echo(_text(groups))
+    _list_groups(reading, selection, json_=json_)
+
+
+def _refuse_combinations(
+    others: Mapping[str, Any],
+    corrected: Path | None,
+    export: Path | None,
+    *,
+    selects: bool,
+    json_: bool,
+) -> None:
+    """Refuses options that would have no effect beside others."""
+    if others["unmasked"] and export is None:
+        raise click.UsageError("--unmasked exports masked records: name the file with --export")
+    if corrected is not None and (selects or export is not None):
+        raise click.UsageError(
+            "--retry excludes JOURNAL, --source, --reason, --export and --dead-letters: leave them out"
+        )
+    if export is not None and json_:
+        raise click.UsageError("--export writes JSON lines anyway: leave --json out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +179,20 @@ def _reading(
     return _Reading((*journals, settings.journals), letters_of, masking)
 
 
+def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) -> None:
+    """Prints the selected records by source and reason."""
+    from publisher.cli import output
+    from publisher.reports.rejects import group_rejects
+
+    all_groups = group_rejects(reading.records())
+    groups = [group for group in all_groups if selection.matches(group.sample)]
+    if json_:
+        echo_json([output.as_json(groups)])
+    else:
+        echo(_text(groups))
+    echo_notes(selection.unknown(all_groups))
+
+
 def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
     """Publishes corrected records."""
     from publisher.cli.progress import show_progress
@@ -184,25 +213,34 @@ def _export(records: Iterable[RejectedRecord], target: Path, masking: Masking | 
     """Writes the records that can be retried, one on each line; returns a summary."""
     from publisher.reports.rejects import to_exported
 
-    if target.exists():
-        raise UsageError(f"{target} exists already: name a new file")
     count = left = 0
-    try:
-        target.touch(mode=0o600, exist_ok=False)
-        with target.open("w", encoding="utf-8", newline="\n") as file:
-            for entry in map(to_exported, records):
-                if entry is None:
-                    left += 1
-                    continue
-                file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
-                count += 1
-    except PublisherError:
-        target.unlink(missing_ok=True)
-        raise
+    with _new_file(target) as file:
+        for entry in map(to_exported, records):
+            if entry is None:
+                left += 1
+                continue
+            file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
+            count += 1
     reasons = "retried before, without raw record, or of a table or file that has changed since"
     others = f"; {left:,} not written: {reasons}" if left else ""
     unmasked = "; the file is not masked: delete it after the retry" if masking else ""
     return f"{target}: {count:,} record(s){others}{unmasked}"
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[TextIO]:
+    """Opens a private file, and removes it after an error: a part of the records looks like all of them."""
+    try:
+        file = target.open("x", encoding="utf-8", newline="\n")
+    except FileExistsError:
+        raise UsageError(f"{target} exists already: name a new file") from None
+    with file:
+        target.chmod(0o600)
+        try:
+            yield file
+        except BaseException:
+            target.unlink()
+            raise
 
 
 def _text(groups: Iterable[RejectGroup]) -> Iterator[str]:

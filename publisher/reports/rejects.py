@@ -68,6 +68,18 @@ class RejectSelection:
         is_of_source = not self.sources or record.source in self.sources
         return is_of_source and (not self.reasons or record.reason in self.reasons)
 
+    def unknown(self, groups: Sequence[RejectGroup]) -> Iterator[str]:
+        """Notes the criteria that no rejected record meets; ``groups`` are those of all records."""
+        for name, wanted, known in (
+            ("source", self.sources, {group.source for group in groups}),
+            ("reason", self.reasons, {group.reason for group in groups}),
+        ):
+            if wanted - known:
+                yield (
+                    f"no rejected record has {name} {', '.join(sorted(wanted - known))}; "
+                    f"known {name}s: {', '.join(sorted(known)) or 'none'}"
+                )
+
 
 def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
     """Yields the rejected records of journals, oldest run first.

@@ -43,23 +43,30 @@ def read_corrections(path: Path) -> list[Correction]:
     """Reads a file that ``rejects --export`` wrote, and in which people have corrected ``raw``.
 
     Raises:
-        UsageError: The file is missing, a line is not such a record, or names a record twice.
+        UsageError: The file is missing or not UTF-8, a line is not such a record, or names a record twice.
     """
     if not path.exists():
         raise UsageError(f"{path} does not exist; name a file that rejects --export wrote")
     corrections: dict[str, Correction] = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            correction = _correction(line, f"{path}:{number}")
-            other = corrections.setdefault(correction.record.id, correction)
-            if other is not correction:
-                raise UsageError(
-                    f"{correction.record.where}: {other.record.where} has the same id "
-                    f"{correction.record.id}: keep one of the two lines"
-                )
+    for number, line in enumerate(_lines(path), 1):
+        if not line.strip():
+            continue
+        correction = _correction(line, f"{path}:{number}")
+        other = corrections.setdefault(correction.record.id, correction)
+        if other is not correction:
+            raise UsageError(
+                f"{correction.record.where}: {other.record.where} has the same id "
+                f"{correction.record.id}: keep one of the two lines"
+            )
     return list(corrections.values())
+
+
+def _lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8-sig") as file:
+        try:
+            yield from file
+        except UnicodeDecodeError:
+            raise UsageError(f"{path} is not UTF-8: save it as UTF-8") from None
 
 
 def _correction(line: str, where: str) -> Correction:

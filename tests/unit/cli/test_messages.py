@@ -234,3 +234,27 @@ def test_files_of_rejects_are_checked_before_anything_is_done(run: Run) -> None:
         2,
         "error: log.csv exists already: name a new file\n",
     )
+    Path("latin.jsonl").write_bytes('{"id": "é"}'.encode("latin-1"))
+    latin = run("rejects", "-c", "job.toml", "--retry", "latin.jsonl")
+    assert (latin.exit_code, latin.stderr) == (
+        2,
+        "error: latin.jsonl is not UTF-8: save it as UTF-8\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--retry", "log.csv", "--export", "new.jsonl"], "--retry excludes JOURNAL, --source"),
+        (["--retry", "log.csv", "--reason", "value"], "--retry excludes JOURNAL, --source"),
+        (["--export", "new.jsonl", "--json"], "--export writes JSON lines anyway"),
+    ],
+)
+def test_options_of_rejects_that_would_have_no_effect_are_refused(
+    run: Run, words: list[str], message: str
+) -> None:
+    job = f'[[sources]]\nsnapshots = ["log.csv"]\n{SINK}[run]\nengine = "local"\n'
+    result = run("rejects", "-c", "job.toml", *words, job=job)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not Path("new.jsonl").exists()

@@ -84,6 +84,11 @@ def test_rejects_of_all_runs_are_grouped_by_reason(job: RejectJob) -> None:
     assert "fix the trigger" in groups[0]["sample"]["detail"]
     assert [g["reason"] for g in job.groups("--reason", "table-key")] == ["table-key"]
     assert job.groups("--source", "other") == []
+    result = job.run("rejects", "--reason", "table-key", "--reason", "eventtype")
+    assert result.stdout.startswith("hr: table-key")
+    assert result.stderr == (
+        "note: no rejected record has reason eventtype; known reasons: broken-record, event-type, table-key\n"
+    )
     text = job.run("rejects").stdout
     assert "hr: event-type: 2 record(s) in 2 run(s)" in text
     assert "for instance 4 of idu=4 of usr" in text or "for instance 4 in run hr-000002" in text
@@ -279,7 +284,8 @@ def test_any_text_survives_export_and_retry(
     exported = job.base / "exported.jsonl"
     assert job.run("rejects", "--export", exported).exit_code == 0
     entries = [json.loads(line) for line in exported.read_text().split("\n") if line]
-    assert [entry["raw"]["new_value"] or "" for entry in entries] == values
+    texts = {int(entry["position"]): entry["raw"]["new_value"] or "" for entry in entries}
+    assert [texts[number] for number in sorted(texts)] == values
     result = retry(job, exported)
     assert result.exit_code == 4, result.stderr
     assert json.loads(result.stdout)["reasons"] == {"rejected": {"event-type": len(values)}}

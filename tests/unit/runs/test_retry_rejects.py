@@ -13,6 +13,7 @@ import pytest
 
 from publisher.dispatch.files import FileDispatcher
 from publisher.journal.manifest import Journal
+from publisher.runs.retry_rejects import read_corrections
 from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
 from tests.support.linkexpress_files import OPEN, jack, record
@@ -225,6 +226,13 @@ def test_a_retry_that_crashes_before_its_plan_may_be_repeated(
     result = retry(tmp_path, [entry])
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["outcomes"]["published"] == 1
+
+
+def test_corrections_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "fixed.jsonl"
+    path.write_text('{"id": "hr-000001:0:3", "source": "hr", "raw": {}}\n', "utf-8-sig")
+    (correction,) = read_corrections(path)
+    assert correction.record.id == "hr-000001:0:3"
 
 
 def test_compared_tables_are_refused_with_the_way_out(tmp_path: Path) -> None:
