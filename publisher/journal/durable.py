@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from publisher.errors import FatalError, UsageError
+from publisher.masking.sealed_files import content_path
 
 _SYNCED_AT_ONCE = 16
 _REMOVALS = 50
@@ -148,7 +149,7 @@ def read_versioned(
         FatalError: The file is damaged, or another version of the program wrote it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(content_path(path)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not path.exists():
             return None

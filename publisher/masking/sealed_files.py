@@ -98,11 +98,6 @@ def content_size(path: str | os.PathLike[str]) -> int:
     return Path(content_path(path)).stat().st_size
 
 
-def read_content(path: Path) -> str:
-    """Reads a text.  Raises as ``content_path`` does."""
-    return Path(content_path(path)).read_text("utf-8")
-
-
 @contextmanager
 def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Creates a file that only its owner can read, which is sealed in a masked run."""

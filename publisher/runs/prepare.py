@@ -123,10 +123,6 @@ def _refuse_unmasked(request: RunRequest) -> None:
     for source in settings.sources:
         if source.descriptor.compares:
             settings.refuse_masked(f"source {source.name}, which compares tables,")
-        is_table = source.table is not None
-        keeps = source.descriptor.keeps_records(source.options, is_table=is_table)
-        if request.state is not None and keeps:
-            settings.refuse_masked(f"source {source.name}, which keeps records for the next run,")
     if request.recorded is not None:
         settings.refuse_masked("planning a run again")
 

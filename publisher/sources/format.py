@@ -53,18 +53,6 @@ def _no_problems(options: FormatOptions, *, is_table: bool) -> Iterable[OptionPr
     return ()
 
 
-def _keep_all(options: FormatOptions, *, is_table: bool) -> bool:
-    del options, is_table
-    return True
-
-
-class KeepsRecords(Protocol):
-    """Tests whether a source stores records for the next run of its job."""
-
-    def __call__(self, options: Any, *, is_table: bool) -> bool:
-        """Returns whether it stores records; ``is_table``: the source is a table, not files."""
-
-
 class CompleteOptions(Protocol):
     """Completes the options of a job file: resolves paths relative to its directory, and reads files
     that describe tables.
@@ -124,8 +112,6 @@ class Format:
     knows_repetitions: bool = False
     """The source recognises records of earlier files of the job, so equal content is not published
     again."""
-    keeps_records: KeepsRecords = _keep_all
-    """Tests whether a source stores records of one run for the next one of its job."""
     compares: bool = False
     """Whole tables are compared with their last known state."""
     write_retry: WriteRetry | None = None

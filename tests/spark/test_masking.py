@@ -9,6 +9,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.runs.replay import replay
 from tests.support.local_engine import EngineSwitch
+from tests.support.planted_held import SOURCES, all_documents, publish
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
 from tests.support.planted_values import PlantedValues
 
@@ -35,3 +36,20 @@ def test_spark_masks_as_the_local_engine_does(
         parts.append([path.read_bytes() for path in sorted(out.glob("part-*.xds"))])
         assert planted.find_below(out) == set()
     assert parts[0] == parts[1]
+
+
+def test_spark_opens_the_records_of_an_earlier_run(
+    tmp_path: Path, spark_engine: EngineSwitch
+) -> None:
+    (tmp_path / "key").write_text(KEY + "\n")
+    planted, parts = PlantedValues(), []
+    planted.tokens.add(b"pvmaskingkey")
+    write_files, source = SOURCES["dispatch-queue"]
+    paths = write_files(planted, tmp_path)
+    masking = f'[masking]\nhash = ["*"]\nkey_file = "{tmp_path / "key"}"\n'
+    for engine, use in (("spark", spark_engine.use_spark), ("local", spark_engine.use)):
+        use()
+        _, found = publish(tmp_path / engine, paths, source, masking, planted, engine)
+        assert found == set()
+        parts.append(all_documents(tmp_path / engine))
+    assert parts[0] == parts[1] != []

@@ -14,7 +14,7 @@ from tests.support.renamed_rows import SETTINGS as OF_ROWS
 
 _ITEMS = ("idu INTEGER", "fname CHARACTER(12)", "pay DECIMAL(5,2)", "note VARCHAR(12)")
 _TABLE = replace(linkexpress_files.USR, items=_ITEMS)
-_EXTRACT = replace(linkexpress_files.OPEN, tables=(_TABLE,))
+EXTRACT = replace(linkexpress_files.OPEN, tables=(_TABLE,))
 
 SETTINGS = {
     "change-table": OF_ROWS["change-table"],
@@ -78,5 +78,5 @@ def _extract(planted: PlantedValues, size: int) -> bytes:
         pay = bytes.fromhex("12345C" if number % 5 else "1234FF")
         note = {"length": 12, "data": planted.text().encode()}
         for code in (1, 3) if number % 3 else (1, 2):
-            octets += linkexpress_files.record(_EXTRACT, 0, code, [key, name, pay, note])
+            octets += linkexpress_files.record(EXTRACT, 0, code, [key, name, pay, note])
     return octets

@@ -35,11 +35,6 @@ def _write_retry(
     return files
 
 
-def _keeps_records(options: ChangeTableOptions, *, is_table: bool) -> bool:
-    """Rows of files wait for their partner; rows of tables are read again."""
-    return not is_table and options.pair_wait > 0
-
-
 CHANGE_TABLE = Format(
     name="change-table",
     title="Change tables",
@@ -50,6 +45,5 @@ CHANGE_TABLE = Format(
     live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
     find_problems=_find_problems,
     reads_snapshots=True,
-    keeps_records=_keeps_records,
     write_retry=_write_retry,
 )

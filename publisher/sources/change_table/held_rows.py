@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.journal.durable import read_versioned
+from publisher.masking.sealed_files import create_private
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.change_seq import Flags
@@ -128,7 +129,7 @@ def _write(path: Path, batches: Iterator[pa.RecordBatch], layout: ChangeTableLay
     first = next(batches, None)
     if first is None:
         return
-    with pq.ParquetWriter(path, first.schema) as writer:
+    with create_private(path) as file, pq.ParquetWriter(file, first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch)

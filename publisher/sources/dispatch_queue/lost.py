@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from publisher.masking.sealed_files import create_private
 from publisher.sources.dispatch_queue.operations import RowKind
 from publisher.sources.dispatch_queue.rows.rows import LostRow
 from publisher.sources.dispatch_queue.transactions.facts import (
@@ -79,7 +80,7 @@ def write_lost_rows(folder: Path, rows: Sequence[LostRow]) -> None:
     distinct = sorted({row[:3]: row for row in rows}.values(), key=repr)
     if distinct:
         table = pa.Table.from_pylist([row._asdict() for row in distinct], _SCHEMA)
-        with pa.ipc.new_file(str(folder / LOST), _SCHEMA) as writer:
+        with create_private(folder / LOST) as file, pa.ipc.new_file(file, _SCHEMA) as writer:
             writer.write_table(table)
 
 

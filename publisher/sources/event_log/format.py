@@ -20,12 +20,6 @@ def _write_retry(
     return write_json_lines(records, folder, options.expected_columns().written)
 
 
-def _keeps_records(options: EventLogOptions, *, is_table: bool) -> bool:
-    """Future events of files are read again with their file, those of tables stay N."""
-    del options, is_table
-    return False
-
-
 EVENT_LOG = Format(
     name="event-log",
     title="Event log",
@@ -37,6 +31,5 @@ EVENT_LOG = Format(
     reads_snapshots=True,
     names_users=True,
     in_polls=True,
-    keeps_records=_keeps_records,
     write_retry=_write_retry,
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.journal.durable import read_versioned
+from publisher.masking.sealed_files import content_size, create_private
 from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
 from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin, first_position
@@ -90,7 +91,7 @@ def read_held_parts(folder: Path | None) -> list[InputPart]:
     def part(entry: dict[str, Any]) -> InputPart:
         path, form = folder / entry["file"], ExtractFileForm.of(entry["form"])
         origin = SplitOrigin.from_plain(entry | {"shift": entry["offset"]})
-        return InputPart(path, path.stat().st_size, form, origin, bytes.fromhex(entry["cut"]))
+        return InputPart(path, content_size(path), form, origin, bytes.fromhex(entry["cut"]))
 
     def decode(content: dict[str, Any]) -> list[InputPart]:
         return [part(entry) for entry in content["held"]]
@@ -135,7 +136,8 @@ def write_held_parts(
         )
     if entries:
         index = json.dumps({"format": FORMAT, "held": entries}, ensure_ascii=False)
-        (folder / _INDEX).write_text(index, encoding="utf-8")
+        with create_private(folder / _INDEX) as file:  # it has records, too
+            file.write(index.encode())
 
 
 def _refused_files(tails: Sequence[tuple[ExtractSplit, HeldTail]]) -> list[str]:
@@ -155,10 +157,10 @@ def _refused_files(tails: Sequence[tuple[ExtractSplit, HeldTail]]) -> list[str]:
 
 def _copy(split: ExtractSplit, ranges: Ranges, target: Path) -> None:
     data = map_file(split.path, split.length)
-    with target.open("wb") as file:
+    with create_private(target) as file:
         for start, stop in ranges:
             for at in range(start, stop, _COPY_BYTES):
-                data[at : min(at + _COPY_BYTES, stop)].tofile(file)
+                file.write(data[at : min(at + _COPY_BYTES, stop)].tobytes())
 
 
 def _origin_of_copy(split: ExtractSplit, ranges: Ranges) -> SplitOrigin:

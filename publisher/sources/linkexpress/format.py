@@ -8,12 +8,6 @@ from publisher.sources.linkexpress.retry import write_retry
 from publisher.sources.linkexpress.source import Linkexpress
 from publisher.sources.linkexpress.splits import ExtractSplit
 
-
-def _keeps_records(options: LinkexpressOptions, *, is_table: bool) -> bool:
-    """Differences of a group wait for their commit record."""
-    return not is_table and options.unit == "group"
-
-
 LINKEXPRESS = Format(
     name="linkexpress",
     title="Linkexpress",
@@ -21,6 +15,5 @@ LINKEXPRESS = Format(
     options=LinkexpressOptions,
     source=Linkexpress,
     split=ExtractSplit,
-    keeps_records=_keeps_records,
     write_retry=write_retry,
 )

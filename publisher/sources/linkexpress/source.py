@@ -16,6 +16,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
+from publisher.redaction import hide_values
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
@@ -137,7 +138,8 @@ class Linkexpress(Source):
         cut = b""
         if rejects and not rejected:
             first = min(rejects, key=lambda reject: int(reject["rank"]))
-            rejected = f"its record at {first['part']}:{first['high']}: {first['detail']}"
+            rejected = f"its record at {first['part']}:{first['high']}: "
+            rejected += hide_values(first["detail"])
             cut = self._cut_record(split, first["rank"]) if len(rejects) == 1 else b""
         offsets = np.concatenate(ranks) - part.first + part.start
         ranges: list[tuple[int, int]] = []

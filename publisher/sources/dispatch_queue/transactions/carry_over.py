@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.sources.columns.byte_areas import Bytes
+from publisher.masking.sealed_files import content_path, content_size, create_private
 from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows.file_probe import index_of
@@ -31,6 +31,7 @@ from publisher.sources.dispatch_queue.splits import QueueSplit, StateFile, State
 from publisher.sources.dispatch_queue.transactions.facts import FACTS, FactKind
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
 from publisher.sources.files.file_splits import Split
+from publisher.sources.files.mapped_file import map_file
 
 MARKS = "ended.arrow"
 _ROWS = "open-{}.arrow"
@@ -66,7 +67,7 @@ def splits_of(before: Path) -> list[QueueSplit]:
         if path.is_file():
             if name == MARKS:
                 _read_marks(str(path))  # refuses another version before anything is read
-            size = path.stat().st_size
+            size = content_size(path)
             splits.append(Split(str(path), size, size, rows))
     return splits
 
@@ -87,10 +88,7 @@ def _open_rows(path: str) -> QueueRows:
     sizes = table.column("SIZE").to_numpy().astype(np.int64)
     data_path = Path(path).with_suffix(_DATA)
     try:
-        size = data_path.stat().st_size
-        data: Bytes = np.zeros(0, np.uint8)
-        if size:
-            data = np.asarray(np.memmap(data_path, np.uint8, mode="r", shape=(size,)))
+        data = map_file(str(data_path), content_size(data_path))
     except OSError as error:
         raise FatalError(f"{data_path} cannot be read ({error}): restore it") from error
     node, nodes = _codes(table.column("DBNODE"))
@@ -163,7 +161,7 @@ def _read_marks(path: str) -> pa.Table:
 
 def _read_table(path: str) -> pa.Table:
     try:
-        with pa.memory_map(path) as source:
+        with pa.memory_map(content_path(path)) as source:
             return pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
@@ -214,8 +212,9 @@ class OpenRowWriter:
             return
         if reading not in self._writers:
             path = self.folder / _ROWS.format(reading)
-            data = self._stack.enter_context(path.with_suffix(_DATA).open("wb"))
-            table = self._stack.enter_context(pa.ipc.new_file(str(path), _ROW_SCHEMA))
+            data = self._stack.enter_context(create_private(path.with_suffix(_DATA)))
+            file = self._stack.enter_context(create_private(path))
+            table = self._stack.enter_context(pa.ipc.new_file(file, _ROW_SCHEMA))
             self._writers[reading] = _RowFiles(table, data)
         self._writers[reading].write(rows, places[is_new])
 
