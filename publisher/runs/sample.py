@@ -38,6 +38,8 @@ _SHOWN = 200
 class Sample:
     """The first records of a source, counted by outcome."""
 
+    shows_values: bool = True
+    """False: the texts about records show no values."""
     changes: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Records without a change, by outcome and reason."""
@@ -55,13 +57,6 @@ class Sample:
         """Rejected records of the sample."""
         return sum(n for (outcome, _), n in self.outcomes.items() if outcome == "rejected")
 
-    def hide_values(self) -> None:
-        """Removes everything that shows a value."""
-        self.first = None
-        if self.first_reject is not None:
-            position, reason, _ = self.first_reject.split(": ", 2)
-            self.first_reject = f"{position}: {reason}"
-
 
 def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) -> Sample:
     """Reads the first records of a source through its reader; a source of files reads its ``snapshots``.
@@ -72,7 +67,7 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     Raises:
         PublisherError: The source cannot be read.
     """
-    sample = Sample()
+    sample = Sample(shows_values=not settings.is_masked)
     with Resources(settings.rules) as resources:
         reader = source.reader if source.table is None else source.live
         catalogue = resources.catalogue_of(source.format, reader.tables())
@@ -82,8 +77,6 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
             batches = (batch for number in numbers for batch in prepared.read(number, context))
             for record in _first(batches, limit):
                 _add(sample, record, prepared.source.position_text)
-    if settings.is_masked:
-        sample.hide_values()
     return sample
 
 
@@ -147,13 +140,15 @@ def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Positi
     position = Position(*(record[name] for name in Position._fields))
     if record["outcome"] is None:
         sample.changes += 1
-        sample.first = sample.first or _describe_change(record, position_text(position))
+        if sample.shows_values and sample.first is None:
+            sample.first = _describe_change(record, position_text(position))
         return
     outcome = Outcome(record["outcome"]).label
     sample.outcomes[outcome, record["reason"]] += 1
     if outcome == "rejected" and sample.first_reject is None:
-        reject = f"{position_text(position)}: {record['reason']}: {record['detail']}"
-        sample.first_reject = _truncate(reject)
+        texts = [position_text(position), record["reason"]]
+        texts += [_truncate(str(record["detail"]))] if sample.shows_values else []
+        sample.first_reject = ": ".join(texts)
 
 
 def _describe_change(record: dict[str, Any], position: str) -> str:

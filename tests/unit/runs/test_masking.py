@@ -223,6 +223,16 @@ def test_a_missing_key_ends_the_run(
     assert "openssl rand -hex 32" in result.output
 
 
+@pytest.mark.parametrize("name", ["y" * 210, "a: b: c"])
+def test_a_check_shows_where_a_record_is_wrong_but_no_value(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.csv").write_text(csv_text([event(1)]) + "pvabcdefghij,broken\n")
+    job = write_job(tmp_path, EVENT_LOG.replace("log.csv", f"{name}.csv") + MASKING)
+    result = run("check", "-c", job)
+    assert result.exit_code == 0, result.output
+    (line,) = [line for line in result.output.splitlines() if line.startswith("ok      sample")]
+    assert line.endswith(f"; first reject {name}.csv:3: broken-record")
+
+
 def test_another_key_makes_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, job, out = small_log(tmp_path), write_job(tmp_path, MASKING), tmp_path / "out"
     assert run("replay", log, "-c", job, "--to", out).exit_code == 0
