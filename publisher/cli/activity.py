@@ -125,7 +125,10 @@ def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:
         )
     yield from report.notes()
     if not any(node.sweeps for node in activity.nodes):
-        yield "all sweeps were left out: see the reasons above, and check [table_queue] recorded"
+        if activity.calls:
+            yield "all sweeps were left out: see the reasons above, and check [table_queue] recorded"
+        else:
+            yield "the samples have no calls: check whether their recording or an export failed"
 
 
 def activity_text(report: ActivityReport, limit: int) -> Iterator[str]:

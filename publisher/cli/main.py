@@ -75,6 +75,8 @@ class Commands(click.Group):
             return super().make_context(*args, **kwargs)
         except click.UsageError as error:
             raise UsageFailure(error) from None
+        except OSError as error:  # --help and --version print here
+            raise _exit_after(None, error) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command of the command line."""
@@ -93,9 +95,7 @@ class Commands(click.Group):
         except Exception as error:
             if _is_interrupt(error):
                 _fail(ctx, ["interrupted"], INTERRUPTED)
-            if isinstance(error, BrokenPipeError) and _has_lost_its_reader():
-                raise click.exceptions.Exit(CLOSED_PIPE) from error
-            _fail(ctx, *_describe(error))
+            raise _exit_after(ctx, error) from error
         return result
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
@@ -158,11 +158,24 @@ def _describe(error: Exception) -> tuple[list[str], int]:
     return [f"{type(error).__name__}: {message}", _REPORT], PublisherError.exit_code
 
 
+def _exit_after(ctx: click.Context | None, error: Exception) -> click.exceptions.Exit:
+    """Prints an error that is not the program's own, unless the reader of the output ended early."""
+    if isinstance(error, BrokenPipeError) and _has_lost_its_reader():
+        return click.exceptions.Exit(CLOSED_PIPE)
+    lines, exit_code = _describe(error)
+    _print_failure(ctx, lines)
+    return click.exceptions.Exit(exit_code)
+
+
 def _fail(ctx: click.Context, lines: Iterable[str], exit_code: int) -> NoReturn:
-    if ctx.params.get("debug"):
+    _print_failure(ctx, lines)
+    raise click.exceptions.Exit(exit_code) from None
+
+
+def _print_failure(ctx: click.Context | None, lines: Iterable[str]) -> None:
+    if ctx is not None and ctx.params.get("debug"):
         show_traceback()
     echo((f"error: {line}" for line in lines), err=True)
-    raise click.exceptions.Exit(exit_code) from None
 
 
 @click.group(

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings
 
 
+_EMPTY_PATH = "it is empty: write . for the working directory"
+
+
 class Moment(click.ParamType[datetime]):
     """A time in ISO 8601; UTC if it has no zone."""
 
@@ -49,6 +52,8 @@ class Target(click.ParamType[str]):
         """Checks a target and returns it unchanged."""
         from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 
+        if not value:
+            self.fail(_EMPTY_PATH, param, ctx)
         if value.startswith(SCHEME):
             KafkaTarget.parse(value)
         elif "://" in value:
@@ -64,7 +69,9 @@ class TextPath(click.Path):
     """A path whose name is text, because reports and journals contain it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Checks that the name of a path is UTF-8."""
+        """Checks that the name of a path is UTF-8, and not empty as that of an unset variable."""
+        if not os.fspath(value):
+            self.fail(_EMPTY_PATH, param, ctx)
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:

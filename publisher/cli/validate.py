@@ -32,8 +32,8 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
     from publisher.xds.validate import json_line, text_line, validate_files
 
     findings = 0
-    missing = [path for path in files if not path.exists()]
-    echo((f"error: {path}: no such file: check its name" for path in missing), err=True)
+    missing = [path for path in files if path.is_dir() or not path.exists()]
+    echo((f"error: {path}: {_problem_of(path)}" for path in missing), err=True)
     for finding in validate_files([path for path in files if path not in missing], profile):
         findings += 1
         click.echo(json_line(finding) if json_ else text_line(finding))
@@ -43,3 +43,9 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
         )
     if missing:
         raise UsageError(f"{len(missing):,} of {len(files):,} files not found: check their names")
+
+
+def _problem_of(path: Path) -> str:
+    if path.is_dir():
+        return f"is a directory: name its files, as {path}/part-*.xds"
+    return "no such file: check its name"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 import time
@@ -176,35 +177,40 @@ def print_next(
     console: Console, directory: Path, target: Path, journal: Path, story: Story
 ) -> None:
     """Prints commands that work as they are printed."""
-    program = _relative(Path(sys.executable).with_name("xds-publisher"))
-    explain = f"explain {_relative(journal)}"
+    program = _word(Path(sys.executable).with_name("xds-publisher"))
+    explain = f"explain {_word(journal)}"
     commands = {
         "Why did this change produce no document of its own?": f"{explain} {story.superseded_id}",
         "Why was this record rejected?": f"{explain} {story.rejected_id}",
         "What happened to this user?": f"{explain} idu=4,table=usr,schema=indirect",
-        "Are all documents valid?": f"validate {_relative(target)}/part-*.xds",
+        "Are all documents valid?": f"validate {_word(target)}/part-*.xds",
         "Replay a snapshot of the log:": (
-            f"replay {directory / SNAPSHOT} --to {directory / 'replayed'} "
-            f"-c {directory / JOB} --format event-log --now {NOW}"
+            f"replay {_word(directory / SNAPSHOT)} --to {_word(directory / 'replayed')} "
+            f"-c {_word(directory / JOB)} --format event-log --now {NOW}"
         ),
         "Which records and documents did the log have of this user?": (
-            f"history {USER} {_relative(journal)} --source company"
+            f"history {USER} {_word(journal)} --source company"
         ),
         "Where did every record go? Write the report again:": (
-            f"report {_relative(journal)} --to {_relative(directory / REPORT)}"
+            f"report {_word(journal)} --to {_word(directory / REPORT)}"
         ),
-        "Do consumers have what the tables have?": f"verify -c {directory / COMPARISON}",
+        "Do consumers have what the tables have?": f"verify -c {_word(directory / COMPARISON)}",
         "What is in an extraction file?": (
-            f"inspect {directory / RECORDINGS_FOLDER / 'people.dat'} --format linkexpress "
-            f"-c {directory / JOB} | grep -m 3 event_type"
+            f"inspect {_word(directory / RECORDINGS_FOLDER / 'people.dat')} --format linkexpress "
+            f"-c {_word(directory / JOB)} | grep -m 3 event_type"
         ),
         "How often are tables used?": (
-            f"activity {directory / SAMPLES} -c {directory / COMPARISON}"
+            f"activity {_word(directory / SAMPLES)} -c {_word(directory / COMPARISON)}"
         ),
     }
     console.print("\n[bold]Next commands")
     for title, command in commands.items():
         console.print(f"  [dim]{title}[/]\n    {program} {command}", soft_wrap=True)
+
+
+def _word(path: Path) -> str:
+    """Writes a path as a word of a shell, relative if possible."""
+    return shlex.quote(str(_relative(path)))
 
 
 def _relative(path: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ def next_steps(job: WrittenJob) -> Iterator[str]:
         yield f"The URL of the database is not in the file: set the variable {job.url_env} to it."
     if source.format in _DESCRIBED:
         yield "Its [[sources]] is an example: describe your source and its tables there."
-    yield f"Next: xds-publisher check -c {job.path}, then xds-publisher publish -c {job.path}"
+    path = shlex.quote(str(job.path))
+    yield f"Next: xds-publisher check -c {path}, then xds-publisher publish -c {path}"
 
 
 def _create(path: Path, text: str) -> None:

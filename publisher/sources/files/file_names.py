@@ -43,13 +43,19 @@ def list_files(
             children = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p, path))
             files += filter(accepts, children)
         elif not path.is_file():
-            raise UsageError(f"{path} does not exist; name a file or a directory")
+            raise UsageError(_refusal_of(path))
         elif not accepts(path):
             raise UsageError(f"{path}: {refusal}")
         else:
             files.append(path)
     refuse_undecodable(files)
     return files
+
+
+def _refusal_of(path: Path) -> str:
+    if path.exists():
+        return f"{path} is a device or a pipe, and input is read more than once: save it to a file first"
+    return f"{path} does not exist; name a file or a directory"
 
 
 def _is_hidden(path: Path, root: Path) -> bool:

@@ -258,6 +258,9 @@ def test_notes_warn_of_problems_and_biases() -> None:
     assert all(note.replace("'", "&#x27;") in render_page(REPORT) for note in odd)
     biases, *_ = activity_notes(REPORT, "csv")
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
+    assert [*activity_notes(ActivityReport(Activity(calls=0, nodes=()), {}), "json")] == [
+        "the samples have no calls: check whether their recording or an export failed"
+    ]
     nothing = ActivityReport(Activity(calls=1, nodes=(replace(NODE, sweeps=0),)), {})
     assert list(activity_notes(nothing, "json")) == [
         "all sweeps were left out: see the reasons above, and check [table_queue] recorded"

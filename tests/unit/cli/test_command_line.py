@@ -99,6 +99,20 @@ def test_every_example_is_a_command_line_of_its_command(name: str) -> None:
                 "see xds-publisher replay --help"
             ),
         ),
+        (
+            ["inspect", ""],
+            (
+                "invalid value for 'FILE...': it is empty: write . for the working directory; "
+                "see xds-publisher inspect --help"
+            ),
+        ),
+        (
+            ["inspect", "/dev/null"],
+            (
+                "/dev/null is a device or a pipe, and input is read more than once: save it to a file "
+                "first"
+            ),
+        ),
         (["inspect", "missing.csv"], "missing.csv does not exist; name a file or a directory"),
     ],
 )
@@ -124,6 +138,8 @@ def test_a_reader_that_leaves_ends_the_command_silently(log: Path) -> None:
     assert (code, result.stderr) == ("141", "")
     both = run("xds inspect log.csv 2>&1 | head -n 1; echo ${PIPESTATUS[0]}", log.parent)
     assert both.stdout.splitlines() == [line, code]
+    version = run("{ sleep 2; xds --version; echo $? >&2; } | true", log.parent)
+    assert version.stderr == "141\n"
 
 
 def test_a_pipe_that_is_not_the_output_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,8 +153,9 @@ def test_a_pipe_that_is_not_the_output_is_an_error(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-def test_a_full_disk_is_an_error(log: Path) -> None:
-    result = run("xds inspect log.csv > /dev/full", log.parent)
+@pytest.mark.parametrize("command", ["inspect log.csv", "--help", "--version"])
+def test_a_full_disk_is_an_error(log: Path, command: str) -> None:
+    result = run(f"xds {command} > /dev/full", log.parent)
     assert result.returncode == 1
     assert result.stderr.startswith("error: ")
     assert "Traceback" not in result.stderr

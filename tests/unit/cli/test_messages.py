@@ -111,6 +111,10 @@ def test_a_missing_file_does_not_keep_others_from_being_validated(run: Run) -> N
     assert both.exit_code == 3
     assert "nope.xds: no such file" in both.stderr
     assert "wrong.xds:1" in both.stdout
+    Path("out").mkdir()
+    folder = run("validate", "out")
+    assert folder.exit_code == 2
+    assert "out: is a directory: name its files, as out/part-*.xds" in folder.stderr
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

@@ -54,6 +54,8 @@ def test_event_log_of_a_database() -> None:
     result = init("--database", url, "-o", "hr.toml")
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[0] == "hr.toml: event-log from log"
+    spaced = init("--database", url, "-o", "hr 2.toml")
+    assert "check -c 'hr 2.toml', then xds-publisher publish -c 'hr 2.toml'" in spaced.output
     settings = load_to_publish(Path("hr.toml"))
     assert (settings.sources[0].table, settings.sources[0].format) == ("log", "event-log")
     text = Path("hr.toml").read_text()

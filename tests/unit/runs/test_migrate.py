@@ -133,6 +133,8 @@ def test_rows_of_a_database(tmp_path: Path) -> None:
     settings = load(tmp_path / "job.toml")
     report = migrating.migrate(settings, Migration(("usr",), (("fname", "Bob"),)))
     assert kinds_and_keys(report, tmp_path) == [("add", "2")]
+    with pytest.raises(UsageError, match="has no column mail; it has idu, fname"):
+        migrating.migrate(settings, Migration(("usr",), (("mail", "x"),)))
     report = migrating.migrate(settings, Migration(("dep",)))
     assert kinds_and_keys(report, tmp_path) == [("add", "IT")]
 
