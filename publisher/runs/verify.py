@@ -28,10 +28,10 @@ from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
 from publisher.verify.compare import ResultKind
 from publisher.verify.consumer_dump import DumpPart, dump_parts
-from publisher.verify.documents import DocumentSurvey, connect_keys, survey_documents
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
 from publisher.verify.pieces import first_hashes
 from publisher.verify.results import BucketOutcome, objects_with
+from publisher.verify.survey import DocumentSurvey, PartToSurvey, connect_keys, survey_documents
 from publisher.verify.tables import PlannedTables, TableSource, plan_tables
 from publisher.verify.work import JournalDocuments, PublishingRules, VerifyWork
 
@@ -138,8 +138,10 @@ class _Comparison:
     folder: Path
     dump: tuple[DumpPart, ...] = ()
     rounds: int = 0
-    documents: PublishedDocuments = field(init=False)
-    """The documents that the last round has read."""
+    documents: PublishedDocuments = field(default_factory=lambda: PublishedDocuments(()))
+    """The documents that are surveyed."""
+    surveys: list[DocumentSurvey] = field(default_factory=list)
+    """The surveys of all parts of the documents."""
     planned: PlannedTables = field(init=False)
     unsettled: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     """The unsettled objects of the last round."""
@@ -193,21 +195,19 @@ class _Comparison:
         that wait, then the final ends: an object whose change is on its way cannot seem to be different.
         """
         settings, journals, engine = self.request.settings, self.journals, self.engine
-        before = _find_documents(settings, journals)
-        engine.expect(lambda: InputSize(bytes=before.bytes))
-        tasks = EngineTasks(engine, settings.rules)
-        surveys = tasks.survey(survey_documents, before.parts)
-        self.planned = _plan_tables(settings, surveys, folder, stack)
+        self._survey()
+        marks = self.documents.ends
+        self.planned = _plan_tables(settings, self.surveys, folder, stack)
         waiting = _waiting_work(settings, journals, engine, folder, stack)
         unsent = frozenset(manifest.run for _, manifest in journals.unsent_runs())
-        self.documents = after = _find_documents(settings, journals)
-        surveys += tasks.survey(survey_documents, [*after.after(before.ends)])
+        self._survey()
+        surveys = self.surveys
         connected = connect_keys([rename for survey in surveys for rename in survey.renames])
         size = sum(survey.bytes for survey in surveys) + self.planned.bytes
         engine.expect(lambda: InputSize(bytes=size))
         rules = [PublishingRules(s.options.identifier_case, s.filters) for s in settings.sources]
         return VerifyWork(
-            after.parts,
+            tuple(survey.part for survey in surveys),
             self.planned.comparison,
             self.planned.tables,
             tuple(rules),
@@ -217,13 +217,26 @@ class _Comparison:
             connected,
             waiting,
             JournalDocuments(journals.root, unsent),
-            before.ends,
-            after.has_expired,
+            marks,
+            self.documents.has_expired,
             self.planned.publishes_all,
             self.request.examples,
             self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
         )
+
+    def _survey(self) -> None:
+        """Surveys the documents that have arrived since the last survey."""
+        found = _find_documents(self.request.settings, self.journals)
+        parts = tuple(found.after(self.documents.ends))
+        if not self.surveys:
+            self.engine.expect(lambda: InputSize(bytes=found.bytes))
+        folder = self.folder / "documents"
+        folder.mkdir(exist_ok=True)
+        tasks = EngineTasks(self.engine, self.request.settings.rules)
+        items = [PartToSurvey(part, folder) for part in parts]
+        self.surveys += tasks.survey(survey_documents, items)
+        self.documents = found
 
     def _write_hashes(self, folder: Path, connected: Mapping[str, str]) -> Path:
         path = folder / "only.npy"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,6 @@ from xml.sax.saxutils import unescape
 import pyarrow as pa
 
 from publisher.errors import FatalError, UnreachableError
-from publisher.model.catalogue import Catalogue
-from publisher.verify.associations import split_association
 from publisher.xds.framing import BROKEN_FILE, Framed, documents
 from publisher.xds.json_form import is_json
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 
     from publisher.dispatch.kafka.options import KafkaOptions
 
-_RENAMES = (b"<modify-association", b'"old_association"')
 _ASSOCIATION = re.compile(rb"<association[^>]*>([^<]*)</association>")
 _JSON_ASSOCIATION = re.compile(rb'"(?:old_|new_)?association":("(?:[^"\\]|\\.)*")')
 _ENTITIES = {"&quot;": '"', "&apos;": "'", "&#10;": "\n", "&#13;": "\r", "&#9;": "\t"}
@@ -81,10 +78,6 @@ class FilePart:
                 problem=[each.problem for each in several],
             )
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the association and the text of each document.  Raises as ``read``."""
-        return ((_key_of(each.data), each.data) for each in self._read_frames())
-
     def _read_frames(self) -> Iterator[Framed]:
         try:
             yield from documents(self.path)
@@ -135,12 +128,6 @@ class TopicPart:
                 problem=[_NO_VALUE if value is None else None for value in values],
             )
 
-    def scan(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the association and the text of each document.  Raises as ``read``."""
-        for messages in self._messages():
-            for message in messages:
-                yield (message.key() or b"").decode("utf-8", "replace"), message.value() or b""
-
     def _messages(self) -> Iterator[list[Message]]:
         from confluent_kafka import TopicPartition  # noqa: PLC0415 -- only for topics
 
@@ -185,7 +172,37 @@ class TopicPart:
                 )
 
 
-DocumentPart = FilePart | TopicPart
+@dataclass(frozen=True, slots=True)
+class CopiedPart:
+    """A copy of records of a topic in a file of the Arrow stream format."""
+
+    name: str
+    """The name in places of documents."""
+    path: Path
+
+    @property
+    def is_topic(self) -> bool:
+        """True if documents are records of a topic."""
+        return True
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """Reads the documents as ``STORED_SCHEMA``."""
+        with pa.OSFile(str(self.path)) as file, pa.ipc.open_stream(file) as reader:
+            yield from reader
+
+
+DocumentPart = FilePart | TopicPart | CopiedPart
+
+
+def copy_part(part: TopicPart, folder: Path) -> CopiedPart:
+    """Copies the records of a part to a file, compressed.  Raises as ``TopicPart.read``."""
+    # other attempts of the task may write at the same time
+    path = folder / f"{part.partition}-{part.start}-{secrets.token_hex(8)}.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(str(path), STORED_SCHEMA, options=options) as writer:
+        for rows in part.read():
+            writer.write_batch(rows)
+    return CopiedPart(part.name, path)
 
 
 def _build_batch(**columns: list[Any] | pa.Array) -> pa.RecordBatch:
@@ -222,12 +239,12 @@ def headers_of(document: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 def _key_of(data: bytes) -> str:
     """Returns the association in a document's first operation; empty for a heartbeat."""
     if is_json(data):
-        return next(_names(data), "")
+        return next(names_of(data), "")
     match = _ASSOCIATION.search(data)
     return "" if match is None else _association(match)
 
 
-def _names(data: bytes) -> Iterator[str]:
+def names_of(data: bytes) -> Iterator[str]:
     """Yields the associations in a document's operations."""
     if is_json(data):
         return (json.loads(match[1]) for match in _JSON_ASSOCIATION.finditer(data))
@@ -237,54 +254,3 @@ def _names(data: bytes) -> Iterator[str]:
 def _association(match: re.Match[bytes]) -> str:
     text = match[1].decode("utf-8", "replace")
     return unescape(text, _ENTITIES) if "&" in text else text
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentSurvey:
-    """Facts about the documents of a part."""
-
-    documents: int
-    bytes: int
-    suffixes: frozenset[str]
-    """The endings of associations, which name tables."""
-    renames: tuple[tuple[str, str], ...]
-
-
-def survey_documents(part: DocumentPart, _catalogue: Catalogue) -> DocumentSurvey:
-    """Surveys a part: its size, its tables and the keys that its documents change."""
-    count, size = 0, 0
-    suffixes: set[str] = set()
-    renames: list[tuple[str, str]] = []
-    for key, data in part.scan():
-        count += 1
-        size += len(data)
-        if _RENAMES[0] in data or _RENAMES[1] in data:
-            old, *others = [*_names(data)] or [""]
-            renames += [(old, new) for new in others]
-        name, comma, tail = key.partition(",")
-        suffix = _suffix_of(key) if '"' in name else _suffix_of(f"k{comma}{tail}")
-        if suffix is not None:
-            suffixes.add(suffix)
-    return DocumentSurvey(count, size, frozenset(suffixes), tuple(renames))
-
-
-@lru_cache(maxsize=256)
-def _suffix_of(association: str) -> str | None:
-    parts = split_association(association)
-    return None if parts is None else parts.suffix
-
-
-def connect_keys(renames: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Returns the first association of each group that changes of keys connect."""
-    first: dict[str, str] = {}
-
-    def find(name: str) -> str:
-        while (parent := first.setdefault(name, name)) != name:
-            first[name] = first[parent]
-            name = parent
-        return name
-
-    for old, new in renames:
-        low, high = sorted((find(old), find(new)))
-        first[high] = low
-    return {name: find(name) for name in [*first]}

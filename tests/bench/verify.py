@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from lxml import etree
 from pyspark.sql import SparkSession
@@ -22,8 +23,8 @@ from publisher.engine.survey import EngineTasks
 from publisher.runs.publisher_instance import publish
 from publisher.runs.verify import VerifyRequest, buckets_for, verify
 from publisher.sources.triggerless.comparison import Comparison
-from publisher.verify.documents import survey_documents
 from publisher.verify.find_documents import find_topics
+from publisher.verify.survey import PartToSurvey, survey_documents
 from publisher.verify.work import VerifyWork
 from tests.bench.processes import Role, Watch, cpu_seconds
 from tests.bench.program import BOTH_COMPILERS, settings_of, workspace
@@ -86,9 +87,15 @@ class VerifyBench:
 
     def read(self) -> None:
         """Reads and folds the documents as ``verify`` does, without any table."""
-        with start_engine("spark", self.settings.spark) as engine:
+        with (
+            start_engine("spark", self.settings.spark) as engine,
+            TemporaryDirectory(dir=self.work) as copies,
+        ):
             parts = find_topics(self.settings.kafka).parts
-            surveys = EngineTasks(engine, self.settings.rules).survey(survey_documents, parts)
+            tasks = EngineTasks(engine, self.settings.rules)
+            items = [PartToSurvey(part, Path(copies)) for part in parts]
+            surveys = tasks.survey(survey_documents, items)
+            parts = tuple(survey.part for survey in surveys)
             buckets = buckets_for(sum(survey.bytes for survey in surveys))
             comparison = Comparison((), str(self.work), keep=False, binary_text=None)
             values = self.settings.values
