@@ -59,6 +59,9 @@ def survey_documents(item: PartToSurvey, _catalogue: Catalogue) -> DocumentSurve
 
 
 def _find_renames(data: pa.Array) -> Iterator[tuple[str, str]]:
+    octets = b"".join(filter(None, data.buffers()[2:]))  # much faster to search than each document
+    if not any(text in octets for text in _RENAMES):
+        return
     is_rename = pc.or_(*(pc.match_substring(data, text) for text in _RENAMES))
     for document in data.filter(is_rename).to_pylist():
         old, *others = [*names_of(document)] or [""]
