@@ -14,11 +14,15 @@ from confluent_kafka.admin import AdminClient
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
+from publisher.engine.local.engine import LocalEngine
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.repair import repair
-from publisher.runs.verify import VerifyReport, VerifyRequest, verify
+from publisher.runs.verify import VerifyReport, VerifyRequest, compare, verify
+from publisher.sources.task_runner import ShuffleWork
 from publisher.triggers import Refs, Style, TableRef, install, plan
+from publisher.verify.documents import CopiedPart, DocumentPart
+from publisher.verify.work import VerifyWork
 from tests.services.databases import Place
 from tests.services.topics import Record, Topics
 from tests.support.local_engine import EngineSwitch
@@ -188,6 +192,47 @@ def test_tampered_documents_are_found_exactly(
     job.change(50)
     job.publish()
     assert kinds(job.verify()) == {}
+
+
+class LatePublisher(LocalEngine):
+    """An engine; after its first comparison the job publishes what waited meanwhile."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
+        self.parts: list[tuple[DocumentPart, ...]] = []
+        """The documents of each comparison."""
+
+    def shuffle(self, work: ShuffleWork) -> list[str]:
+        results = super().shuffle(work)
+        if isinstance(work, VerifyWork):
+            self.parts.append(work.documents)
+            if len(self.parts) == 1:
+                self.job.publish()
+        return results
+
+
+def test_only_new_records_are_read_again(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
+    job = Job(postgres, kafka, tmp_path)
+    postgres.execute(*TABLES)
+    job.log(Style.PER_FIELD)
+    job.change(60)
+    job.publish()
+    before = len(kafka.read(job.topic))
+    job.change(30)
+    engine = LatePublisher(job)
+    with compare(VerifyRequest(load(job.path).for_publish(), examples=1_000), engine) as result:
+        assert kinds(result.report) == {}
+        first, second = engine.parts
+        assert second[: len(first)] == first
+        sizes = [
+            sum(rows.num_rows for part in parts for rows in part.read()) for parts in engine.parts
+        ]
+        assert sizes == [before, len(kafka.read(job.topic))]
+        assert before < sizes[1]
+        copies = {part.path for part in second if isinstance(part, CopiedPart)}
+        assert copies == {*(result.folder / "documents").iterdir()}
+    assert not result.folder.exists()
 
 
 def test_rows_whose_documents_have_expired_are_results_of_their_own(
