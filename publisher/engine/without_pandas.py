@@ -56,8 +56,8 @@ def start_arrow_without_pandas() -> None:
     """Imports pyarrow while pandas cannot be imported.
 
     pyarrow imports pandas when it first converts Python values, and remembers whether pandas exists.
-    Afterwards this process cannot convert between Arrow and pandas.  Only commands and the local engine's
-    worker processes may call this function: they own their process and need no such conversion.
+    Afterwards this process cannot convert between Arrow and pandas.  Only commands and the worker processes
+    of both engines may call this function: they own their process and need no such conversion.
     """
     if "pandas" in sys.modules:
         return

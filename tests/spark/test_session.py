@@ -190,13 +190,15 @@ def test_the_session_has_the_programs_settings(spark: SparkSession) -> None:
     assert {name: conf.get(name) for name in DEFAULTS} == dict(DEFAULTS)
 
 
-def test_workers_run_the_drivers_python(spark: SparkSession) -> None:
+def test_workers_run_the_drivers_python_without_pandas(spark: SparkSession) -> None:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+            row = {"python": [sys.executable], "has_pandas": ["pandas" in sys.modules]}
+            yield pa.RecordBatch.from_pydict(row)
 
-    rows = spark.range(0, 1, 1, 1).mapInArrow(task, "python string").collect()
-    assert [row[0] for row in rows] == [sys.executable]
+    columns = "python string, has_pandas boolean"
+    rows = spark.range(0, 1, 1, 1).mapInArrow(task, columns).collect()
+    assert [tuple(row) for row in rows] == [(sys.executable, False)]
 
 
 def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> None:

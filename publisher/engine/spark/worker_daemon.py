@@ -8,6 +8,8 @@ from __future__ import annotations
 import gc
 import importlib
 
+from publisher.engine.without_pandas import start_arrow_without_pandas
+
 MODULES = (
     "pyarrow",
     "pyarrow.compute",
@@ -19,6 +21,7 @@ MODULES = (
 
 def main() -> None:
     """Imports the modules, then serves until Spark closes standard input."""
+    start_arrow_without_pandas()
     for module in MODULES:
         importlib.import_module(module)
     # after each task pyspark searches for garbage, which takes 40 ms with the objects of the modules
