@@ -51,29 +51,12 @@ def start(
     )
 
 
-def alive(pids: set[int]) -> set[int]:
-    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}
-
-
-def gone(pids: set[int], *, within: float) -> bool:
-    end = time.monotonic() + within
-    while alive(pids) and time.monotonic() < end:
-        time.sleep(0.05)
-    return not alive(pids)
-
-
 def wait_until_ready(process: subprocess.Popen[str]) -> set[int]:
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith("ready"):
             return descendants(process.pid)
     raise AssertionError(process.communicate()[1])
-
-
-def test_nothing_is_printed_that_the_program_did_not_print_even_where_tasks_fail() -> None:
-    out, err = start().communicate(timeout=120)
-    assert err == ""
-    assert out == "[Row(id=0), Row(id=1)]\nPythonException\nready UTC\n"
 
 
 def test_a_setting_of_the_job_file_overrides_the_programs_own() -> None:
@@ -83,7 +66,7 @@ def test_a_setting_of_the_job_file_overrides_the_programs_own() -> None:
     assert conf["spark.sql.session.timeZone"] == "UTC"
 
 
-def test_settings_are_in_the_arguments_of_no_process_and_none_outlives_a_killed_program(
+def test_nothing_else_is_printed_and_settings_are_in_the_arguments_of_no_process(
     tmp_path: Path,
 ) -> None:
     secret = 'pa55 "w\\ö#rd=:\U0001f511'
@@ -92,29 +75,34 @@ def test_settings_are_in_the_arguments_of_no_process_and_none_outlives_a_killed_
         "spark.driver.extraJavaOptions": "-Dkey.word='pa55 wo\\rd'",
     }
     program = PROGRAM.replace(
-        "    time.sleep",
+        "    time.sleep({sleep})",
         """    print(repr(spark.conf.get("spark.hadoop.fs.s3a.secret.key")))
     print(spark.sparkContext._jvm.java.lang.System.getProperty("key.word"), flush=True)
-    time.sleep""",
+    sys.stdin.read()""",
     )
     path = tmp_path / "program.py"
-    path.write_text(program.format(sleep=60, conf=conf))
-    process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True)
+    path.write_text(program.format(conf=conf))
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [sys.executable, str(path)], stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
     assert process.stdout is not None
-    started = wait_until_ready(process)
-    lines = [process.stdout.readline().strip() for _ in range(2)]
-    arguments = [
-        Path(f"/proc/{pid}/cmdline").read_bytes()
-        for pid in started
-        if Path(f"/proc/{pid}").exists()
+    lines = [process.stdout.readline().removesuffix("\n") for _ in range(5)]
+    started = descendants(process.pid)
+    running = filter(is_running, started)
+    arguments = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in running]
+    assert process.communicate(timeout=120) == ("", "")
+    assert process.returncode == 0
+    assert lines == [
+        "[Row(id=0), Row(id=1)]",
+        "PythonException",  # of a task
+        "ready UTC",
+        repr(secret),
+        "pa55 wo\\rd",
     ]
     assert len(started) >= 2  # the JVM and a worker
-    process.kill()
-    process.communicate(timeout=60)
-    assert lines == [repr(secret), "pa55 wo\\rd"]
     assert any(b"SparkSubmit" in found for found in arguments)
     assert not [found for found in arguments if b"pa55" in found]
-    assert gone(started, within=15)
 
 
 def test_the_files_of_settings_are_private_and_go() -> None:
