@@ -59,8 +59,12 @@ SETTINGS = {
 }
 RESTARTED = {"broker.heartbeat.interval.ms": "100", "broker.session.timeout.ms": "1000"}
 """Of brokers that tests kill: one that comes back waits until the session before has ended."""
-SHARED = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
-"""Of the broker that no test kills: with rare heartbeats it needs a third less processor time at rest."""
+SHARED = {
+    "broker.heartbeat.interval.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+    "metadata.max.idle.interval.ms": "0",  # no empty record in its metadata each half second
+}
+"""Of the broker that no test kills: so it needs half the processor time at rest."""
 REPLICATED = (
     "default.replication.factor",
     "offsets.topic.replication.factor",

@@ -65,7 +65,7 @@ class Scene:
 
     def is_all_done(self) -> bool:
         """True if all rows are read and no process is in a phase."""
-        return self.is_all_read() and not self.marks.open
+        return not self.marks.open and self.is_all_read()  # fewer questions to the database
 
     @contextmanager
     def all_new_while_paused(self, newer: Started) -> Iterator[None]:
