@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-_DEEPEST = 16
+_MAX_DEPTH = 16
+"""Maximum number of structures within each other."""
 _STOP = 0
 _TRUE, _FALSE, _I8, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 11, 12
 _INTEGERS = (4, 5, 6)
-_LONGEST_NUMBER = 70
+_MAX_BITS = 70
 """Maximum bits of a number, in groups of seven."""
 
 
@@ -52,7 +53,7 @@ class _ThriftReader:
         return values
 
     def _value(self, kind: int, depth: int) -> Any:
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise ThriftError("structures are nested too deeply")
         if kind == _STRUCT:
             return self.struct(depth)
@@ -100,7 +101,7 @@ class _ThriftReader:
 
     def _number(self) -> int:
         value = shift = 0
-        while shift < _LONGEST_NUMBER:
+        while shift < _MAX_BITS:
             byte = self._byte()
             value |= (byte & 127) << shift
             if byte < 128:

@@ -148,7 +148,7 @@ def explain_length(length: int, table: TableLayout, options: LinkexpressOptions)
     if (
         difference == -2 and table.form.extra == 2 and not options.nulls
     ):  # with NULL areas, the flag would be read as the XID
-        settings.append("a group whose records have no XID, which is not read")
+        settings.append("a group whose records have no XID (such files cannot be read)")
     if settings:
         return (
             f"if all records differ by {difference:+d} bytes, {' or '.join(settings)} explains it"
@@ -227,6 +227,6 @@ _ADVICE = {
 
 
 def raw_text(data: Bytes, at: int, size: int, place: int) -> str:
-    """Formats bytes of a file as JSON text with up to 1 MiB in hex; ``place`` is their named offset."""
+    """Formats bytes of a file as JSON text with up to 1 MiB in hex; ``place`` is the offset to show."""
     octets = data[at : at + min(size, RAW_BYTES)].tobytes().hex()
     return as_json({"offset": place, "length": size, "hex": octets})

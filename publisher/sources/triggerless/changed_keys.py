@@ -1,6 +1,7 @@
 """Finds the objects whose key has changed between two states of a table, as pure functions.
 
-Columns that identify an object whatever its key is (``key_change_by``) tell which new row was which old one.
+The columns of ``key_change_by`` identify an object whatever its key is: an old and a new row with equal
+values in them are one object.
 Each bucket lists its candidates: rows that were deleted, inserted, or now belong to another object.  A pass
 over the candidates of all buckets pairs them, and replaces their changes.
 """
@@ -89,11 +90,12 @@ def _list_values(values: Sequence[pa.Array], places: pa.Array) -> pa.ListArray:
 
 
 def pair_rows(identities: pa.Table) -> list[list[int]]:
-    """Finds the rows whose objects have other keys now; returns their numbers as chains of keys.
+    """Finds objects that have other keys now; returns the numbers of their rows as chains.
 
-    The object of each row of a chain is now that of the next row.  ``identities`` has ``IDENTITY_COLUMNS``.
-    Only values that are unique before and now join rows.  A row that had or has an object without a value
-    joins none.  Keys that change in a circle have no chain: in every order, two objects would have one key.
+    Each object has moved from the key of one row of a chain to the key of the next.  ``identities`` has
+    ``IDENTITY_COLUMNS``.  Values join rows only if they are unique, both before and now.  Rows with NULL
+    in an identifying column are in no chain, nor are keys that change in a circle: in every order, two
+    objects would have one key.
     """
     target = _find_targets(identities)
     is_target = np.zeros(len(target), bool)
