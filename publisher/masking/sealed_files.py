@@ -35,11 +35,11 @@ class _SealedFiles:
         """Returns the path of the content."""
         stat = Path(path).stat()
         identity = stat.st_ino, stat.st_size, stat.st_mtime_ns
-        known = self._opened.get(path)
-        if known is None or known[0] != identity:
-            if known is not None:
-                os.close(known[1])
-            known = self._opened[path] = identity, self._open(path)
+        known = self._opened.pop(path, None)
+        if known is not None and known[0] != identity:
+            os.close(known[1])
+            known = None
+        self._opened[path] = known = known or (identity, self._open(path))
         return f"/proc/self/fd/{known[1]}"
 
     def _open(self, path: str) -> int:

@@ -16,6 +16,8 @@ from tests.support.renamed_rows import SETTINGS
 from tests.support.retried_rejects import documents, invoke
 
 GROUP = replace(EXTRACT, unit="group", difftype=None)
+HELD = 1_300
+"""Number of records that wait for another run; the files of all formats have 10,000 planted values."""
 SINK = '[dispatch]\npath = "out"\n[job]\nreject_budget = 9\n'
 
 
@@ -28,9 +30,12 @@ def change_table(planted: PlantedValues, folder: Path) -> list[Path]:
         record(3, letter, [1, 2], idu=key, fname=text(), lname=text()) for letter in ("B", "U")
     ]
     update = record(4, "U", [1, 2], idu=key, fname=text(), lname=text())
-    later = record(5, "D", [0], idu=planted.number())
+    later = [
+        record(5 + number, "I", range(3), idu=planted.number(), fname=text(), lname=text())
+        for number in range(HELD)
+    ]
     before = record(4, "B", idu=key, fname=text(), lname=text())
-    files = {"usr__ct-1.csv": [*first, update, later], "usr__ct-2.csv": [before]}
+    files = {"usr__ct-1.csv": [*first, update, *later], "usr__ct-2.csv": [before]}
     return [change_table_files.write(folder / name, rows) for name, rows in files.items()]
 
 
@@ -45,7 +50,7 @@ def dispatch_queue(planted: PlantedValues, folder: Path) -> list[Path]:
     rows = [insert(1), insert(1), insert(2), insert(3), queue.row(COMMIT, TRANSACT_ID=3)]
     lines = delimited_text(rows).splitlines()
     lines[3] = lines[3].replace(rows[2]["DATA"].hex(), text())
-    open_rows = [insert(4), insert(4)]
+    open_rows = [insert(4) for _ in range(HELD)]
     ends = [queue.row(COMMIT, TRANSACT_ID=number) for number in (1, 2, 4)]
     contents = {
         "queue-1.csv": "\n".join([*lines, ""]).encode(),
@@ -67,7 +72,7 @@ def linkexpress(planted: PlantedValues, folder: Path) -> list[Path]:
 
     cut = insert()[:-3]
     contents = {
-        "1.dat": insert() + mark + insert() + insert(),
+        "1.dat": insert() + mark + b"".join(insert() for _ in range(HELD)),
         "2.dat": insert() + mark + insert() + insert("1234FF") + insert(),
         "3.dat": insert() + mark + insert() + cut,
         "4.dat": mark + insert() + mark,

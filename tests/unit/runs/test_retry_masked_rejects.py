@@ -12,10 +12,14 @@ import pytest
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
 from tests.support import change_table_files, linkexpress_files
+from tests.support.dispatch_queue_codes import COMMIT, INSERT
+from tests.support.dispatch_queue_files import Queue, binary, jack
 from tests.support.event_log_files import csv_text, event
 from tests.support.linkexpress_files import OPEN
 from tests.support.local_engine import EngineSwitch
+from tests.support.planted_logs import JOB, PlantedLog
 from tests.support.planted_values import PlantedValues
+from tests.support.renamed_rows import SETTINGS
 from tests.support.retried_rejects import documents, export, invoke, retry
 
 KEY = "pvmaskingkey" * 3
@@ -124,6 +128,30 @@ def test_records_of_an_event_log(tmp_path: Path) -> None:
     job.check(result.output, invoke(tmp_path, "explain", again["position"]).output)
 
 
+def test_nothing_of_a_large_log_is_shown_when_its_records_are_retried(tmp_path: Path) -> None:
+    job, inputs = MaskedJob(tmp_path), tmp_path / "files"
+    inputs.mkdir()
+    log = PlantedLog(job.planted, inputs, 1_500)
+    content = log.write().read_bytes()
+    source = f'[database]\nurl = "{log.database}"\n' + JOB.replace(
+        "[source]\n", '[[sources]]\nsnapshots = ["in"]\n'
+    ).replace("future_events = true\n", "")
+    job.publish(source, "log.csv", content)
+    assert len(job.planted.tokens) > 9_900
+    target = tmp_path / "rejects.jsonl"
+    shown = [invoke(tmp_path, "rejects", "--export", target, "--unmasked").output]
+    entries = [json.loads(line) for line in target.read_text().splitlines()]
+    assert len(job.planted.find_in(target.read_text())) > 300
+    for entry in entries:
+        entry["raw"] |= {"event_time": "2020-01-01 00:00:00"}
+    result = retry(tmp_path, entries)
+    report = json.loads(result.stdout)
+    assert report["read"] == len(entries) > 250
+    assert min(report["outcomes"][outcome] for outcome in ("published", "rejected")) > 10
+    words = [["rejects"], ["status"], ["explain", "1"], ["rejects", "--json"]]
+    job.check(*shown, result.output, *(invoke(tmp_path, *word).output for word in words))
+
+
 def test_a_record_of_a_change_table(tmp_path: Path) -> None:
     job = MaskedJob(tmp_path)
     key, name, place = job.planted.number(), job.planted.text(), job.planted.text()
@@ -181,3 +209,26 @@ def test_unmasked_records_are_only_exported(tmp_path: Path) -> None:
     result = invoke(tmp_path, "rejects", "--unmasked")
     assert result.exit_code == 2
     assert "name the file with --export" in result.stderr
+
+
+def test_an_operation_of_a_dispatch_queue(tmp_path: Path) -> None:
+    job, queue = MaskedJob(tmp_path), Queue()
+    key, name, wrong = job.planted.number(), job.planted.text(), job.planted.text()
+    image = jack(int(key), "Jack", name)
+    rows = [queue.row(INSERT, image[:-9]), queue.row(COMMIT)]
+    source = f'[[sources]]\nsnapshots = ["in"]\n{SETTINGS["dispatch-queue"]}'
+    job.publish(source, "queue.dat", binary(rows))
+    result = invoke(tmp_path, "rejects", "--export", tmp_path / "rejects.jsonl", "--unmasked")
+    assert "1 record(s)" in result.output
+    entry = json.loads((tmp_path / "rejects.jsonl").read_text())
+    assert image[:-9].hex() in json.dumps(entry["raw"])
+    refused = retry(tmp_path, [entry | {"raw": entry["raw"] | {"TRANSACT_ID": wrong}}])
+    assert refused.exit_code == 2
+    assert "raw is no operation (masking hides its message)" in refused.stderr
+    corrected = {"first": image.hex(), "second": "", "data": None}
+    raw = {name: value for name, value in (entry["raw"] | corrected).items() if value is not None}
+    result = retry(tmp_path, [entry | {"raw": raw}])
+    assert result.exit_code == 0, result.stderr
+    (text,) = documents(tmp_path, "job-000002")
+    assert f"idu={hash_of(key)}" in text
+    job.check(result.output, refused.output)
