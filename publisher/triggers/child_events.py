@@ -79,11 +79,11 @@ class ChildEvents:
         event_type = 3 if self._style is Style.PER_FIELD else self._style.update
         return self._each(lambda column: self._event(column, event_type, None, []))
 
-    def existing(self, row: str, key: str, event_type: int) -> list[str]:
+    def log_existing(self, row: str, key: str, event_type: int) -> list[str]:
         """Logs the values of child rows that are already linked to a new row of the parent."""
         return self._each(lambda column: self._of_rows(row, key, event_type, column))
 
-    def left_behind(self, key: str) -> list[str]:
+    def log_left_behind(self, key: str) -> list[str]:
         """Logs the removal of the values of child rows that keep the old key of their parent."""
         return self._each(lambda column: self._of_rows("OLD", key, 2, column, removed=True))
 
@@ -97,7 +97,9 @@ class ChildEvents:
         differ = [self._differ(name) for name, _ in self.child.links]
         moved = _any(differ)
         values = [self._differ(name) for name in self._columns(column)]
-        counts = moved if self._cascaded is not CascadedMove.NONE else f"{moved} AND {self._old}"
+        counts = (
+            moved if self._cascaded is not CascadedMove.NONE else f"{moved} AND {self._was_linked}"
+        )
         if self._style is Style.PER_FIELD:
             changed = _any([counts, *values])
             return [
@@ -112,7 +114,9 @@ class ChildEvents:
     def _addition(self, column: str, where: list[str], *, may_move: bool = False) -> list[str]:
         event_type = str(self._style.update)
         if may_move and column and self._cascaded is CascadedMove.INSERT:
-            event_type = f"CASE WHEN {self._old} THEN {event_type} ELSE {self._style.insert} END"
+            event_type = (
+                f"CASE WHEN {self._was_linked} THEN {event_type} ELSE {self._style.insert} END"
+            )
         if self._style is not Style.PER_FIELD:
             return self._event(column, event_type, "NEW", where)
         return self._event(column, event_type, "NEW", where, ("NULL", self._text("NEW", column)))
@@ -186,7 +190,7 @@ class ChildEvents:
         return self.child.ref.sql(self._forms.quote)
 
     @property
-    def _old(self) -> str:
+    def _was_linked(self) -> str:
         """A condition: the row's old parent exists."""
         parent = self._parent.ref.sql(self._forms.quote)
         return f"EXISTS (SELECT 1 FROM {parent} AS o WHERE {self._link('OLD', 'o')})"

@@ -228,7 +228,9 @@ class _MariadbEvents:
         if self._style is not Style.PER_FIELD:
             return [*lines, *self._event("new_key", 6)]
         lines += self._update()
-        return lines + [line for child in self.children for line in child.left_behind("new_key")]
+        return lines + [
+            line for child in self.children for line in child.log_left_behind("new_key")
+        ]
 
     def insert(self) -> list[str]:
         """Logs a new row, and the child rows that are linked to it already."""
@@ -237,7 +239,7 @@ class _MariadbEvents:
             line
             for child in self.children
             if event_type is not None
-            for line in child.existing("NEW", "new_key", event_type)
+            for line in child.log_existing("NEW", "new_key", event_type)
         ]
         return [*self._own_insert(), *existing]
 

@@ -96,8 +96,8 @@ END
             if event_type is not None and events.child.may_precede:
                 lines += _type_check(self._table, events.child, "c")
                 if is_rename:
-                    lines += events.left_behind("new_key")
-                lines += events.existing("NEW", "new_key", event_type)
+                    lines += events.log_left_behind("new_key")
+                lines += events.log_existing("NEW", "new_key", event_type)
         return lines
 
     def _key(self, row: str) -> str:

@@ -151,7 +151,7 @@ class _SqliteEvents:
             renamed += self.update()
             for child in self.children:
                 if not child.child.moves_along:
-                    renamed += child.left_behind(self.key("NEW"))
+                    renamed += child.log_left_behind(self.key("NEW"))
             renamed += self._existing(2)
         if len(self._table.key) == 1:
             return renamed
@@ -164,7 +164,7 @@ class _SqliteEvents:
             line
             for child in self.children
             if event_type is not None
-            for line in child.existing("NEW", self.key("NEW"), event_type)
+            for line in child.log_existing("NEW", self.key("NEW"), event_type)
         ]
 
     def _own_insert(self) -> list[str]:

@@ -121,7 +121,7 @@ def _used_bytes(rows: QueueRows, row: int) -> int:
     return max(0, min(DATA_BYTES, total - before))
 
 
-_READING = (
+_PARTS_ADVICE = (
     "; check the export, and set parts if the other operations of the file mislead parts = auto"
 )
 
@@ -134,7 +134,7 @@ def _check_parts(operations: Operations) -> None:
     operations.add_fault(
         lone,
         Reason.PARTS,
-        lambda n: f"part {part[operations.first[n]]} exists, part 0 does not{_WINDOW}",
+        lambda n: f"part {part[operations.first[n]]} exists, part 0 does not{_EXPORT_ADVICE}",
     )
     for number in np.flatnonzero(~single).tolist():
         members = operations.members[operations.group[number]]
@@ -144,7 +144,7 @@ def _check_parts(operations: Operations) -> None:
             operations.add_fault(
                 [number],
                 Reason.PARTS,
-                f"parts {text} are not numbered from 0 without gaps{_WINDOW}",
+                f"parts {text} are not numbered from 0 without gaps{_EXPORT_ADVICE}",
             )
         for name in ("TYP", "TABNUM_SRC", "ROWID_SRC"):
             values = operations.rows.integers[name]
@@ -155,7 +155,7 @@ def _check_parts(operations: Operations) -> None:
                 )
 
 
-_WINDOW = "; export all rows of the table, ordered by SYSLOG_ADDR and EXTDATA"
+_EXPORT_ADVICE = "; export all rows of the table, ordered by SYSLOG_ADDR and EXTDATA"
 
 
 def _join_lengths(operations: Operations) -> None:
@@ -170,16 +170,14 @@ def _join_lengths(operations: Operations) -> None:
         Reason.PARTS,
         lambda n: (
             f"LEN1 and LEN2 give {total[n]} bytes, but a row holds {DATA_BYTES}: continuation"
-            f" rows are missing, or the lengths are wrong{_WINDOW}"
+            f" rows are missing, or the lengths are wrong{_EXPORT_ADVICE}"
         ),
     )
     available = operations.rows.data_bytes[operations.first]
     operations.add_fault(
         np.flatnonzero(single & (total > available)),
         Reason.PARTS,
-        lambda n: (
-            f"LEN1 and LEN2 give {total[n]} bytes, but DATA has {available[n]}; export all of DATA"
-        ),
+        lambda n: _short_data(total[n], available[n]),
     )
     for number in np.flatnonzero(~single).tolist():
         if number not in operations.faults:
@@ -188,14 +186,17 @@ def _join_lengths(operations: Operations) -> None:
                 operations.add_fault([number], Reason.PARTS, problem)
 
 
+def _short_data(total: int, available: int) -> str:
+    return f"LEN1 and LEN2 give {total} bytes, but DATA has {available}; export all of DATA"
+
+
 def _join_parts(operations: Operations, number: int) -> str | None:
     """Sets the lengths of an operation of several rows; returns a problem, if any."""
     members = operations.members[operations.group[number]]
     if len(members) == 1:  # only repetitions were removed
         total = int(operations.len1[number] + operations.len2[number])
         available = int(operations.rows.data_bytes[members[0]])
-        problem = f"LEN1 and LEN2 give {total} bytes, but DATA has {available}; export all of DATA"
-        return None if total <= available else problem
+        return None if total <= available else _short_data(total, available)
     len1 = [int(operations.rows.integers["LEN1"][row]) for row in members]
     len2 = [int(operations.rows.integers["LEN2"][row]) for row in members]
     sizes = [int(operations.rows.data_bytes[row]) for row in members]
@@ -206,13 +207,19 @@ def _join_parts(operations: Operations, number: int) -> str | None:
         wrong = any(
             min(a, b) < 0 or a + b > size for a, b, size in zip(len1, len2, sizes, strict=True)
         )
-        return f"LEN1 and LEN2 of a part give more bytes than its DATA{_READING}" if wrong else None
+        return (
+            f"LEN1 and LEN2 of a part give more bytes than its DATA{_PARTS_ADVICE}"
+            if wrong
+            else None
+        )
     total = len1[0] + len2[0]
     later = list(zip(len1[1:], len2[1:], strict=True))
     if later not in ([(len1[0], len2[0])] * len(later), [(0, 0)] * len(later)):
-        return f"LEN1 and LEN2 of later parts are neither those of the first nor 0{_READING}"
+        return f"LEN1 and LEN2 of later parts are neither those of the first nor 0{_PARTS_ADVICE}"
     if -(-total // DATA_BYTES) != len(members):
-        return f"LEN1 and LEN2 give {total} bytes, but there are {len(members)} parts{_WINDOW}"
+        return (
+            f"LEN1 and LEN2 give {total} bytes, but there are {len(members)} parts{_EXPORT_ADVICE}"
+        )
     wrong = any(
         size < min(DATA_BYTES, total - place * DATA_BYTES) for place, size in enumerate(sizes)
     )
@@ -264,12 +271,12 @@ def _set_kinds(operations: Operations, dialect: str) -> None:
         np.flatnonzero(wrong),
         Reason.PARTS,
         lambda n: (
-            f"TYP {typ[n]} with LEN1 = {len1[n]} and LEN2 = {len2[n]} is invalid: {_EXPECTED}"
+            f"TYP {typ[n]} with LEN1 = {len1[n]} and LEN2 = {len2[n]} is invalid: {_LENGTHS_ADVICE}"
         ),
     )
 
 
-_EXPECTED = (
+_LENGTHS_ADVICE = (
     "DELETE and INSERT have a first image only, UPDATE two, COMMIT and ROLLBACK none; check the"
     " export"
 )
