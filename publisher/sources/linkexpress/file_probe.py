@@ -31,7 +31,9 @@ from publisher.sources.linkexpress.reject_messages import header_fault
 SAMPLE = 1000
 """Number of records that are examined."""
 _SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
+"""Size and maximum number of the parts of a file that are examined."""
 _BLOCKS = 50
+"""Maximum number of blocks of records of one part that are examined."""
 _ENOUGH = 20
 """Number of good records that cannot be a coincidence."""
 NO_ROWS_FILE = b"\xff\xff"

@@ -88,7 +88,7 @@ def sample_splits(
     wanted: int,
     reading: SnapshotOptions = _TEXT,
 ) -> list[SampleSplit]:
-    """Divides files into at least about ``wanted`` splits, in the order of the files.
+    """Divides files into about ``wanted`` splits or more, in the order of the files.
 
     Raises ``FatalError`` if a file does not have the form that its name says.
     """
