@@ -79,23 +79,17 @@ def query(
 ) -> Query:
     """Creates the query for rows of ``relation`` by ``columns``."""
     if dialect.name == "postgresql" and dialect.driver == "psycopg":
-        return JoinQuery(dialect, relation, columns, text_of)
+        return JoinQuery(dialect, relation, columns)
     return InListQuery(dialect, relation, columns, text_of)
 
 
 class JoinQuery:
     """PostgreSQL: joins the table with arrays of keys; the server converts values to text."""
 
-    def __init__(
-        self, dialect: Dialect, relation: Relation, columns: tuple[str, ...], text_of: Convert
-    ) -> None:
+    def __init__(self, dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> None:
         self.name = relation.table.name
         self.columns = tuple(relation.types)
         self._read = [_text_reader(relation.table.columns[name]) for name in columns]
-        self._bytes = [
-            place for place, name in enumerate(self.columns) if relation.casts[name] == "bytea"
-        ]
-        self._text_of = text_of
         self._sql = _join_sql(dialect, relation, columns)
 
     def max_keys(self, wanted: int) -> int:
@@ -130,14 +124,12 @@ class JoinQuery:
         if not rows:
             return NumberedRows((), [()] * len(self.columns))
         numbers, *columns = zip(*rows, strict=True)
-        for place in self._bytes:
-            columns[place] = tuple(map(self._text_of, columns[place]))
         return NumberedRows([number - 1 for number in numbers], columns)
 
 
 def _array(values: Sequence[Any]) -> Any:
     """Returns an array as parameter; the driver would examine each text in turn."""
-    if not all(isinstance(value, str) for value in values):
+    if set(map(type, values)) != {str}:
         return list(values)
     if any(character in "".join(values) for character in '\\"'):
         values = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
@@ -162,12 +154,12 @@ _READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
 }
 
 
-_TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "bytea", "name"})
+_TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "name"})
 """PostgreSQL types whose values need no cast to text; a cast would cut the padding of CHAR."""
 
 
 def _join_item(relation: Relation, name: str, column: str) -> str:
-    """Returns the SQL of a column as text.
+    """Returns the SQL of a column in the log's form: binary values as Base64 without line breaks.
 
     Values of user-defined types are converted by the output function of the type: a cast may be a function
     of the type's owner, which would run with the permissions of the publisher's user.
@@ -175,6 +167,8 @@ def _join_item(relation: Relation, name: str, column: str) -> str:
     if name in relation.user_types:
         has_value = f"pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0"
         return f"CASE WHEN {has_value} THEN pg_catalog.concat({column}) END"
+    if relation.casts[name] == "bytea":
+        return f"pg_catalog.replace(pg_catalog.encode({column}, 'base64'), E'\\n', '')"
     return column if relation.casts[name] in _TEXT_TYPES else f"CAST({column} AS text)"
 
 

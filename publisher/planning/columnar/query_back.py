@@ -275,8 +275,8 @@ def _select(rows: Numbers, current: CurrentRows, selected: Flags) -> list[RowRea
 
 
 def _column(values: Sequence[CurrentValue]) -> pa.Array:
-    """Converts the values of a column; those of attributes of child tables are lists."""
-    is_list = tuple in set(map(type, values))
+    """Converts the values of a column; those of attributes of child tables are all tuples."""
+    is_list = isinstance(values[0], tuple)
     return pa.array(values, pa.list_(pa.string()) if is_list else pa.string())
 
 
