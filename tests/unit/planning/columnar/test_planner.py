@@ -128,7 +128,8 @@ def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dic
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     (lookups,) = folder.rglob("*.lookups.parquet")  # in the order of asking, which may differ
     asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
-    return files | {"result": result.to_json().encode(), lookups.name: "".join(asked).encode()}
+    timeless = replace(result, seconds=0.0)
+    return files | {"result": timeless.to_json().encode(), lookups.name: "".join(asked).encode()}
 
 
 def _parent_of(lookup: dict[str, Any]) -> str:
