@@ -7,8 +7,7 @@ an object, and its other values are stored as they were read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 _WHOLE, _PARTIAL = "whole", "partial"
 _ATTRIBUTE, _VALUES, _VALUE = "\x1e", "\x1d", "\x1f"
@@ -16,8 +15,7 @@ _ATTRIBUTE, _VALUES, _VALUE = "\x1e", "\x1d", "\x1f"
 characters, so that no name and no value has them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedObject:
+class PublishedObject(NamedTuple):
     """The known part of an object's published state."""
 
     text: str = _PARTIAL
@@ -62,8 +60,11 @@ class PublishedObject:
         text = "".join([_VALUE + value for value in values])
         if start:
             return PublishedObject(self.text[:start] + text + self.text[end:])
+        attribute = f"{name}{_VALUES}{text}"
+        if _ATTRIBUTE not in self.text:
+            return PublishedObject(self.text + _ATTRIBUTE + attribute)
         kind, *attributes = self.text.split(_ATTRIBUTE)
-        attributes.append(f"{name}{_VALUES}{text}")
+        attributes.append(attribute)
         return PublishedObject(_ATTRIBUTE.join([kind, *sorted(attributes)]))
 
     def _find(self, name: str) -> tuple[int, int]:

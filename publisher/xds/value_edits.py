@@ -26,11 +26,12 @@ class ValueEdits(NamedTuple):
 
     def apply(self, before: Collection[str] | None) -> tuple[str, ...] | None:
         """Returns the sorted values afterwards; ``None`` means unknown values."""
-        if before is None and not self.clears:
+        added = [value for value, present in self.is_present.items() if present]
+        if self.clears:
+            return tuple(sorted(added))
+        if before is None:
             return None
-        remaining = () if self.clears else before or ()
-        after = {value for value in remaining if self.is_present.get(value, True)}
-        return tuple(sorted(after | {v for v, present in self.is_present.items() if present}))
+        return tuple(sorted({*added, *(v for v in before if self.is_present.get(v, True))}))
 
 
 def attribute_name(element: str) -> str:
@@ -66,8 +67,8 @@ def change_values(name: str, before: Collection[str] | None, after: Collection[s
     """Renders ``<modify-attr>`` that removes and adds only the values that differ; "" if none does.
 
     Without ``before``, the values are unknown: all are removed."""
-    removed = [] if before is None else sorted({*before} - {*after})
-    added = sorted({*after} - {*(before or ())})
+    removed = sorted({*before} - {*after}) if before else []
+    added = sorted({*after} - {*before}) if before else sorted({*after})
     if before is not None and not removed and not added:
         return ""
     remove = f"<remove-value>{''.join(removed)}</remove-value>" if removed else ""

@@ -126,9 +126,15 @@ class MinimalWriter(DocumentWriter):
         """Composes the documents of these groups, without those that change nothing."""
         elements = self._reduce(groups)
         kept = self._reduction.keep_changed(groups.rows, elements)
-        ends = [*groups.starts.tolist(), len(elements)]
-        parts = ([text for text in elements[a:b] if text is not None] for a, b in pairwise(ends))
-        attributes = pa.array([join_attributes(part) for part in parts if part], pa.string())
+        if len(elements) == len(groups.starts):
+            texts = [text for text in elements if text is not None]
+        else:
+            ends = [*groups.starts.tolist(), len(elements)]
+            parts = (
+                [each for each in elements[a:b] if each is not None] for a, b in pairwise(ends)
+            )
+            texts = [join_attributes(part) for part in parts if part]
+        attributes = pa.array(texts, pa.string())
         documents = self._compose(groups.select(kept), partial(self._texts_around, attributes))
         is_sorted = bool(np.all(np.diff(documents.ranks) > 0))
         return documents if is_sorted else join_batches([documents])
