@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from publisher.sources.contract import Context
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress import layout as declared
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable
+from publisher.sources.linkexpress.types import Item
 
 Record = dict[str, Any]
 NULL = object()
@@ -81,32 +83,38 @@ def record(
     order: ByteOrder = "big",
 ) -> bytes:
     """A data record of a table; ``NULL`` among the values."""
-    form = declared.form_of(options)
     table = options.tables[number]
-    layout = declared.item_layout(options, table, order)
+    form, layout, parsed, area = _declare(options, table, order)
     items = {}
-    for place, (item, value) in enumerate(zip(table.parse_items(), values, strict=True)):
+    for place, (item, value) in enumerate(zip(parsed, values, strict=True)):
         if value is NULL:
-            area = (
+            width = (
                 0
                 if layout.is_variable(item) and layout.little_null == "absent"
                 else layout.width(item)
             )
-            items[f"item{place}"] = {"null": 0xFFFF, "value": b"\0" * area}
+            items[f"item{place}"] = {"null": 0xFFFF, "value": b"\0" * width}
         else:
             items[f"item{place}"] = {"null": 0, "value": value}
-    xid = 0 if options.extract == "all" else table.xid or 0
+    body: bytes = area.build(items)
     head = {
-        "length": 0,
+        "length": form.size + len(body),
         "count": len(values) + form.extra,
-        "xid": xid,
+        "xid": 0 if options.extract == "all" else table.xid or 0,
         "flag": 0,
         "operation": code,
     }
-    declaration = declared.record(form, layout, table.parse_items())
-    built: bytes = declaration.build({"header": head, "items": items})
-    head["length"] = len(built)
-    return bytes(declaration.build({"header": head, "items": items}))
+    start: bytes = declared.header(form.words, order).build(head)
+    return start + body
+
+
+@cache
+def _declare(
+    options: LinkexpressOptions, table: ExtractedTable, order: ByteOrder
+) -> tuple[declared.RecordForm, declared.ItemLayout, tuple[Item, ...], Any]:
+    """The form of the records, the layout of the items of a table, the items and their declaration."""
+    layout, items = declared.item_layout(options, table, order), table.parse_items()
+    return declared.form_of(options), layout, items, layout.items(items)
 
 
 def mark(options: LinkexpressOptions, order: ByteOrder = "big") -> bytes:

@@ -138,6 +138,7 @@ def numpy_type(declared: Any) -> np.dtype[Any]:
     return np.dtype(f"{order}{kind}{declared.sizeof()}")
 
 
+@cache
 def word_type(word: str, order: ByteOrder) -> np.dtype[Any]:
     """Returns the NumPy type of a header word."""
     return numpy_type(_WORDS[word][order])
