@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,12 +25,11 @@ def publish(directory: Path, *, minimal: bool) -> RunReport:
 
 
 def test_consumers_of_the_demo_get_the_same_objects_from_fewer_documents(tmp_path: Path) -> None:
-    story = write_story()
+    prepare(tmp_path / "False", write_story())
+    shutil.copytree(tmp_path / "False", tmp_path / "True")
     reports, objects = [], []
     for minimal in (False, True):
         directory = tmp_path / str(minimal)
-        directory.mkdir()
-        prepare(directory, story)
         reports.append(publish(directory, minimal=minimal))
         consumer = Objects()
         consumer.apply_all(read_files(part_files(directory / "published")))
