@@ -104,8 +104,10 @@ def retry(
     selection: RetrySelection,
     runs: Iterable[JournaledRun] = (),
     masking: Masking | None = None,
+    *,
+    dry_run: bool = False,
 ) -> RetryReport:
-    """Sets the selected rows of an event log that still have E or F to N.
+    """Sets the selected rows of an event log that still have E or F to N; only counts them if ``dry_run``.
 
     ``runs`` are the runs of the job whose journals exist, oldest first, and ``masking`` is theirs.
 
@@ -113,7 +115,7 @@ def retry(
         FatalError: A journal is damaged, or the database refuses.
         UnreachableError: The database does not answer.
     """
-    with Database(database, writing=True) as served:
+    with Database(database, writing=not dry_run) as served:
         writer = StatusWriter(served, log_table(served, table, options, masking), no_lease)
         if not selection.needs_journals:
             if not selection.ids:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,11 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.errors import UsageError
+
+if TYPE_CHECKING:
+    from publisher.config.settings import Settings
+    from publisher.journal.conservation import RunReport
+    from publisher.runs.acknowledge import WrongTable
 
 
 @command("acknowledge -c hr.toml --run hr-000042 --by-rows")
@@ -30,9 +36,16 @@ from publisher.errors import UsageError
     "only to rows whose record id, event time and table key are the same.",
 )
 @parameters.journal_of_job
+@parameters.dry_run_option("Count the statuses that would be written, and write nothing.")
 @parameters.report_form
 def acknowledge(
-    config: Path, run: str, abandon: bool, by_rows: bool, journal: Path | None, json_: bool
+    config: Path,
+    run: str,
+    abandon: bool,
+    by_rows: bool,
+    journal: Path | None,
+    dry_run: bool,
+    json_: bool,
 ) -> None:
     """End a run whose statuses cannot be written.
 
@@ -42,21 +55,27 @@ def acknowledge(
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.acknowledge import WrongTable
-    from publisher.runs.open_engine import open_engine
-    from publisher.runs.publisher_instance import PublisherInstance
+    from publisher.runs.rehearse import rehearse_acknowledgement
 
     if abandon == by_rows:
         raise UsageError("acknowledge: give either --abandon or --by-rows")
     treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
     settings = load_to_publish(config, Overrides(journal=journal))
-    with (
-        open_engine(settings) as engine,
-        PublisherInstance(settings, engine) as job,
-    ):
-        report = job.acknowledge(run, treatment)
+    act = rehearse_acknowledgement if dry_run else _acknowledge
+    report = act(settings, run, treatment)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     if json_:
         echo_json([output.as_json(report)])
+    elif dry_run:
+        echo([f"run {run} would be done; statuses to write: {rows or 'none'}"])
     else:
         echo([f"run {run} is done; statuses written: {rows or 'none'}"])
     echo_notes(report.notes)
+
+
+def _acknowledge(settings: Settings, run: str, treatment: WrongTable) -> RunReport:
+    from publisher.runs.open_engine import open_engine
+    from publisher.runs.publisher_instance import PublisherInstance
+
+    with open_engine(settings) as engine, PublisherInstance(settings, engine) as job:
+        return job.acknowledge(run, treatment)

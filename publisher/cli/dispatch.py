@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @parameters.config
 @parameters.again
 @parameters.engine
+@parameters.dry_run
 @parameters.report_form
 def dispatch(
     journal: Path,
@@ -30,6 +31,7 @@ def dispatch(
     config: Path | None,
     again: bool,
     engine: EngineName | None,
+    dry_run: bool,
     json_: bool,
 ) -> None:
     """Send the documents of a planned run to another sink.
@@ -38,8 +40,12 @@ def dispatch(
     """
     from publisher.cli.progress import show_progress
     from publisher.runs.replay import dispatch as run_dispatch
+    from publisher.runs.replay import rehearse_dispatch
 
     settings = parameters.load_settings(config, engine=engine)
+    if dry_run:
+        show(rehearse_dispatch(journal, target, settings, again=again), json_, None)
+        return
     with show_progress() as progress:
         report = run_dispatch(journal, target, settings, again=again, progress=progress)
     show(report, json_, None)

@@ -36,6 +36,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
     required=True,
     help="Job file to write; an existing one is never replaced.",
 )
+@parameters.dry_run_option("Print the job file instead of writing it.")
 def init(
     files: tuple[Path, ...],
     format_: str | None,
@@ -44,6 +45,7 @@ def init(
     table: str | None,
     target: str,
     output: Path,
+    dry_run: bool,
 ) -> None:
     """Write a job file for files or a database, after a look at them.
 
@@ -51,7 +53,12 @@ def init(
     default, and the classes of the database.
     """
     start_arrow_without_pandas()
-    from publisher.reports.new_job import Input, next_steps, write_job_file
+    from publisher.reports.new_job import Input, compose_job, next_steps
 
     given = Input(files, database, schema, format_, table)
-    echo(next_steps(write_job_file(output, given, target)))
+    job = compose_job(output, given, target)
+    if dry_run:
+        echo(job.text.splitlines())
+        return
+    job.write()
+    echo(next_steps(job))

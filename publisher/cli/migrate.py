@@ -42,6 +42,7 @@ from publisher.cli.print_report import show
 @parameters.now
 @parameters.journal_of_job
 @parameters.engine
+@parameters.dry_run
 @parameters.report_form
 def migrate(
     config: Path,
@@ -50,6 +51,7 @@ def migrate(
     keys: tuple[str, ...],
     conditions: tuple[str, ...],
     now: datetime | None,
+    dry_run: bool,
     json_: bool,
     **overrides: Any,
 ) -> None:
@@ -61,6 +63,7 @@ def migrate(
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.migrate import migrate as run_migration
+    from publisher.runs.migrate import rehearse_migration
     from publisher.sources.contract import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
@@ -68,7 +71,8 @@ def migrate(
         raise click.UsageError("--where: write COLUMN=VALUE")
     settings = load_to_publish(config, Overrides(**overrides))
     with show_progress() as progress:
-        report = run_migration(
+        run = rehearse_migration if dry_run else run_migration
+        report = run(
             settings, Migration(tables, tuple(pairs), keys), name, now=now, progress=progress
         )
     show(report, json_, settings.allowed_rejects(0))

@@ -143,10 +143,15 @@ config_required = click.option(
 journal_of_job = click.option(
     "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
 )
-dry_run = click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Plan only: show counts and the first documents, send nothing and store nothing.",
+
+
+def dry_run_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option ``--dry-run`` with the help of a command."""
+    return click.option("--dry-run", is_flag=True, help=text)
+
+
+dry_run = dry_run_option(
+    "Plan only: show counts and the first documents, send nothing and store nothing."
 )
 target = click.option(
     "--to",

@@ -96,7 +96,7 @@ def publish(
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
     with show_progress() as progress:
         if dry_run:
-            from publisher.runs.replay import rehearse
+            from publisher.runs.rehearse import rehearse
 
             report = rehearse(settings, now=now, progress=progress, by_rows=by_rows)
         else:

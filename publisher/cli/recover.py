@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 @parameters.now
 @parameters.journal_of_job
 @parameters.engine
+@parameters.dry_run
 @parameters.report_form
 def recover(
     config: Path,
     now: datetime | None,
     journal: Path | None,
     engine: EngineName | None,
+    dry_run: bool,
     json_: bool,
 ) -> None:
     """Continue a job whose journal was lost or is an older copy.
@@ -38,8 +40,10 @@ def recover(
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.recover import recover as run_recovery
+    from publisher.runs.recover import rehearse_recovery
 
     settings = load_to_publish(config, Overrides(journal=journal, engine=engine))
     with show_progress() as progress:
-        report = run_recovery(settings, now=now, progress=progress)
+        run = rehearse_recovery if dry_run else run_recovery
+        report = run(settings, now=now, progress=progress)
     show(report, json_, settings.allowed_rejects(0))

@@ -75,6 +75,7 @@ _LONGEST = 200
 @parameters.now
 @parameters.engine
 @parameters.journal_of_job
+@parameters.dry_run_option("With --retry: plan only, and publish nothing.")
 @parameters.report_form
 def rejects(
     journals: tuple[Path, ...],
@@ -99,6 +100,8 @@ def rejects(
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
         return
+    if others["dry_run"]:
+        raise UsageError("--dry-run needs --retry: add it, or leave both out")
     start_arrow_without_pandas()
     from publisher.masking.masker import Masking
     from publisher.reports.rejects import RejectSelection
@@ -197,7 +200,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     """Publishes corrected records."""
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.retry_rejects import read_corrections, retry_rejects
+    from publisher.runs.retry_rejects import read_corrections, rehearse_retry, retry_rejects
 
     if config is None:
         raise UsageError("--retry publishes with a job: name its job file with -c")
@@ -205,7 +208,8 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     settings = load_to_publish(config, overrides)
     corrections = read_corrections(corrected)
     with show_progress() as progress:
-        report = retry_rejects(settings, corrections, now=others["now"], progress=progress)
+        run = rehearse_retry if others["dry_run"] else retry_rejects
+        report = run(settings, corrections, now=others["now"], progress=progress)
     show(report, json_, settings.allowed_rejects(0))
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--source", "name", metavar="NAME", help="Reset rows of this source only.")
 @parameters.journal_of_job
+@parameters.dry_run_option("Count the rows that would be reset, and change none.")
 @parameters.report_form
 def retry(
     config: Path,
@@ -55,6 +56,7 @@ def retry(
     positions: tuple[str, ...],
     name: str | None,
     journal: Path | None,
+    dry_run: bool,
     json_: bool,
 ) -> None:
     """Reset rows with status E or F to N.
@@ -74,10 +76,13 @@ def retry(
         assert source.database is not None
         runs = _runs(settings, source)
         options, masking = source.event_log, settings.masking_of_run
-        result = reset_rows(source.database, source.table, options, selection, runs, masking)
+        result = reset_rows(
+            source.database, source.table, options, selection, runs, masking, dry_run=dry_run
+        )
         reports.append({"source": source.name, "table": source.table, "rows": result.rows})
         if not json_:
-            echo([f"{source.name}: rows of {source.table} reset to N: {result.rows:,}"])
+            done = "to reset" if dry_run else "reset"
+            echo([f"{source.name}: rows of {source.table} {done} to N: {result.rows:,}"])
         echo_notes(_notes(source.name, selection, result))
     if json_:
         echo_json([json.dumps(reports, indent=2)])

@@ -66,7 +66,7 @@ _OF_COMPARISON = ("examples", "wait_seconds", "consumer_dump")
     is_flag=True,
     help="With --repair: also publish rows that were never published, and expired ones.",
 )
-@click.option("--dry-run", is_flag=True, help="With --repair: show what would be published.")
+@parameters.dry_run_option("With --repair: show what would be published.")
 @parameters.database
 @parameters.schema
 @parameters.engine

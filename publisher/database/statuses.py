@@ -4,9 +4,6 @@ Only rows that still have the expected status are changed, so a repetition after
 somebody else, does no harm.  Fingerprints show whether the run has read a row: a portion with another row
 is rolled back and repeated without this row.  PostgreSQL returns the rows of each UPDATE; in other
 databases the rows are locked and read first.
-
-A portion of ids needs few statements: a series of ids without gaps is one range, whose rows get its most
-frequent letter; before that, lists of ids give the other rows their letters.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -28,7 +24,9 @@ from sqlalchemy import (
     case,
     cast,
     delete,
+    func,
     literal_column,
+    select,
     types,
     update,
 )
@@ -36,14 +34,12 @@ from sqlalchemy import (
 from publisher.database.catalogue import Relation, catalogue_of, sql_column, sql_table_of
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.row_check import RowCheck, RowComparison, RowReader
+from publisher.database.status_steps import IdRange, Ids, Letters, ListedIds, Step, plan_steps
 from publisher.errors import InternalError
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Status
 
 T = TypeVar("T")
-
-Ids = npt.NDArray[np.int64]
-Letters = npt.NDArray[np.uint8]
 
 NEW = Status.NEW
 DELETED = "D"
@@ -74,51 +70,6 @@ _DIALECTS_WITH_LONG_LISTS = ("sqlite", "mysql", "mariadb")
 LOCK_TIMEOUT = "30s"
 IDLE_SECONDS = 15
 """Seconds after which a halted instance loses its locks to the one that takes over."""
-
-
-class ListedIds(NamedTuple):
-    """A list of ids and their letter."""
-
-    letter: str
-    ids: Ids
-
-
-class IdRange(NamedTuple):
-    """The letter of all ids from ``low`` to ``high`` that have none yet."""
-
-    letter: str
-    low: int
-    high: int
-
-
-Step = ListedIds | IdRange
-
-
-def plan_steps(ids: Ids, letters: Letters, min_range: int | None) -> list[Step]:
-    """Plans ordered steps that write the letter of each id, and change no other id.
-
-    ``ids`` are sorted and unique.  ``min_range`` is the minimum length of a range; ``None`` allows no
-    ranges.  A range has no gaps: a missing id may belong to a row that was inserted later.
-    """
-    if not len(ids):
-        return []
-    letters = letters.copy()
-    ranges: list[Step] = []
-    if min_range is not None:
-        breaks = np.flatnonzero(np.diff(ids) != 1) + 1
-        starts, ends = np.concatenate(([0], breaks)), np.concatenate((breaks, [len(ids)]))
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-            if end - start >= min_range:
-                letter = int(np.argmax(np.bincount(letters[start:end])))
-                ranges.append(IdRange(chr(letter), int(ids[start]), int(ids[end - 1])))
-                part = letters[start:end]
-                part[part == letter] = 0
-    lists: list[Step] = [
-        ListedIds(chr(letter), ids[letters == letter])
-        for letter in np.flatnonzero(np.bincount(letters, minlength=1)).tolist()
-        if letter
-    ]
-    return lists + ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +133,9 @@ class StatusWriter:
         return self._portions(ids, letters.astype(np.uint8), (NEW,), known)
 
     def reset(self, ids: Ids, among: Sequence[str], known: Ids | None = None) -> int:
-        """Resets rows whose status is one of ``among`` to N; returns their number."""
+        """Resets rows whose status is one of ``among`` to N; returns their number.
+
+        In a read-only database the rows are only counted."""
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
         return self._portions(ids, letters, among, known).total()
@@ -207,7 +160,7 @@ class StatusWriter:
         return self._run(work)
 
     def reset_all(self, among: Sequence[str]) -> int:
-        """Resets all rows whose status is one of ``among`` to N; returns their number."""
+        """Resets all rows whose status is one of ``among`` to N, see ``reset``."""
 
         def work(connection: Connection) -> int:
             with self._transaction_on(connection):
@@ -267,6 +220,10 @@ class StatusWriter:
     @contextmanager
     def _transaction_on(self, connection: Connection) -> Iterator[None]:
         """Opens a transaction that blocks others as little as possible."""
+        if not self._database.writing:
+            with connection.begin():
+                yield
+            return
         self._check_lease()
         dialect = connection.dialect.name
         connection.execution_options(compiled_cache=None)  # lists are part of the statements
@@ -290,6 +247,8 @@ class StatusWriter:
         known: Ids | None = None,
     ) -> int:
         """Changes the rows; raises ``_OtherRowsError`` if a fingerprint is not known."""
+        if not self._database.writing:
+            return self._count_rows(connection, where, known)
         change: Any = delete(self._table)
         if letter != DELETED:
             change = update(self._table).values({self._status: _literal(letter)})
@@ -306,6 +265,18 @@ class StatusWriter:
         if len(comparison.others):
             raise _OtherRowsError(comparison.others)
         return comparison.same if rows.returns_rows else connection.execute(change).rowcount
+
+    def _count_rows(
+        self, connection: Connection, where: ColumnElement[bool], known: Ids | None
+    ) -> int:
+        if known is None or self._rows is None:
+            count = select(func.count()).select_from(self._table).where(where)
+            return int(connection.execute(count).scalar_one())
+        statement = self._rows.build_select(connection, self._table, where)
+        comparison = self._rows.compare(connection, statement, known)
+        if len(comparison.others):
+            raise _OtherRowsError(comparison.others)
+        return comparison.same
 
     def _conditions(self, connection: Connection, step: Step) -> Iterator[ColumnElement[bool]]:
         """Yields for each statement its condition on the id."""

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class Journals:
 
     root: Path
     job: str
+    hidden: frozenset[int] = frozenset()
+    """Numbers of runs that are treated as if they did not exist."""
 
     @property
     def segments(self) -> Segments:
@@ -129,6 +131,13 @@ class Journals:
             for journal in unsent
             if (manifest := journal.manifest()) is not None
         ]
+
+    def without_unsent(self) -> Journals:
+        """These journals without the runs that are not sent and acknowledged completely."""
+        unsent = {
+            number for number in self.numbers() if not self.journal(self.run_id(number)).is_sent
+        }
+        return replace(self, hidden=frozenset(unsent))
 
     def committed_runs(self) -> Iterator[tuple[Journal, Manifest]]:
         """The runs that are planned completely, oldest first."""
@@ -251,7 +260,7 @@ class Journals:
             return []
         pattern = self._pattern
         matches = (pattern.fullmatch(path.name) for path in self.root.iterdir())
-        return sorted(int(match[1]) for match in matches if match)
+        return sorted({int(match[1]) for match in matches if match} - self.hidden)
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:

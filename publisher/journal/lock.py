@@ -31,3 +31,10 @@ def lock_directory(directory: Path, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def refuse_locked(directory: Path) -> None:
+    """Raises ``UsageError`` if another program holds the lock of a directory.  Creates nothing."""
+    if (directory / "lock").exists():
+        with lock_directory(directory):
+            pass

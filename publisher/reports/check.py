@@ -26,6 +26,7 @@ from publisher.journal.lineage import Lineage
 from publisher.model.names import find_name
 from publisher.model.view_names import find_variant
 from publisher.reports.classes import summarize_classes
+from publisher.runs.job_sink import check_sink
 from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.contract import ComparingSource
@@ -229,12 +230,9 @@ def _writable(path: Path) -> str:
 def _kafka(settings: Settings) -> str:
     """Checks settings of librdkafka, brokers and topics."""
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
-    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
-    job = settings.name
-    dispatcher = KafkaDispatcher(settings.kafka, job, owner=job, lanes=settings.run.lanes)
-    summary = dispatcher.examine()
-    refuse_foreign_tokens(settings.kafka, job, _lineage(settings))
+    summary = check_sink(settings)
+    refuse_foreign_tokens(settings.kafka, settings.name, _lineage(settings))
     return summary
 
 

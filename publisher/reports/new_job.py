@@ -60,18 +60,24 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class WrittenJob:
-    """A job file that was written."""
+class NewJob:
+    """A job file to write."""
 
     path: Path
     source: NewSource
     classes: tuple[ClassDescription, ...]
     url_env: str | None
     """Environment variable that must hold the URL of the database."""
+    text: str
+    """The content of the file."""
+
+    def write(self) -> None:
+        """Writes the file.  Raises ``UsageError`` if it cannot be created."""
+        _create(self.path, self.text)
 
 
-def write_job_file(path: Path, given: Input, to: str) -> WrittenJob:
-    """Looks at the input, and writes a job file that ``check`` accepts.
+def compose_job(path: Path, given: Input, to: str) -> NewJob:
+    """Looks at the input, and composes a job file that ``check`` accepts.  Writes nothing.
 
     Raises:
         UsageError: The file exists already, or the input does not show its format.
@@ -79,24 +85,22 @@ def write_job_file(path: Path, given: Input, to: str) -> WrittenJob:
     """
     if path.exists():
         raise UsageError(f"{path} exists already: name another file, or edit this one")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: its directory does not exist: name another file")
     source = _source_of(given, path)
     database = _database_of(given, path)
     sink = _sink_of(to, path)
     example = resource(f"conf/{source.format}.toml").read_text("utf-8")
     notes = tuple(_notes(source))
-    _create(path, compose_job_file(example, source, database, sink, notes))
-    try:
-        settings = load_to_publish(path, Overrides(database=given.database))
-        classes = tuple(_classes(settings))
-        notes += tuple(_class_notes(classes))
-        path.write_text(compose_job_file(example, source, database, sink, notes), "utf-8")
-    except BaseException:
-        path.unlink()
-        raise
-    return WrittenJob(path, source, classes, database.url_env if database else None)
+    text = compose_job_file(example, source, database, sink, notes)
+    settings = load_to_publish(path, Overrides(database=given.database), text=text)
+    classes = tuple(_classes(settings))
+    notes += tuple(_class_notes(classes))
+    text = compose_job_file(example, source, database, sink, notes)
+    return NewJob(path, source, classes, database.url_env if database else None, text)
 
 
-def next_steps(job: WrittenJob) -> Iterator[str]:
+def next_steps(job: NewJob) -> Iterator[str]:
     """Yields lines that say what was found and what to do next."""
     source = job.source
     place = source.table or ", ".join(source.tables or source.snapshots)

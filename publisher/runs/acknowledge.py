@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_same_name
-from publisher.acknowledge.status_letters import LaneLetters, RefusedDocuments, refused_documents
+from publisher.acknowledge.status_letters import (
+    LaneLetters,
+    RefusedDocuments,
+    refused_documents,
+    status_windows,
+)
 from publisher.acknowledge.unsettled import (
     MOST_RANGES,
     MOST_RECORDS,
@@ -33,7 +40,7 @@ from publisher.database import Database
 from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
 from publisher.dispatch.contract import Dispatcher
-from publisher.errors import FatalError, UnreachableError
+from publisher.errors import FatalError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
@@ -110,15 +117,33 @@ class StatusWriting:
             FatalError: The journal is damaged, or a database refuses.
             UnreachableError: A database does not answer.
         """
-        places = [
-            LogPlace(source.name, source.database, source.table)
-            for source in sources
-            if source.has_status and source.database is not None and source.table is not None
-        ]
+        places = _places_of(sources)
         statuses = RunStatuses()
         for number, entry in enumerate(self.manifest.sources):
             if has_status(entry):
                 self._write_source(number, entry, places, statuses)
+        return statuses
+
+    def count_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
+        """Counts the statuses that ``write_all`` would write if all rows were still N; writes nothing.
+
+        Raises:
+            WrongTableError: As ``write_all``.
+        """
+        statuses = RunStatuses()
+        for number, entry in enumerate(self.manifest.sources):
+            if not has_status(entry) or not self.options.writes:
+                continue
+            try:
+                self._find_log(number, _places_of(sources))
+            except (FatalError, UnreachableError) as error:
+                if self.wrong_table is not WrongTable.ABANDON:
+                    raise
+                statuses.notes.append(_abandonment_note(entry, error))
+                continue
+            for window in status_windows(self.letters(number)):
+                letters, counts = np.unique(window.letters, return_counts=True)
+                statuses.changed.update(dict(zip(map(chr, letters), counts.tolist(), strict=True)))
         return statuses
 
     def _write_source(
@@ -279,6 +304,21 @@ class Acknowledgement:
         return notes
 
 
+def find_waiting_run(journals: Journals, run: str) -> tuple[Journal, Manifest]:
+    """Finds a planned run that is not acknowledged.  Raises ``UsageError`` if there is none."""
+    waiting = {manifest.run: (journal, manifest) for journal, manifest in journals.unsent_runs()}
+    if run not in waiting:
+        names = ", ".join(waiting) or "none"
+        raise UsageError(f"no run {run} waits for its acknowledgement; waiting runs: {names}")
+    return waiting[run]
+
+
+def refuse_unsent(dispatcher: Dispatcher, manifest: Manifest) -> None:
+    """Raises ``UsageError`` if the sink does not have a run completely."""
+    if not dispatcher.has_run(manifest):
+        raise UsageError(f"run {manifest.run} is not sent yet: start publish, which sends it first")
+
+
 def identify_log(source: SourceSettings) -> LogIdentity:
     """Identifies the table that a source reads, if its rows are acknowledged later.
 
@@ -294,6 +334,14 @@ def identify_log(source: SourceSettings) -> LogIdentity:
 def has_status(entry: SourceEntry) -> bool:
     """Returns whether a source of a run was a table whose rows have a status."""
     return entry.table is not None and FORMATS[entry.format].has_status
+
+
+def _places_of(sources: Iterable[SourceSettings]) -> list[LogPlace]:
+    return [
+        LogPlace(source.name, source.database, source.table)
+        for source in sources
+        if source.has_status and source.database is not None and source.table is not None
+    ]
 
 
 def _may_leave_out_rows(source: SourceSettings) -> bool:

@@ -47,6 +47,40 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     refuse_foreign_tokens(settings.kafka, settings.name, lineage)
 
 
+def check_sink(settings: Settings, *, recovers: bool = False) -> str:
+    """Checks the settings and topics of a sink, and describes them.  Writes nothing.
+
+    With ``recovers``, topics that have lost records are refused.
+
+    Raises:
+        SettingsError: Settings of librdkafka are wrong.
+        FatalError: A topic is missing, or the brokers refuse the login.
+        UnreachableError: The brokers do not answer.
+    """
+    if settings.sink.to == "files":
+        return str(settings.sink.path)
+    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+    from publisher.dispatch.kafka.recovery import Recovery
+
+    job, recovery = settings.name, Recovery({}) if recovers else None
+    return KafkaDispatcher(
+        settings.kafka, job, owner=job, lanes=settings.run.lanes, recovery=recovery
+    ).examine()
+
+
+def read_only_dispatcher(settings: Settings, lineage: Lineage, run: str) -> Dispatcher:
+    """Returns a dispatcher for questions about a run; it has prepared and taken over nothing."""
+    if settings.sink.to == "files":
+        assert settings.sink.path is not None  # for_publish checks it
+        return FileDispatcher(settings.sink.path.absolute() / RUNS / run, lineage)
+    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+
+    job = settings.name
+    return KafkaDispatcher(
+        settings.kafka, job, owner=job, lanes=settings.run.lanes, lineage=lineage
+    )
+
+
 def stored_objects(settings: Settings, journals: Journals, number: int) -> StoredStates | None:
     """Reads the published states of objects before the run ``number`` of a job; ``None`` if it keeps none.
 

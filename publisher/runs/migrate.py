@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
+from publisher.journal.job_journals import Journals
+from publisher.journal.manifest import Journal, Manifest
 from publisher.runs.choose_sources import choose_sources
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance, open_job
+from publisher.runs.prepare import RunRequest
+from publisher.runs.publisher_instance import open_job
+from publisher.runs.rehearse import (
+    check_takeover,
+    rehearse_sources,
+    report_planned,
+    unsent_notes,
+)
 from publisher.sources.contract import ComparingSource, Migration
 from publisher.sources.registry import FORMATS
 
 RESUMED = (
     "an earlier start had planned this migration, and it was sent now; start it again to repeat it"
 )
+PLANNED_BEFORE = "an earlier start had planned this migration: only the planned runs would be sent"
 
 
 def migrate(
@@ -39,7 +50,7 @@ def migrate(
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
     with open_job(settings, progress) as job:
-        was_planned = _is_planned(job, migration)
+        was_planned = _planned_run(job.unsent_runs(), migration) is not None
         finished = job.finish()
         if was_planned:
             return with_notes(finished[-1], [*notes_of(finished), RESUMED])
@@ -48,9 +59,32 @@ def migrate(
     return with_notes(report, notes_of(finished))
 
 
-def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
-    """Returns whether an earlier start planned this migration, but did not send all of it."""
-    for journal, manifest in job.unsent_runs():
+def rehearse_migration(
+    settings: Settings,
+    migration: Migration,
+    name: str | None = None,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Plans a migration after the checks of ``migrate``, and publishes nothing.
+
+    Raises as ``migrate``."""
+    settings = settings.for_publish()
+    sources = _sources(settings, migration, name)
+    journals = Journals(settings.journals, settings.name)
+    check_takeover(settings, journals)
+    planned = _planned_run(journals.unsent_runs(), migration)
+    if planned is not None:
+        return with_notes(report_planned(planned), [*unsent_notes(journals), PLANNED_BEFORE])
+    return rehearse_sources(
+        settings, journals, sources, RunRequest.for_sources, now=now, progress=progress
+    )
+
+
+def _planned_run(runs: Iterable[tuple[Journal, Manifest]], migration: Migration) -> Manifest | None:
+    """Finds the run of this migration that an earlier start planned, but did not send completely."""
+    for journal, manifest in runs:
         for entry in manifest.sources:
             state = journal.state(entry.name)
             reader = FORMATS[entry.format].restore(entry.options, entry.reading)
@@ -59,8 +93,8 @@ def _is_planned(job: PublisherInstance, migration: Migration) -> bool:
                 and state is not None
                 and reader.has_migrated(state, migration)
             ):
-                return True
-    return False
+                return manifest
+    return None
 
 
 def _sources(settings: Settings, migration: Migration, name: str | None) -> list[SourceSettings]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,6 +83,14 @@ class RunRequest:
         if rules.masking is not None:  # names of unknown tables come from records
             return rules
         return replace(rules, catalogue_folder=self.journal.staging / CATALOGUE)
+
+    def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:
+        """This request for sources whose input is published in full, whether it is pending or not.
+
+        A run with ``retried`` records changes no state of sources."""
+        if retried:
+            return replace(self, state=None, is_repetition=None, retried=tuple(retried))
+        return replace(self, objects=self.objects and self.objects.hide())
 
     def carry_over(self, source: str) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""

@@ -17,13 +17,19 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
-from publisher.errors import PublisherError, UsageError
+from publisher.errors import PublisherError
 from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
-from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+from publisher.runs.acknowledge import (
+    Acknowledgement,
+    SentRun,
+    WrongTable,
+    find_waiting_run,
+    refuse_unsent,
+)
 from publisher.runs.background import Background
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.job_sink import JobSink
@@ -142,20 +148,10 @@ class PublisherInstance:
             UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
         with self._lease.guard():
-            unsent = {
-                manifest.run: (journal, manifest)
-                for journal, manifest in self._journals.unsent_runs()
-            }
-            if run not in unsent:
-                names = ", ".join(unsent) or "none"
-                raise UsageError(
-                    f"no run {run} waits for its acknowledgement; waiting runs: {names}"
-                )
-            journal, manifest = unsent[run]
+            journal, manifest = find_waiting_run(self._journals, run)
             journal.complete(manifest)
             dispatcher = self.sink.dispatcher(run)
-            if not dispatcher.has_run(manifest):
-                raise UsageError(f"run {run} is not sent yet: start publish, which sends it first")
+            refuse_unsent(dispatcher, manifest)
             report = build_report(manifest, journal, "published", dispatcher)
             return self._acknowledge(SentRun(journal, manifest, report, dispatcher), wrong_table)
 
@@ -211,20 +207,13 @@ class PublisherInstance:
         now: datetime | None = None,
         retried: Sequence[tuple[str, RetriedRecord]] = (),
     ) -> RunReport:
-        """Publishes the input of these sources of the job in full, whether it is pending or not.
-
-        A run with ``retried`` records (see ``RunRequest``) changes no state of sources.
+        """Publishes the input of these sources of the job, see ``RunRequest.for_sources``.
 
         Raises:
             PublisherError: See ``errors``.
         """
         with self._lease.guard():
-            request = self._request(tuple(sources), now)
-            if retried:
-                request = replace(request, state=None, is_repetition=None, retried=tuple(retried))
-                return self._carry_out(request)
-            objects = request.objects and request.objects.hide()
-            return self._carry_out(replace(request, objects=objects))
+            return self._carry_out(self._request(tuple(sources), now).for_sources(retried))
 
     def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
         """The runs that an earlier start planned, but did not send completely."""

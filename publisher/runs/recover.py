@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from publisher.config.settings import Settings
@@ -12,6 +13,7 @@ from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport, empty_report
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
+from publisher.journal.manifest import Journal
 from publisher.journal.recovery import (
     RECOVERY,
     begin_recovery,
@@ -19,8 +21,11 @@ from publisher.journal.recovery import (
     is_recovering,
     read_recovery,
 )
+from publisher.runs.job_sink import check_sink
 from publisher.runs.notes import notes_of, with_notes
+from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
+from publisher.runs.rehearse import rehearse_pending, report_planned
 
 
 def recover(
@@ -37,14 +42,7 @@ def recover(
         FatalError: The topic has lost records, so it does not show which records were published.
         PublisherError: See ``errors``.
     """
-    settings = settings.for_publish()
-    if settings.sink.to != "kafka":
-        raise UsageError(
-            '[dispatch] to = "files": recover works with Kafka topics only; restore the journal '
-            "directory, or set another path in [dispatch]"
-        )
-    journals = Journals(settings.journals, settings.name)
-    last = _last_number(settings, journals)
+    settings, journals, last = _check(settings)
     with open_job(settings, progress, recovers=True) as job:
         begin_recovery(journals.root)
         journals.skip_to(last)
@@ -57,6 +55,43 @@ def recover(
         job.expire()
     report = report or empty_report(settings.name)
     return with_notes(report, [*notes_of(finished), *_notes(journals, report.run)])
+
+
+def rehearse_recovery(
+    settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
+) -> RunReport:
+    """Plans a recovery after the checks of ``recover``, and publishes nothing.
+
+    Raises as ``recover``."""
+    settings, journals, _ = _check(settings)
+    check_sink(settings, recovers=True)
+    planned = [manifest for journal, manifest in journals.unsent_runs() if _is_of_recovery(journal)]
+    if planned:
+        note = f"an interrupted recovery has planned run {planned[-1].run}, which would be sent"
+        return with_notes(report_planned(planned[-1]), [note])
+    return rehearse_pending(settings, journals.without_unsent(), _forget_objects, now, progress)
+
+
+def _forget_objects(request: RunRequest) -> RunRequest:
+    return replace(request, objects=request.objects and request.objects.forget())
+
+
+def _check(settings: Settings) -> tuple[Settings, Journals, int]:
+    """Checks that there is something to recover; returns the number of the last run of the sink, too.
+
+    Raises as ``recover``."""
+    settings = settings.for_publish()
+    if settings.sink.to != "kafka":
+        raise UsageError(
+            '[dispatch] to = "files": recover works with Kafka topics only; restore the journal '
+            "directory, or set another path in [dispatch]"
+        )
+    journals = Journals(settings.journals, settings.name)
+    return settings, journals, _last_number(settings, journals)
+
+
+def _is_of_recovery(journal: Journal) -> bool:
+    return (journal.root / RECOVERY).exists()
 
 
 def _last_number(settings: Settings, journals: Journals) -> int:
@@ -82,7 +117,7 @@ def _forget_plans(journals: Journals) -> None:
 
     Plans of a recovery remain."""
     for journal, _ in journals.unsent_runs():
-        if not (journal.root / RECOVERY).exists():
+        if not _is_of_recovery(journal):
             journal.forget()
 
 

@@ -1,4 +1,4 @@
-"""Runs outside a job: replay of snapshots, dispatch to a further sink, dry run."""
+"""Runs outside a job: replay of snapshots, dispatch to a further sink."""
 
 # ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
 
@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from publisher.config.settings import Settings, SourceSettings
@@ -21,32 +20,25 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.engine.contract import Engine
+from publisher.engine.local.engine import LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
-from publisher.journal.conservation import PLANNED, RunReport, empty_report
+from publisher.journal.conservation import PLANNED, RunReport
 from publisher.journal.find_journal import open_journal
-from publisher.journal.identity import read_identity
-from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals, first_documents
-from publisher.journal.lock import lock_directory
+from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals
+from publisher.journal.lock import lock_directory, refuse_locked
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
-from publisher.runs.job_sink import stored_objects
 from publisher.runs.open_engine import open_engine
-from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest
+from publisher.runs.rehearse import plan_only, with_samples
 from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
 
-SAMPLES = 3
-"""Number of documents that a dry run shows."""
-REHEARSAL_NOTE = (
-    "nothing was sent; not checked: whether the sink accepts the documents, and whether rows that were "
-    "looked up stay the same"
-)
 _REPLAYS = "replays"
 
 PositionTexts = tuple[str | None, str | None]
@@ -128,7 +120,7 @@ def rehearse_replay(
         PublisherError: See ``errors``.
     """
     planned = _prepare(settings, snapshots, window, now)
-    return _plan_only(planned.settings, progress, planned.request)
+    return plan_only(planned.settings, progress, planned.request)
 
 
 class _Replay(NamedTuple):
@@ -191,65 +183,6 @@ def _replay_once(
         return plan_and_send(request, dispatcher, engine, progress)
 
 
-def rehearse(
-    settings: Settings,
-    *,
-    now: datetime | None = None,
-    progress: Progress | None = None,
-    by_rows: bool = False,
-) -> RunReport:
-    """Plans the next run of ``publish``, with look-ups, in a directory that is removed afterwards.
-
-    Published files are not read again.  The report has the first documents in ``samples``.
-    For ``by_rows`` see ``PublisherInstance.run_once``.
-    """
-    settings = settings.for_publish()
-    journals = Journals(settings.journals, settings.name)
-    read_identity(journals.root)  # refuses journals of another version
-    sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
-    if not any(source.reads for source in sources):
-        return replace(empty_report(settings.name), notes=(REHEARSAL_NOTE,))
-    settings = replace(settings, sources=sources)
-    number = journals.last_number() + 1
-
-    def request(journal: Journal, directory: Path) -> RunRequest:
-        return RunRequest(
-            f"{settings.name}-rehearsal",
-            settings,
-            microseconds(now),
-            journal,
-            directory,
-            number=number,
-            state=journals.states_of(source.name for source in settings.sources),
-            by_rows=by_rows,
-            objects=stored_objects(settings, journals, number),
-        )
-
-    return _plan_only(settings, progress, request)
-
-
-def _plan_only(
-    settings: Settings,
-    progress: Progress | None,
-    request_in: Callable[[Journal, Path], RunRequest],
-) -> RunReport:
-    """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there."""
-    with (
-        TemporaryDirectory(prefix="xds-publisher-") as name,
-        open_engine(settings) as engine,
-    ):
-        directory = Path(name)
-        journal = Journal(directory / JOURNAL)
-        journal.root.mkdir()
-        request = request_in(journal, directory)
-        dispatcher = FileDispatcher(directory)
-        dispatcher.prepare(request.run)
-        report = plan_and_send(request, dispatcher, engine, progress)
-        samples = tuple(first_documents(directory, SAMPLES))
-    notes = (*report.notes, REHEARSAL_NOTE)
-    return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
-
-
 def dispatch(
     directory: Path,
     target: str,
@@ -269,9 +202,7 @@ def dispatch(
         journal = stack.enter_context(open_journal(directory))
         stack.enter_context(lock_directory(journal.root))
         engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
-        manifest = journal.manifest()
-        if manifest is None:
-            raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
+        manifest = _manifest_of(journal, directory)
         dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine, progress)
         dispatcher.prepare(manifest.run)
         if again:
@@ -279,6 +210,31 @@ def dispatch(
         elif dispatcher.has_run(manifest):
             return build_report(manifest, journal, "already published", dispatcher)
         return _send_elsewhere(journal, manifest, dispatcher)
+
+
+def rehearse_dispatch(
+    directory: Path, target: str, settings: Settings, *, again: bool = False
+) -> RunReport:
+    """Reports what ``dispatch`` would send, after its checks, and sends nothing.
+
+    Raises as ``dispatch``."""
+    with open_journal(directory) as journal:
+        refuse_locked(journal.root)
+        manifest = _manifest_of(journal, directory)
+        owner = SinkOwner.of_journal(manifest)
+        dispatcher = _dispatcher(target, settings, owner, LocalEngine(), None)
+        dispatcher.check(manifest.run)
+        if not again and dispatcher.has_run(manifest):
+            return build_report(manifest, journal, "already published", dispatcher)
+        report = build_report(manifest, journal, PLANNED, dispatcher)
+        return with_samples(report, journal.documents(manifest))
+
+
+def _manifest_of(journal: Journal, directory: Path) -> Manifest:
+    manifest = journal.manifest()
+    if manifest is None:
+        raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
+    return manifest
 
 
 def _send_elsewhere(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:

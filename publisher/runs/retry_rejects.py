@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from publisher.config.settings import Settings, SourceSettings
@@ -22,7 +24,9 @@ from publisher.journal.scan_runs import scan_runs
 from publisher.masking.sealed_files import use_masking
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
+from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
+from publisher.runs.rehearse import check_takeover, rehearse_sources
 from publisher.sources.contract import SourceInput
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.retry import CorrectedRecord
@@ -112,6 +116,29 @@ def retry_rejects(
     return with_notes(report, [*notes_of(finished), *notes])
 
 
+def rehearse_retry(
+    settings: Settings,
+    corrections: Sequence[Correction],
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Plans a retry after the checks of ``retry_rejects``, and publishes nothing.
+
+    Raises as ``retry_rejects``."""
+    settings = settings.for_publish()
+    use_masking(settings.masking_of_run)
+    refuse_formats(settings, corrections)
+    journals = Journals(settings.journals, settings.name)
+    check_takeover(settings, journals)
+    pending, notes = _select(journals, corrections)
+    with TemporaryDirectory(prefix="xds-publisher-") as name:
+        sources, retried = _write(settings, pending, Path(name) / _folder_name(journals))
+        change = partial(RunRequest.for_sources, retried=retried)
+        report = rehearse_sources(settings, journals, sources, change, now=now, progress=progress)
+    return with_notes(report, notes)
+
+
 def refuse_formats(settings: Settings, corrections: Iterable[Correction]) -> None:
     """Raises ``UsageError`` for records of unknown sources, and of formats that cannot be retried."""
     sources = {source.name: source for source in settings.sources}
@@ -187,7 +214,11 @@ def _make_folder(journals: Journals, days: float) -> Path:
     for path in root.iterdir():
         if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
             shutil.rmtree(path)
-    return root / f"retry-{1 + journals.last_number():06d}"
+    return root / _folder_name(journals)
+
+
+def _folder_name(journals: Journals) -> str:
+    return f"retry-{1 + journals.last_number():06d}"
 
 
 def _write(

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 
 from publisher.acknowledge.write_status import log_table
-from publisher.database import Database, statuses
+from publisher.database import Database, status_steps, statuses
 from publisher.errors import FatalError
 from publisher.sources.event_log.fingerprints import fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions
@@ -40,7 +40,7 @@ def test_rows_of_a_halted_writer_are_free_again(
         connection: Connection,
         letter: str,
         where: object,
-        known: statuses.Ids | None,
+        known: status_steps.Ids | None,
     ) -> int:
         changed = change(writer, connection, letter, where, known)  # type: ignore[arg-type]
         if not begun:

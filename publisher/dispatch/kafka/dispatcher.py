@@ -96,6 +96,8 @@ class KafkaDispatcher:
     def examine(self) -> str:
         """Checks like ``check``, and describes brokers and topics."""
         topics = self._open_topics()
+        if self.recovery is not None:
+            refuse_incomplete(topics, self._document_topics())
         tokens = self._place.topic
         names = self._known_topics()
         missing = topics.missing([*names, tokens])

@@ -15,7 +15,7 @@ from publisher.cli.main import cli
 from publisher.cli.output import run_text
 from publisher.cli.status import age_text
 from publisher.journal.conservation import PLANNED, RunReport, SourceCounts
-from publisher.runs.replay import REHEARSAL_NOTE
+from publisher.runs.rehearse import REHEARSAL_NOTE
 from tests.support.event_log_files import csv_text, event
 
 Run = Callable[..., Result]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.database.statuses import IdRange, ListedIds, plan_steps
+from publisher.database.status_steps import IdRange, ListedIds, plan_steps
 
 
 def arrays(letters: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:

@@ -26,8 +26,9 @@ from publisher.model.published_objects import PublishedObject
 from publisher.runs import publisher_instance
 from publisher.runs.migrate import migrate
 from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.rehearse import rehearse
 from publisher.runs.repair import repair
-from publisher.runs.replay import rehearse, replay
+from publisher.runs.replay import replay
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.contract import Migration
 from tests.support import compared_jobs, event_log_files

@@ -20,7 +20,8 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
-from publisher.runs.replay import rehearse, replay
+from publisher.runs.rehearse import rehearse
+from publisher.runs.replay import replay
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress

@@ -26,6 +26,7 @@ from publisher.reports.changes import inspect
 from publisher.reports.explain import explain
 from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
+from publisher.runs.rehearse import rehearse
 from tests.support.compared_jobs import (
     Row,
     key_of,
@@ -316,7 +317,7 @@ def test_a_rehearsal_stores_nothing(tmp_path: Path) -> None:
     publish(tmp_path)
     write_table(tmp_path, [table_row(1)])
     for _ in range(2):
-        report = rehearsing.rehearse(load(write_job(tmp_path)))
+        report = rehearse(load(write_job(tmp_path)))
         assert report.operations == {"delete": 1}
     assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2")]
 

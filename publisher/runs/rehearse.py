@@ -1,0 +1,178 @@
+"""Rehearsals: plan a run in a directory that is removed afterwards, and report what it would publish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from publisher.acknowledge.status_letters import refused_documents
+from publisher.acknowledge.write_status import no_lease
+from publisher.config.settings import Settings, SourceSettings
+from publisher.console import Progress
+from publisher.dispatch.files import FileDispatcher
+from publisher.journal.conservation import PLANNED, RunReport, empty_report, report_of
+from publisher.journal.identity import read_identity
+from publisher.journal.job_journals import JOURNAL, Journals, first_documents
+from publisher.journal.lineage import Lineage
+from publisher.journal.manifest import Journal, Manifest
+from publisher.model.clock import microseconds
+from publisher.runs.acknowledge import (
+    StatusWriting,
+    WrongTable,
+    find_waiting_run,
+    refuse_unsent,
+)
+from publisher.runs.execute import build_report, plan_and_send
+from publisher.runs.job_sink import (
+    check_sink,
+    read_only_dispatcher,
+    refuse_foreign_progress,
+    stored_objects,
+)
+from publisher.runs.notes import with_notes
+from publisher.runs.open_engine import open_engine
+from publisher.runs.pending_sources import pending_sources
+from publisher.runs.prepare import RunRequest
+
+_SAMPLES = 3
+"""Number of documents that a rehearsal shows."""
+REHEARSAL_NOTE = (
+    "nothing was sent; not checked: whether the sink accepts the documents, and whether rows that were "
+    "looked up stay the same"
+)
+
+STATUSES_NOTE = "nothing was written; rows that are no longer N would keep their status"
+
+
+def check_takeover(settings: Settings, journals: Journals) -> None:
+    """Checks what an instance that takes the job over checks.  Writes nothing.
+
+    Raises ``PublisherError`` as ``Lease.take`` and the sink."""
+    journals.segments.check_versions()
+    refuse_foreign_progress(settings, Lineage.read(journals))
+    check_sink(settings)
+
+
+def rehearse(
+    settings: Settings,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    by_rows: bool = False,
+) -> RunReport:
+    """Plans the next run of ``publish``, with look-ups, and publishes nothing.
+
+    Published files are not read again.  The report has the first documents in ``samples``.
+    For ``by_rows`` see ``PublisherInstance.run_once``.
+    """
+    settings = settings.for_publish()
+    journals = Journals(settings.journals, settings.name)
+    read_identity(journals.root)  # refuses journals of another version
+    return rehearse_pending(settings, journals, partial(replace, by_rows=by_rows), now, progress)
+
+
+def rehearse_pending(
+    settings: Settings,
+    journals: Journals,
+    change: Callable[[RunRequest], RunRequest],
+    now: datetime | None,
+    progress: Progress | None,
+) -> RunReport:
+    """Plans a run over the pending input of the job, see ``rehearse_sources``."""
+    sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
+    if not any(source.reads for source in sources):
+        notes = (REHEARSAL_NOTE, *unsent_notes(journals))
+        return replace(empty_report(settings.name), notes=notes)
+    return rehearse_sources(settings, journals, sources, change, now=now, progress=progress)
+
+
+def rehearse_sources(
+    settings: Settings,
+    journals: Journals,
+    sources: Sequence[SourceSettings],
+    change: Callable[[RunRequest], RunRequest],
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Plans a run over the input of these sources of the job, and publishes nothing.
+
+    ``change`` turns the request of an ordinary run into that of the command.
+    """
+    settings = replace(settings, sources=tuple(sources))
+    number = journals.last_number() + 1
+
+    def request(journal: Journal, directory: Path) -> RunRequest:
+        ordinary = RunRequest(
+            f"{settings.name}-rehearsal",
+            settings,
+            microseconds(now),
+            journal,
+            directory,
+            number=number,
+            state=journals.states_of(source.name for source in settings.sources),
+            objects=stored_objects(settings, journals, number),
+        )
+        return change(ordinary)
+
+    return with_notes(plan_only(settings, progress, request), unsent_notes(journals))
+
+
+def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable) -> RunReport:
+    """Counts the statuses that ``PublisherInstance.acknowledge`` would write, after its checks.
+
+    Raises as it does."""
+    settings = settings.for_publish()
+    journals = Journals(settings.journals, settings.name)
+    check_takeover(settings, journals)
+    journal, manifest = find_waiting_run(journals, run)
+    dispatcher = read_only_dispatcher(settings, Lineage.read(journals), run)
+    refuse_unsent(dispatcher, manifest)
+    report = build_report(manifest, journal, PLANNED, dispatcher)
+    refused = refused_documents(dispatcher.refusals(journal))
+    writing = StatusWriting(journal, manifest, settings.acknowledge, refused, no_lease, treatment)
+    statuses = writing.count_all(settings.sources)
+    report = replace(report, statuses=dict(sorted(statuses.changed.items())))
+    return with_notes(report, [*statuses.notes, STATUSES_NOTE])
+
+
+def report_planned(manifest: Manifest) -> RunReport:
+    """Reports a run that an earlier start planned, and that would be sent now."""
+    return report_of(manifest, state=PLANNED, journal="", target="", seconds={})
+
+
+def unsent_notes(journals: Journals) -> Iterator[str]:
+    """Notes about planned runs that the command would send first."""
+    for _, manifest in journals.unsent_runs():
+        yield f"run {manifest.run}, which an earlier start had planned, would be sent first"
+
+
+def plan_only(
+    settings: Settings,
+    progress: Progress | None,
+    request_in: Callable[[Journal, Path], RunRequest],
+) -> RunReport:
+    """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there."""
+    with (
+        TemporaryDirectory(prefix="xds-publisher-") as name,
+        open_engine(settings) as engine,
+    ):
+        directory = Path(name)
+        journal = Journal(directory / JOURNAL)
+        journal.root.mkdir()
+        request = request_in(journal, directory)
+        dispatcher = FileDispatcher(directory)
+        dispatcher.prepare(request.run)
+        report = plan_and_send(request, dispatcher, engine, progress)
+        return with_samples(report, directory)
+
+
+def with_samples(report: RunReport, documents: Path) -> RunReport:
+    """Turns the report of a run into that of a rehearsal, with the first documents of a directory."""
+    samples = tuple(first_documents(documents, _SAMPLES))
+    notes = (*report.notes, REHEARSAL_NOTE)
+    return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)

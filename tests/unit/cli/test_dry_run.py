@@ -1,0 +1,257 @@
+"""``--dry-run``: shows what a command would do, and changes nothing."""
+
+import csv
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from publisher.cli.main import cli
+from publisher.journal.manifest import SENT
+from tests.unit.cli.test_commands import JOB, LOG
+
+pytestmark = pytest.mark.usefixtures("local_engine")
+
+READERS = frozenset(
+    [
+        "check",
+        "classes",
+        "completion",
+        "ddl",
+        "diff",
+        "explain",
+        "inspect",
+        "schema",
+        "status",
+        "validate",
+    ]
+)
+"""Commands that only print."""
+WRITERS = frozenset(["activity", "demo", "history", "manual", "report"])
+"""Commands whose result is a file or directory that the user names, or an example."""
+
+TABLE = """\
+[[sources]]
+format = "triggerless"
+name = "hr"
+snapshots = ["usr.csv"]
+[tables.usr]
+key = ["idu"]
+[dispatch]
+path = "out"
+"""
+
+
+def program(*words: object) -> Result:
+    return CliRunner().invoke(cli, [*map(str, words)])
+
+
+def content(directory: Path) -> dict[str, tuple[int, bytes]]:
+    """All files, folders and databases below a directory, with their times."""
+    return {
+        str(path.relative_to(directory)): (
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else b"",
+        )
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text(LOG, "utf-8")
+    Path("job.toml").write_text(JOB, "utf-8")
+    return tmp_path
+
+
+def publish_live(directory: Path) -> None:
+    """Publishes a live log; its third row is rejected and gets status E."""
+    with sqlite3.connect("hr.db") as database:
+        names = LOG.splitlines()[0]
+        database.execute(f"CREATE TABLE log ({names.replace('record_id', 'record_id INTEGER')})")
+        for row in csv.reader(LOG.splitlines()[1:]):
+            marks = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO log VALUES ({marks})", [value or None for value in row])
+    database.close()
+    live = JOB.replace('snapshots = ["log.csv"]', 'table = "log"\nurl = "sqlite:///hr.db"')
+    (directory / "job.toml").write_text(live)
+    assert program("publish", "-c", "job.toml").exit_code == 4
+
+
+def publish_table(directory: Path) -> None:
+    (directory / "usr.csv").write_text("idu,fname\n1,Ann\n2,Bob\n")
+    (directory / "job.toml").write_text(TABLE)
+    assert program("publish", "-c", "job.toml").exit_code == 0
+
+
+def correct_reject(directory: Path) -> None:
+    assert program("publish", "-c", "job.toml").exit_code == 4
+    assert program("rejects", "-c", "job.toml", "--export", "fixed.jsonl").exit_code == 0
+    path = directory / "fixed.jsonl"
+    path.write_text(path.read_text().replace('"event_type": "9"', '"event_type": "1"'))
+
+
+def correct_reject_wrongly(directory: Path) -> None:
+    correct_reject(directory)
+    path = directory / "fixed.jsonl"
+    path.write_text(path.read_text().replace('"event_type": "1"', '"event_type": "0"'))
+
+
+def plan_elsewhere(directory: Path) -> None:
+    del directory
+    assert program("replay", "log.csv", "--to", "replayed").exit_code == 0
+
+
+def fill_target(directory: Path) -> None:
+    plan_elsewhere(directory)
+    (directory / "further").mkdir()
+    (directory / "further" / "other.txt").write_text("x")
+
+
+def lose_acknowledgement(directory: Path) -> None:
+    """Makes a sent run wait for its statuses again."""
+    publish_live(directory)
+    with sqlite3.connect("hr.db") as database:
+        database.execute("UPDATE log SET status = 'N' WHERE record_id <> 2")
+    database.close()
+    for mark in directory.rglob(SENT):
+        mark.unlink()
+
+
+Prepare = Callable[[Path], None]
+MIGRATE = ["migrate", "-c", "job.toml"]
+RETRY = ["retry", "-c", "job.toml"]
+REJECTS = ["rejects", "-c", "job.toml", "--retry", "fixed.jsonl"]
+DISPATCH = ["dispatch", "replayed", "--to", "further"]
+ACKNOWLEDGE = ["acknowledge", "-c", "job.toml", "--run"]
+
+
+def test_every_command_that_changes_something_can_be_rehearsed() -> None:
+    without = {
+        name
+        for name, command in cli.commands.items()
+        if not any("--dry-run" in option.opts for option in command.params)
+    }
+    assert without == READERS | WRITERS
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "exit_code"),
+    [
+        (publish_live, RETRY, 0),
+        (publish_live, [*RETRY, "--reason", "event-type"], 0),
+        (publish_live, [*RETRY, "--position", "3"], 0),
+        (publish_table, MIGRATE, 0),
+        (publish_table, [*MIGRATE, "--where", "fname=Bob"], 0),
+        (correct_reject, REJECTS, 0),
+        (correct_reject_wrongly, REJECTS, 4),
+        (plan_elsewhere, DISPATCH, 0),
+        (lose_acknowledgement, [*ACKNOWLEDGE, "job-000001", "--by-rows"], 0),
+    ],
+)
+def test_a_rehearsal_counts_what_the_command_does_and_changes_nothing(
+    prepare: Prepare, words: list[str], exit_code: int, directory: Path
+) -> None:
+    prepare(directory)
+    before = content(directory)
+    rehearsed = program(*words, "--dry-run", "--json")
+    assert rehearsed.exit_code == exit_code, rehearsed.output
+    text = program(*words, "--dry-run")
+    assert text.exit_code == exit_code
+    assert text.stdout
+    assert content(directory) == before
+    done = program(*words, "--json")
+    assert done.exit_code == exit_code, done.output
+    expected, found = json.loads(done.stdout), json.loads(rehearsed.stdout)
+    assert counts(found) == counts(expected)
+    assert content(directory) != before
+
+
+def counts(report: Any) -> Any:
+    """What a report counts; a list is that of ``retry``."""
+    if isinstance(report, list):
+        return report
+    names = ("read", "outcomes", "reasons", "documents", "operations", "bytes", "statuses")
+    return [sorted(report), *(report[name] for name in names)]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "exit_code"),
+    [
+        (fill_target, DISPATCH, 2),
+        (plan_elsewhere, ["dispatch", "log.csv", "--to", "further"], 2),
+        (correct_reject, MIGRATE, 2),
+        (correct_reject, RETRY, 2),
+        (correct_reject, ["recover", "-c", "job.toml"], 2),
+        (publish_table, [*MIGRATE, "--table", "dep"], 2),
+        (publish_live, [*ACKNOWLEDGE, "job-000009", "--abandon"], 2),
+        (plan_elsewhere, ["init", "log.csv", "-o", "job.toml"], 2),
+        (plan_elsewhere, ["init", "log.csv", "-o", "none/job.toml"], 2),
+    ],
+)
+def test_a_rehearsal_is_refused_like_the_command(
+    prepare: Prepare, words: list[str], exit_code: int, directory: Path
+) -> None:
+    prepare(directory)
+    before = content(directory)
+    rehearsed = program(*words, "--dry-run")
+    assert rehearsed.exit_code == exit_code
+    assert content(directory) == before
+    done = program(*words)
+    assert (done.exit_code, done.stdout, done.stderr) == (exit_code, "", rehearsed.stderr)
+
+
+def test_a_sink_of_another_journal_is_refused(directory: Path) -> None:
+    publish_table(directory)
+    (directory / ".xds-publisher").rename(directory / "lost")
+    before = content(directory)
+    rehearsed = program(*MIGRATE, "--dry-run")
+    assert rehearsed.exit_code == 1
+    assert "does not fit the journal" in rehearsed.stderr
+    assert content(directory) == before
+
+
+def test_planned_runs_are_named(directory: Path) -> None:
+    publish_table(directory)
+    for mark in directory.rglob(SENT):
+        mark.unlink()
+    before = content(directory)
+    for words in (MIGRATE, ["publish", "-c", "job.toml"]):
+        shown = program(*words, "--dry-run")
+        assert shown.exit_code == 0
+        assert (
+            "note: run job-000001, which an earlier start had planned, would be sent first"
+            in shown.stderr
+        )
+    assert content(directory) == before
+
+
+def test_a_finished_dispatch_has_nothing_to_send(directory: Path) -> None:
+    plan_elsewhere(directory)
+    assert program(*DISPATCH).exit_code == 0
+    before = content(directory)
+    assert "already published" in program(*DISPATCH, "--dry-run").stdout
+    assert "to publish" in program(*DISPATCH, "--dry-run", "--again").stdout
+    assert content(directory) == before
+
+
+def test_a_job_file_is_printed_as_it_would_be_written(directory: Path) -> None:
+    before = content(directory)
+    shown = program("init", "log.csv", "-o", "new.toml", "--dry-run")
+    assert shown.exit_code == 0, shown.stderr
+    assert content(directory) == before
+    assert program("init", "log.csv", "-o", "new.toml").exit_code == 0
+    assert shown.stdout == (directory / "new.toml").read_text()
+
+
+@pytest.mark.parametrize("command", ["rejects", "verify"])
+def test_commands_that_only_read_without_an_option_need_it(command: str, directory: Path) -> None:
+    del directory
+    result = program(command, "-c", "job.toml", "--dry-run")
+    assert result.exit_code == 2
+    assert "add it, or leave" in result.stderr
