@@ -24,6 +24,7 @@ from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+    from publisher.dispatch.kafka.recovery import Recovery
     from publisher.dispatch.kafka.session import KafkaSession
 
 
@@ -59,13 +60,7 @@ def check_sink(settings: Settings, *, recovers: bool = False) -> str:
     """
     if settings.sink.to == "files":
         return str(settings.sink.path)
-    from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-    from publisher.dispatch.kafka.recovery import Recovery
-
-    job, recovery = settings.name, Recovery({}) if recovers else None
-    return KafkaDispatcher(
-        settings.kafka, job, owner=job, lanes=settings.run.lanes, recovery=recovery
-    ).examine()
+    return read_only_kafka(settings, recovers=recovers).examine()
 
 
 def read_only_dispatcher(settings: Settings, lineage: Lineage, run: str) -> Dispatcher:
@@ -73,12 +68,26 @@ def read_only_dispatcher(settings: Settings, lineage: Lineage, run: str) -> Disp
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
         return FileDispatcher(settings.sink.path.absolute() / RUNS / run, lineage)
+    return read_only_kafka(settings)
+
+
+def read_only_kafka(settings: Settings, *, recovers: bool = False) -> KafkaDispatcher:
+    """Returns a dispatcher for questions about a topic; it has taken over nothing."""
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
-    job = settings.name
     return KafkaDispatcher(
-        settings.kafka, job, owner=job, lanes=settings.run.lanes, lineage=lineage
+        settings.kafka,
+        settings.name,
+        owner=settings.name,
+        lanes=settings.run.lanes,
+        recovery=_recovery_of(settings) if recovers else None,
     )
+
+
+def _recovery_of(settings: Settings) -> Recovery:
+    from publisher.dispatch.kafka.recovery import Recovery
+
+    return Recovery({source.name: source.record_id for source in settings.sources})
 
 
 def stored_objects(settings: Settings, journals: Journals, number: int) -> StoredStates | None:
@@ -171,10 +180,8 @@ class JobSink:
     def kafka(self) -> KafkaDispatcher:
         """The dispatcher of a topic."""
         from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-        from publisher.dispatch.kafka.recovery import Recovery
 
         name = self.settings.name
-        texts = {source.name: source.record_id for source in self.settings.sources}
         return KafkaDispatcher(
             self.settings.kafka,
             job=name,
@@ -183,7 +190,7 @@ class JobSink:
             run_lanes=partial(self.engine.send, progress=self.progress),
             check_lease=self.epoch,
             lineage=self.lineage,
-            recovery=Recovery(texts) if self.recovers else None,
+            recovery=_recovery_of(self.settings) if self.recovers else None,
             session=self._kafka_session,
         )
 

@@ -21,7 +21,7 @@ from publisher.journal.recovery import (
     is_recovering,
     read_recovery,
 )
-from publisher.runs.job_sink import check_sink
+from publisher.runs.job_sink import check_sink, read_only_kafka
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
@@ -54,7 +54,7 @@ def recover(
         end_recovery(journals.root)
         job.expire()
     report = report or empty_report(settings.name)
-    return with_notes(report, [*notes_of(finished), *_notes(journals, report.run)])
+    return with_notes(report, [*notes_of(finished), *_notes(journals.journal(report.run), "were")])
 
 
 def rehearse_recovery(
@@ -69,7 +69,17 @@ def rehearse_recovery(
     if planned:
         note = f"an interrupted recovery has planned run {planned[-1].run}, which would be sent"
         return with_notes(report_planned(planned[-1]), [note])
-    return rehearse_pending(settings, journals.without_unsent(), _forget_objects, now, progress)
+
+    def study(journal: Journal) -> list[str]:
+        manifest = journal.manifest()
+        if manifest is not None:
+            read_only_kafka(settings, recovers=True).mark_recovered(journal, manifest)
+        return _notes(journal, "would be")
+
+    unplanned = journals.without_unsent()
+    return rehearse_pending(
+        settings, unplanned, _forget_objects, now=now, progress=progress, study=study
+    )
 
 
 def _forget_objects(request: RunRequest) -> RunRequest:
@@ -121,14 +131,13 @@ def _forget_plans(journals: Journals) -> None:
             journal.forget()
 
 
-def _notes(journals: Journals, run: str) -> list[str]:
-    journal = journals.journal(run)
+def _notes(journal: Journal, were: str) -> list[str]:
     manifest = journal.manifest()
     recovered = None if manifest is None else read_recovery(journal.root, manifest)
     if recovered is None:
         return []
     text = (
-        f"recovered: {recovered.count():,} document(s) of objects that the topic may have already were "
+        f"recovered: {recovered.count():,} document(s) of objects that the topic may have already {were} "
         "sent with the header recovered, the others exactly once"
     )
     return [text]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -47,6 +47,8 @@ REHEARSAL_NOTE = (
 
 STATUSES_NOTE = "nothing was written; rows that are no longer N would keep their status"
 
+Study = Callable[[Journal], Iterable[str]]
+
 
 def check_takeover(settings: Settings, journals: Journals) -> None:
     """Checks what an instance that takes the job over checks.  Writes nothing.
@@ -72,22 +74,27 @@ def rehearse(
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
     read_identity(journals.root)  # refuses journals of another version
-    return rehearse_pending(settings, journals, partial(replace, by_rows=by_rows), now, progress)
+    change = partial(replace, by_rows=by_rows)
+    return rehearse_pending(settings, journals, change, now=now, progress=progress)
 
 
 def rehearse_pending(
     settings: Settings,
     journals: Journals,
     change: Callable[[RunRequest], RunRequest],
-    now: datetime | None,
-    progress: Progress | None,
+    *,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+    study: Study | None = None,
 ) -> RunReport:
     """Plans a run over the pending input of the job, see ``rehearse_sources``."""
     sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
     if not any(source.reads for source in sources):
         notes = (REHEARSAL_NOTE, *unsent_notes(journals))
         return replace(empty_report(settings.name), notes=notes)
-    return rehearse_sources(settings, journals, sources, change, now=now, progress=progress)
+    return rehearse_sources(
+        settings, journals, sources, change, now=now, progress=progress, study=study
+    )
 
 
 def rehearse_sources(
@@ -98,10 +105,11 @@ def rehearse_sources(
     *,
     now: datetime | None = None,
     progress: Progress | None = None,
+    study: Study | None = None,
 ) -> RunReport:
     """Plans a run over the input of these sources of the job, and publishes nothing.
 
-    ``change`` turns the request of an ordinary run into that of the command.
+    ``change`` turns the request of an ordinary run into that of the command; ``study`` may look at the plan.
     """
     settings = replace(settings, sources=tuple(sources))
     number = journals.last_number() + 1
@@ -119,7 +127,7 @@ def rehearse_sources(
         )
         return change(ordinary)
 
-    return with_notes(plan_only(settings, progress, request), unsent_notes(journals))
+    return with_notes(plan_only(settings, progress, request, study), unsent_notes(journals))
 
 
 def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable) -> RunReport:
@@ -155,8 +163,11 @@ def plan_only(
     settings: Settings,
     progress: Progress | None,
     request_in: Callable[[Journal, Path], RunRequest],
+    study: Study | None = None,
 ) -> RunReport:
-    """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there."""
+    """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there.
+
+    ``study`` gets the journal of the run, and returns notes."""
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
         open_engine(settings) as engine,
@@ -168,7 +179,8 @@ def plan_only(
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
         report = plan_and_send(request, dispatcher, engine, progress)
-        return with_samples(report, directory)
+        notes = study(journal) if study is not None else ()
+        return with_notes(with_samples(report, directory), notes)
 
 
 def with_samples(report: RunReport, documents: Path) -> RunReport:

@@ -11,8 +11,11 @@ from confluent_kafka.admin import AdminClient
 
 from publisher.config.job_file import load
 from publisher.dispatch.kafka import recovery
+from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
+from publisher.dispatch.kafka.progress_tokens import TokenPlace
 from publisher.errors import FatalError, UsageError
+from publisher.journal.conservation import RunReport
 from publisher.journal.manifest import Journal
 from publisher.runs import recover
 from tests.chaos.known_log import KnownLog
@@ -45,6 +48,13 @@ class Lost:
     def unacknowledge(self, condition: str) -> None:
         self.job.log.execute(f"UPDATE known_log SET status = 'N' WHERE {condition}")
 
+    def state(self) -> list[object]:
+        """Ends of the topics, statuses and files."""
+        tokens = load(self.job.path).kafka.tokens_of("people")
+        files = {path: path.stat().st_mtime_ns for path in sorted(self.job.path.parent.rglob("*"))}
+        ends = [self.kafka.ends(topic) for topic in (self.topic, tokens)]
+        return [ends, self.job.log.statuses(), files]
+
     def marked(self) -> set[bytes | None]:
         return {record.key for record in self.records() if RECOVERED in record.headers}
 
@@ -61,6 +71,23 @@ class Lost:
 @pytest.fixture
 def lost(postgres: Place, kafka: Topics, tmp_path: Path) -> Lost:
     return Lost(postgres, kafka, tmp_path)
+
+
+def rehearse_unchanged(lost: Lost) -> RunReport:
+    """Rehearses the recovery, which writes nothing, and does not fence a producer of the job."""
+    settings = load(lost.job.path)
+    options, other = settings.kafka, lost.kafka.make()
+    place = TokenPlace(options.tokens_of(settings.name), settings.name, options.topic)
+    producer = KafkaClients(options).producer({"transactional.id": place.transactional_id(0)})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(other, b"x")
+    producer.flush(30)
+    before = lost.state()
+    report = recover.rehearse_recovery(settings)
+    assert lost.state() == before
+    producer.commit_transaction(30)
+    return report
 
 
 class CutError(BaseException):
@@ -103,7 +130,10 @@ def test_objects_with_a_waiting_record_in_the_topic_are_sent_again_and_marked(lo
     lost.job.log_rows(200)
     wanted = lost.keys("status = 'N' AND record_id % 100 = 0 AND record_id <= 300")
     assert len(wanted) == 3
+    rehearsed = rehearse_unchanged(lost)
     report = lost.job.recover()
+    assert (rehearsed.read, rehearsed.documents) == (report.read, report.documents)
+    assert report.notes[-1].replace(" were sent ", " would be sent ") in rehearsed.notes
     assert lost.marked() == wanted
     again = [record for record in lost.records() if RECOVERED in record.headers]
     assert f"recovered: {len(again)} document(s)" in report.notes[-1]

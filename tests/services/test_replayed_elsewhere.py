@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import Overrides, load
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.journal.conservation import PLANNED, RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.services.topics import Topics
@@ -56,7 +56,11 @@ def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
         settings = load(job_file(base))
         report = publisher_instance.publish(settings)
         assert report.run == "job-000001"
+        target, journal = f"kafka://{kafka.bootstrap}/{topic}", Path(report.journal)
+        rehearsed = job.rehearse_dispatch(journal, target, settings)
+        assert (rehearsed.state, rehearsed.documents) == (PLANNED, 5)
+        assert len(kafka.read(topic)) == 5 * number
         for state in ("published", "already published"):
-            target = f"kafka://{kafka.bootstrap}/{topic}"
-            assert job.dispatch(Path(report.journal), target, settings).state == state
+            assert job.dispatch(journal, target, settings).state == state
+        assert job.rehearse_dispatch(journal, target, settings).state == "already published"
         assert len(kafka.read(topic)) == 5 * (number + 1)

@@ -184,8 +184,7 @@ class KafkaDispatcher:
     def _dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
-            names = topics_of(self._lanes(journal, manifest))
-            self.recovery.mark(topics, names, journal, manifest)
+            self.mark_recovered(journal, manifest)
             self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
         tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
         self._refuse_conflicts(tokens, manifest)
@@ -198,6 +197,12 @@ class KafkaDispatcher:
         else:
             journal.complete(manifest)
             write_durably(journal.root / RUN, text)
+
+    def mark_recovered(self, journal: Journal, manifest: Manifest) -> None:
+        """Records in the journal which documents the topics may have already, see ``Recovery.mark``."""
+        assert self.recovery is not None
+        names = topics_of(self._lanes(journal, manifest))
+        self.recovery.mark(self.session.topics(self._clients), names, journal, manifest)
 
     def claim_tokens(self, begin: Token) -> None:
         """Replaces the tokens of a lost journal with ``begin``; tokens of the run of ``begin`` remain.
