@@ -185,6 +185,11 @@ def _doubt_of_table(lanes: list[LaneLetters], writer: StatusWriter) -> str | Non
     return f"none of the {count:,} rows that were read exists" if count else None
 
 
+def deleted_letters(options: AcknowledgeOptions) -> frozenset[str]:
+    """The letters of rows that are deleted instead."""
+    return _DELETED if options.delete_processed_rows else frozenset()
+
+
 @contextmanager
 def _status_writers(
     database: Database,
@@ -197,7 +202,7 @@ def _status_writers(
 
     While the server changes the rows of one writer, this process compares those of the other.
     """
-    deleted = _DELETED if options.delete_processed_rows else frozenset()
+    deleted = deleted_letters(options)
     writer = StatusWriter(database, log, check_lease, deleted=deleted)
     rows = sum(len(lane.bits) for lane in lanes)
     if rows < ROWS_TO_SHARE or not database.can_copy:

@@ -31,6 +31,7 @@ from publisher.acknowledge.write_status import (
     AcknowledgeReport,
     WritingHooks,
     acknowledge,
+    deleted_letters,
     letters_of,
     read_progress_of,
 )
@@ -39,6 +40,7 @@ from publisher.console import Progress
 from publisher.database import Database
 from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
+from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
 from publisher.errors import FatalError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
@@ -141,10 +143,16 @@ class StatusWriting:
                     raise
                 statuses.notes.append(_abandonment_note(entry, error))
                 continue
-            for window in status_windows(self.letters(number)):
-                letters, counts = np.unique(window.letters, return_counts=True)
-                statuses.changed.update(dict(zip(map(chr, letters), counts.tolist(), strict=True)))
+            if self.options.write_status:
+                statuses.changed += self._count_letters(number)
         return statuses
+
+    def _count_letters(self, number: int) -> Counter[str]:
+        counts, deleted = Counter[str](), deleted_letters(self.options)
+        for window in status_windows(self.letters(number)):
+            for letter, count in zip(*np.unique(window.letters, return_counts=True), strict=True):
+                counts[DELETED if chr(letter) in deleted else chr(letter)] += int(count)
+        return counts
 
     def _write_source(
         self, number: int, entry: SourceEntry, places: Sequence[LogPlace], statuses: RunStatuses

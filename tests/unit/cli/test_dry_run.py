@@ -123,6 +123,12 @@ def lose_acknowledgement(directory: Path) -> None:
         mark.unlink()
 
 
+def delete_processed_rows(directory: Path) -> None:
+    lose_acknowledgement(directory)
+    with (directory / "job.toml").open("a") as file:
+        file.write("[acknowledge]\ndelete_processed_rows = true\n")
+
+
 Prepare = Callable[[Path], None]
 MIGRATE = ["migrate", "-c", "job.toml"]
 RETRY = ["retry", "-c", "job.toml"]
@@ -152,6 +158,7 @@ def test_every_command_that_changes_something_can_be_rehearsed() -> None:
         (correct_reject_wrongly, REJECTS, 4),
         (plan_elsewhere, DISPATCH, 0),
         (lose_acknowledgement, [*ACKNOWLEDGE, "job-000001", "--by-rows"], 0),
+        (delete_processed_rows, [*ACKNOWLEDGE, "job-000001", "--by-rows"], 0),
     ],
 )
 def test_a_rehearsal_counts_what_the_command_does_and_changes_nothing(
