@@ -44,7 +44,7 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
 
 
 def _print(records: Iterator[str], files: tuple[Path, ...]) -> None:
-    """Prints records; a note if there are none."""
+    """Prints records, or a note that the files have no records."""
     first = next(records, None)
     if first is None:
         echo_notes([f"no records in {', '.join(map(str, files))}"])

@@ -81,11 +81,7 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
 
 
 def load_to_publish(
-    path: Path,
-    overrides: Overrides | None = None,
-    *,
-    follows: bool = False,
-    text: str | None = None,
+    path: Path, overrides: Overrides | None = None, *, follows: bool = False, text: str = ""
 ) -> Settings:
     """Reads the settings of a job file for ``publish``, with ``--follow`` or without.
 
@@ -119,9 +115,9 @@ def load_to_read(
     return reader.settings(name).for_replay(overrides.format)
 
 
-def _job_reader(path: Path, overrides: Overrides | None, text: str | None = None) -> _JobReader:
+def _job_reader(path: Path, overrides: Overrides | None, text: str = "") -> _JobReader:
     try:
-        text = path.read_text("utf-8") if text is None else text
+        text = text or path.read_text("utf-8")
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a job file with -c") from None
     except UnicodeDecodeError:
