@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -109,6 +110,13 @@ def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         sealed = _SealedWriter(file, _files.masking.masker)
         with io.BufferedWriter(sealed, _CHUNK) as target:
             yield target
+
+
+def open_spill() -> IO[bytes]:
+    """Opens a file without a name for intermediate values; in a masked run it is in memory."""
+    if _files.masking is None:
+        return tempfile.TemporaryFile()
+    return os.fdopen(os.memfd_create("spill", os.MFD_CLOEXEC), "w+b")
 
 
 class _SealedWriter(io.RawIOBase):

@@ -16,6 +16,7 @@ from publisher.masking.sealed_files import (
     content_path,
     content_size,
     create_private,
+    open_spill,
     release_contents,
     use_masking,
 )
@@ -77,6 +78,18 @@ def test_files_of_other_runs_are_not_sealed(tmp_path: Path) -> None:
     path = write(tmp_path / "a", b"open")
     assert path.read_bytes() == b"open"
     assert content_path(path) == str(path)
+
+
+def test_intermediate_values_are_on_disk_only_if_nothing_is_masked(masking: Masking) -> None:
+    places = []
+    for used in (masking, None):
+        use_masking(used)
+        with open_spill() as file:
+            file.write(b"secret")
+            file.seek(0)
+            assert file.read() == b"secret"
+            places.append(str(Path(f"/proc/self/fd/{file.fileno()}").readlink()))
+    assert [place.startswith("/memfd:") for place in places] == [True, False]
 
 
 def test_only_the_key_opens_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

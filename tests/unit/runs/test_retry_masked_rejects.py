@@ -20,7 +20,7 @@ from tests.support.local_engine import EngineSwitch
 from tests.support.planted_logs import JOB, PlantedLog
 from tests.support.planted_values import PlantedValues
 from tests.support.renamed_rows import SETTINGS
-from tests.support.retried_rejects import documents, export, invoke, retry
+from tests.support.retried_rejects import EXTRACT, documents, export, invoke, retry
 
 KEY = "pvmaskingkey" * 3
 """Has the form of a planted text, so the search finds it, too."""
@@ -35,22 +35,6 @@ mask_order = "msb"
 header_columns = 7
 pair_wait = 0
 key = ["idu"]
-"""
-EXTRACT = """
-[[sources]]
-format = "linkexpress"
-snapshots = ["in"]
-unit = "table"
-extract = "diff"
-difftype = "OPEN"
-nulls = true
-charset = "CP932"
-[[sources.tables]]
-name = "usr"
-schema = "hr"
-xid = 1
-key = ["idu"]
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
 """
 
 

@@ -18,7 +18,7 @@ from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
 from tests.support.linkexpress_files import OPEN, jack, record
 from tests.support.local_engine import EngineSwitch
-from tests.support.retried_rejects import documents, export, invoke, retry
+from tests.support.retried_rejects import EXTRACT, documents, export, invoke, retry
 from tests.support.samples.change_table import CHANGES, messages
 
 SINK = '\n[dispatch]\npath = "out"\n'
@@ -41,22 +41,6 @@ layout = "messages"
 mask_order = "msb"
 key = ["idu"]
 pair_wait = 0
-"""
-EXTRACT = """
-[[sources]]
-format = "linkexpress"
-snapshots = ["in"]
-unit = "table"
-extract = "diff"
-difftype = "OPEN"
-nulls = true
-charset = "CP932"
-[[sources.tables]]
-name = "usr"
-schema = "hr"
-xid = 1
-key = ["idu"]
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
 """
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import mmap
 import re
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.masking.sealed_files import open_spill
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -159,7 +159,7 @@ def _rows(
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
     lost: list[LostRow] = []
-    with tempfile.TemporaryFile() as spool:
+    with open_spill() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
             chunk, unreadable = _chunk(frame, spool, options, with_data=with_data)
@@ -189,7 +189,7 @@ def _rows(
     )
 
 
-def _map_spool(spool: BinaryIO) -> Bytes:
+def _map_spool(spool: IO[bytes]) -> Bytes:
     spool.flush()
     size = spool.tell()
     if not size:
@@ -203,7 +203,7 @@ def _concat(parts: list[Codes]) -> Codes:
 
 
 def _chunk(
-    frame: Frame, spool: BinaryIO, options: DispatchQueueOptions, *, with_data: bool
+    frame: Frame, spool: IO[bytes], options: DispatchQueueOptions, *, with_data: bool
 ) -> tuple[_Chunk, list[Broken]]:
     """Reads the rows of a frame; returns unreadable ones as broken pieces."""
     texts = {name: pc.fill_null(frame.batch.column(name), "") for name in COLUMNS}
