@@ -52,6 +52,10 @@ class Problems:
         """Records that the value of ``key`` came from an option of the command line."""
         self._options[key] = option
 
+    def is_on_command_line(self, key: SettingKey) -> bool:
+        """Returns whether the value of ``key`` came from an option such as ``--status``."""
+        return self._options.get(key, "").startswith("--")
+
     def name(self, key: SettingKey, name: str) -> None:
         """Records the name of a table in an array."""
         self._names[key] = name
@@ -83,6 +87,9 @@ class Problems:
 
 def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
     """Adds the problem of an unknown key, with the nearest known one."""
+    if problems.is_on_command_line(key):
+        problems.add(key, "the format of the source has no such setting; leave the option out")
+        return
     names = sorted(known)
     matches = get_close_matches(str(key[-1]), names, 1, 0.6)
     hint = f"did you mean {matches[0]}?" if matches else _known_keys(names)

@@ -117,6 +117,15 @@ def test_a_missing_file_does_not_keep_others_from_being_validated(run: Run) -> N
     assert "out: is a directory: name its files, as out/part-*.xds" in folder.stderr
 
 
+def test_an_option_of_another_format_is_no_unknown_key(run: Run) -> None:
+    words = ("replay", "log.csv", "--to", "out", "--format", "change-table", "--status", "any")
+    result = run(*words)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: --status: the format of the source has no such setting; leave the option out\n",
+    )
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 @pytest.mark.parametrize("name", ["log.csv", "log.jsonl"])
 def test_utf_16_names_the_setting(run: Run, encoding: str, name: str) -> None:
