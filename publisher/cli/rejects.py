@@ -193,7 +193,7 @@ def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) 
         echo_json([output.as_json(groups)])
     else:
         echo(_text(groups))
-    echo_notes(selection.unknown(all_groups))
+    echo_notes(selection.notes(all_groups))
 
 
 def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, json_: bool) -> None:
@@ -215,11 +215,11 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 
 def _export(records: Iterable[RejectedRecord], target: Path, masking: Masking | None) -> str:
     """Writes the records that can be retried, one on each line; returns a summary."""
-    from publisher.reports.rejects import to_exported
+    from publisher.reports.rejects import export_form
 
     count = left = 0
     with _new_file(target) as file:
-        for entry in map(to_exported, records):
+        for entry in map(export_form, records):
             if entry is None:
                 left += 1
                 continue

@@ -56,7 +56,7 @@ def replay(
     of_run = {"window": window, "now": options.pop("now")}
     settings = parameters.load_settings(config, **options).for_replay(options["format_"])
     if masked:
-        settings = settings.masked()
+        settings = settings.with_masking()
     with show_progress() as progress:
         if dry_run:
             report = rehearse_replay(settings, snapshots, progress=progress, **of_run)

@@ -308,7 +308,7 @@ class Settings:
                 f"{what} needs values as they are, and [masking] masks them: use a job without [masking]"
             )
 
-    def masked(self) -> Settings:
+    def with_masking(self) -> Settings:
         """These settings for a run that is masked whatever ``runs`` in ``[masking]`` is.
 
         Raises ``UsageError`` without ``[masking]``."""

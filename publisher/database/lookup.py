@@ -148,7 +148,7 @@ class DatabaseLookup:
 
         Raises ``TableRefusedError`` if the database does not have the class as it is described."""
         view = None if table is None else table.view_columns
-        names = [relation.column(view.written(name) if view else name) for name in columns]
+        names = [relation.column(view.spelling_of(name) if view else name) for name in columns]
         if None in names:
             return _unknown_column(relation, columns[names.index(None)])
         dialect = self._database.engine.dialect

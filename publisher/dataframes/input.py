@@ -150,7 +150,7 @@ def replay(
     masked = options.pop("masked", False)
     settings = _settings(format, job, database, options)
     if masked:
-        settings = settings.masked()
+        settings = settings.with_masking()
     files, engine = _paths(paths), engine_of(spark, settings)
     return run_replay(settings, files, os.fspath(target), now=now, again=again, engine=engine)
 

@@ -77,7 +77,7 @@ class ViewColumns:
         attributes = {name: self.attribute(name) for name in values}
         return {own: values[name] for name, own in attributes.items() if own is not None}
 
-    def written(self, name: str) -> str:
+    def spelling_of(self, name: str) -> str:
         """Returns the view's own spelling of a column; unknown names stay as they are."""
         attribute = self.attribute(name)
         return name if attribute is None else self.names[attribute].written

@@ -292,7 +292,7 @@ class StoryReader:
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
             row=record.row,
-            written=self._status_written(entry, status),
+            written=self._letter_of(entry, status),
         )
 
     def of_document(self, lane: int, number: int) -> list[DecidedRecord]:
@@ -324,7 +324,7 @@ class StoryReader:
         retried = self._manifest.retried
         return next((r.id for r in retried if (r.source, r.file, r.row) == place), None)
 
-    def _status_written(self, entry: SourceEntry, status: str) -> str | None:
+    def _letter_of(self, entry: SourceEntry, status: str) -> str | None:
         """The status that the acknowledgement of the run has written, see ``RecordStory``."""
         has_status = entry.table is not None and FORMATS[entry.format].has_status
         if (

@@ -68,7 +68,7 @@ class RejectSelection:
         is_of_source = not self.sources or record.source in self.sources
         return is_of_source and (not self.reasons or record.reason in self.reasons)
 
-    def unknown(self, groups: Sequence[RejectGroup]) -> Iterator[str]:
+    def notes(self, groups: Sequence[RejectGroup]) -> Iterator[str]:
         """Notes the criteria that no rejected record meets; ``groups`` are those of all records."""
         for name, wanted, known in (
             ("source", self.sources, {group.source for group in groups}),
@@ -269,7 +269,7 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
         )
 
 
-def to_exported(record: RejectedRecord) -> ExportedReject | None:
+def export_form(record: RejectedRecord) -> ExportedReject | None:
     """Builds the exported form of a record; ``None`` for records that cannot be retried, or were."""
     if record.id is None or record.raw is None or record.retry is not None:
         return None

@@ -236,7 +236,7 @@ class Acknowledgement:
             progress=self.progress,
         )
 
-    def unsettled(self, writing: StatusWriting) -> Mapping[str, IdRanges] | None:
+    def unsettled_ids(self, writing: StatusWriting) -> Mapping[str, IdRanges] | None:
         """Record ids that the next run must not read, by source, if it may begin before they have statuses.
 
         It may if PostgreSQL can leave them out, and if no row of this small run stays N: the next run reads

@@ -326,7 +326,7 @@ class PublisherInstance:
         """Acknowledges a run, as much of it as possible in a thread; returns what is known of its report."""
         acknowledge = self._acknowledgement.acknowledge
         writing = self._acknowledgement.status_writing(sent)
-        unsettled = self._acknowledgement.unsettled(writing)
+        unsettled = self._acknowledgement.unsettled_ids(writing)
         if unsettled is None:
             return acknowledge(sent, writing, self._ending.start)
         self._unsettled = unsettled

@@ -73,8 +73,12 @@ CHANGES: tuple[TableColumn, ...] = (
     _RECORDS,
     *_OBJECT,
     *_EVENT,
-    TableColumn("old", pa.list_(pa.string()), "old values of `columns`; null if there are none"),
-    TableColumn("new", pa.list_(pa.string()), "new values of `columns`; null if there are none"),
+    TableColumn(
+        "old", pa.list_(pa.string()), "old values of `columns`; null if the change has none"
+    ),
+    TableColumn(
+        "new", pa.list_(pa.string()), "new values of `columns`; null if the change has none"
+    ),
     *_ORIGIN,
     TableColumn(
         "outcome",

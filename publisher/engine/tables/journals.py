@@ -74,10 +74,10 @@ class _PartReader:
         numbers = self._number(rows)
         columns |= {"number": pa.array(numbers), "position": self._positions(rows, sources)}
         if table == segment_files.DOCUMENTS:
-            refused = self._refused(rows, numbers)
+            refused = self._refusals_of(rows, numbers)
             reasons = [refusal and refusal.reason for refusal in refused]
             return columns | {"refused": pa.array(reasons, pa.string())}
-        return columns | self._decided(rows)
+        return columns | self._outcomes_of(rows)
 
     def _number(self, rows: pa.RecordBatch) -> np.ndarray:
         """Numbers rows within their lanes, whose rows lie together."""
@@ -90,7 +90,7 @@ class _PartReader:
         self._lane, self._next = int(lanes[-1]), int(numbers[-1]) + 1
         return numbers
 
-    def _refused(self, rows: pa.RecordBatch, documents: np.ndarray) -> list[Refusal | None]:
+    def _refusals_of(self, rows: pa.RecordBatch, documents: np.ndarray) -> list[Refusal | None]:
         """The refusals of documents, given by their numbers in the lanes of rows."""
         if not self._refusals:
             return [None] * rows.num_rows
@@ -99,11 +99,11 @@ class _PartReader:
             self._refusals.get(place) for place in zip(*places, documents.tolist(), strict=True)
         ]
 
-    def _decided(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+    def _outcomes_of(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """The outcomes; records of documents that the sink refused are rejected."""
         columns = {name: rows.column(name) for name in ("reason", "detail")}
         outcomes = labels_of(rows.column("outcome"))
-        refused = self._refused(rows, rows.column("document").to_numpy())
+        refused = self._refusals_of(rows, rows.column("document").to_numpy())
         if any(refused):
             is_refused = pa.array([refusal is not None for refusal in refused])
             outcomes = pc.if_else(is_refused, Outcome.REJECTED.label, outcomes)

@@ -108,7 +108,7 @@ def _commits(operations: Sequence[_Operation]) -> Iterator[tuple[int, _Operation
         mark = of_number[at] if at < len(of_number) else operation.address
         ended.setdefault((operation.transaction, mark), operation)
     for (_, address), operation in ended.items():
-        yield _signed(address, 64), operation
+        yield _as_signed(address, 64), operation
 
 
 def _read(record: CorrectedRecord, options: DispatchQueueOptions) -> _Operation:
@@ -117,7 +117,7 @@ def _read(record: CorrectedRecord, options: DispatchQueueOptions) -> _Operation:
         address = _address(raw["SYSLOG_ADDR"])
         raw["SYSLOG_ADDR"] = address
         data, lengths = _images(raw)
-        numbers = {name: _signed(int(raw[name]), _BITS.get(name, 0)) for name in INTEGERS}
+        numbers = {name: _as_signed(int(raw[name]), _BITS.get(name, 0)) for name in INTEGERS}
         texts = {name: str(raw[name]).encode(options.codec).ljust(WIDTHS[name]) for name in TEXTS}
         columns = {**numbers, **texts, **lengths, "OPER_DATE": _date(raw["OPER_DATE"])}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -159,7 +159,7 @@ def _address(text: str) -> int:
     return file << 32 | address
 
 
-def _signed(number: int, bits: int) -> int:
+def _as_signed(number: int, bits: int) -> int:
     return number - (1 << bits) if bits and number >= 1 << (bits - 1) else number
 
 

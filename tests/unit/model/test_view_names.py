@@ -118,13 +118,13 @@ def test_every_variant_finds_the_column_of_its_effective_name(attribute: str, va
     columns = view_columns(*VIEW)
     assert tuple(columns.names) == tuple(VARIANTS)
     assert columns.attribute(variant) == attribute
-    assert columns.written(variant) == VIEW[[*VARIANTS].index(attribute)]
+    assert columns.spelling_of(variant) == VIEW[[*VARIANTS].index(attribute)]
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_other_names_find_no_column(name: str) -> None:
     assert view_columns(*VIEW).attribute(name) is None
-    assert view_columns(*VIEW).written(name) == name
+    assert view_columns(*VIEW).spelling_of(name) == name
 
 
 @pytest.mark.parametrize(
