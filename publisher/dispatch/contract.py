@@ -45,8 +45,12 @@ class Dispatcher(Protocol):
     def discard(self) -> None:
         """Removes the results of ``prepare`` for a run that was never planned completely."""
 
-    def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+    def dispatch(
+        self, journal: Journal, manifest: Manifest, report: RunReport
+    ) -> Sequence[Refusal]:
         """Sends the documents of a committed journal that the sink does not have; may be repeated.
+
+        Returns the documents that the sink refuses, see ``refusals``.
 
         Raises:
             FatalError: A file of the journal is missing.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -29,6 +29,7 @@ from publisher.journal.manifest import (
     Manifest,
 )
 from publisher.model.change import Outcome
+from publisher.model.plain import fields_of, to_lines
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
@@ -156,8 +157,12 @@ class FileDispatcher:
         if self.directory.is_dir() and not any(self.directory.iterdir()):
             self.directory.rmdir()
 
-    def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+    def dispatch(
+        self, journal: Journal, manifest: Manifest, report: RunReport
+    ) -> Sequence[Refusal]:
         """Moves or copies the part files to their places, then writes rejects, then ``run.json``.
+
+        Returns no refusals, see ``refusals``.
 
         Raises:
             FatalError: A file of the journal is missing.
@@ -170,6 +175,7 @@ class FileDispatcher:
         self._write_rejects(journal, manifest)
         write_durably(self.directory / RUN, run_json(manifest, report))
         shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
+        return ()
 
     def _begin(self, run: str) -> None:
         staging = self.directory / DOCUMENT_STAGING
@@ -255,7 +261,7 @@ def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
 
 def run_json(manifest: Manifest, report: RunReport) -> str:
     """Composes ``run.json``, the run in numbers."""
-    content = asdict(report) | {
+    content = fields_of(report) | {
         "format": RUN_FORMAT,
         "identity": manifest.identity,
         "plan": manifest.plan,
@@ -268,7 +274,7 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
             for r in manifest.results
         ],
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return to_lines(content)
 
 
 def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:

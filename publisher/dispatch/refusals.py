@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import decode_versioned, read_versioned, write_durably, write_report
 from publisher.model.change import Outcome
-from publisher.model.plain import restore
+from publisher.model.plain import fields_of, restore
 
 RECORD_FORMAT = 2
 _PREFIX = "dispatch-"
@@ -100,7 +100,7 @@ class DispatchRecord:
 
     def to_json(self) -> str:
         """Formats the record with its version."""
-        return json.dumps({"format": RECORD_FORMAT, **asdict(self)}) + "\n"
+        return json.dumps({"format": RECORD_FORMAT, **fields_of(self)}, default=fields_of) + "\n"
 
 
 def record_path(root: Path, sink: str) -> Path:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +26,7 @@ from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.model.change import Position
-from publisher.model.plain import restore
+from publisher.model.plain import fields_of, restore, to_lines
 
 JOURNAL_FORMAT = 6
 MANIFEST = "manifest.json"
@@ -131,8 +131,8 @@ class Manifest:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Writes the manifest as indented JSON."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        """Writes the manifest as JSON, one line for each field."""
+        return to_lines(fields_of(self))
 
     @classmethod
     def read(cls, path: Path) -> Manifest | None:

@@ -1,7 +1,8 @@
-"""Restores typed objects from the plain values of JSON: mappings, lists, text and numbers."""
+"""Converts typed objects to the plain values of JSON, and back: mappings, lists, text and numbers."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import is_dataclass
 from enum import Enum
@@ -13,6 +14,29 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 
 _SIMPLE = (str, int, float, bool, object)
+
+
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass without copies of their values; a hook for ``json``, which cannot write it.
+
+    Raises:
+        TypeError: The value is no dataclass.
+    """
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False, default=fields_of).encode
+
+
+def to_lines(content: Mapping[str, Any]) -> str:
+    """Writes a JSON object with one line for each of its values.
+
+    Indenting inner values, too, takes ten times as long.
+    """
+    lines = (f" {_JSON(name)}: {_JSON(value)}" for name, value in content.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) -> T:

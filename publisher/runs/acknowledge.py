@@ -42,6 +42,7 @@ from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
 from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
+from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
@@ -81,12 +82,12 @@ class RunStatuses:
 
 
 class SentRun(NamedTuple):
-    """A run that the sink has."""
+    """A run that the sink has, except the documents that the sink refuses."""
 
     journal: Journal
     manifest: Manifest
     report: RunReport
-    dispatcher: Dispatcher
+    refusals: Sequence[Refusal] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ class Acknowledgement:
         self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
     ) -> StatusWriting:
         """Prepares writing the statuses of a run; forgets the published values of refused objects."""
-        refused = refused_documents(sent.dispatcher.refusals(sent.journal))
+        refused = refused_documents(sent.refusals)
         forget_refused(sent.journal, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, re
 from publisher.journal.lane_writer import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from publisher.journal.stored_states import store_states
-from publisher.runs.acknowledge import identify_log
+from publisher.runs.acknowledge import SentRun, identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
@@ -37,16 +38,16 @@ class Plan(NamedTuple):
 
 def plan_and_send(
     request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
-) -> RunReport:
+) -> SentRun:
     """Plans a run unless its journal is committed already, then sends it.
 
-    The report of a discarded run (``RunRequest.is_repetition``) names no journal.
+    A discarded run (``RunRequest.is_repetition``) is not sent; its report names no journal.
     """
     manifest, seconds, engine_use = request.journal.manifest(), _NO_SECONDS, None
     if manifest is None:
         manifest, seconds, engine_use = plan(request, engine, progress)
         if not request.journal.is_committed:
-            return report_of(
+            report = report_of(
                 manifest,
                 state=NOTHING_NEW,
                 journal="",
@@ -54,6 +55,7 @@ def plan_and_send(
                 seconds=dict(seconds),
                 engine=engine_use,
             )
+            return SentRun(request.journal, manifest, report)
     return send(request.journal, manifest, dispatcher, seconds, engine_use)
 
 
@@ -116,14 +118,21 @@ def send(
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
     engine: EngineUse | None = None,
-) -> RunReport:
+) -> SentRun:
     """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
     # without refusals: the dispatcher may find some now, and adds them itself
     report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
-    dispatcher.dispatch(journal, manifest, report)
+    refusals = dispatcher.dispatch(journal, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}
-    return build_report(manifest, journal, "published", dispatcher, seconds, engine)
+    report = apply_refusals(replace(report, seconds=seconds), refusals)
+    return SentRun(journal, manifest, report, refusals)
+
+
+def find_sent(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> SentRun:
+    """Describes a run that the sink has already."""
+    report = build_report(manifest, journal, "published", dispatcher)
+    return SentRun(journal, manifest, report, dispatcher.refusals(journal))
 
 
 def build_report(
@@ -131,11 +140,9 @@ def build_report(
     journal: Journal,
     state: str,
     dispatcher: Dispatcher,
-    seconds: Mapping[str, float] = _NO_SECONDS,
-    engine: EngineUse | None = None,
 ) -> RunReport:
     """Builds the report of a planned run, with the documents that the sink has refused."""
-    report = _report_plan(manifest, journal, state, dispatcher, seconds, engine)
+    report = _report_plan(manifest, journal, state, dispatcher)
     return apply_refusals(report, dispatcher.refusals(journal))
 
 
@@ -144,8 +151,8 @@ def _report_plan(
     journal: Journal,
     state: str,
     dispatcher: Dispatcher,
-    seconds: Mapping[str, float],
-    engine: EngineUse | None,
+    seconds: Mapping[str, float] = _NO_SECONDS,
+    engine: EngineUse | None = None,
 ) -> RunReport:
     return report_of(
         manifest,

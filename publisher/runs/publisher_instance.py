@@ -31,7 +31,7 @@ from publisher.runs.acknowledge import (
     refuse_unsent,
 )
 from publisher.runs.background import Background
-from publisher.runs.execute import build_report, plan_and_send, send
+from publisher.runs.execute import find_sent, plan_and_send, send
 from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
 from publisher.runs.notes import notes_of, with_notes
@@ -133,11 +133,12 @@ class PublisherInstance:
             for journal, manifest in self._journals.unsent_runs():
                 journal.complete(manifest)
                 dispatcher = self.sink.dispatcher(manifest.run)
-                report = build_report(manifest, journal, "published", dispatcher)
-                if not dispatcher.has_run(manifest):
-                    report = send(journal, manifest, dispatcher)
+                if dispatcher.has_run(manifest):
+                    sent = find_sent(journal, manifest, dispatcher)
+                else:
+                    sent = send(journal, manifest, dispatcher)
                 note = f"run {manifest.run}, which an earlier start had planned, was sent first"
-                sent = SentRun(journal, manifest, with_notes(report, [note]), dispatcher)
+                sent = sent._replace(report=with_notes(sent.report, [note]))
                 reports.append(self._acknowledge(sent))
             return reports
 
@@ -152,8 +153,7 @@ class PublisherInstance:
             journal.complete(manifest)
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent(dispatcher, manifest)
-            report = build_report(manifest, journal, "published", dispatcher)
-            return self._acknowledge(SentRun(journal, manifest, report, dispatcher), wrong_table)
+            return self._acknowledge(find_sent(journal, manifest, dispatcher), wrong_table)
 
     def run_once(
         self,
@@ -302,20 +302,17 @@ class PublisherInstance:
         """Plans, sends and acknowledges a run."""
         dispatcher = self.sink.dispatcher(request.run)
         try:
-            report = plan_and_send(request, dispatcher, self.engine, self._progress)
+            sent = plan_and_send(request, dispatcher, self.engine, self._progress)
         except (OSError, PublisherError):
             # a missing input is the likely cause; its error says so, and ``--follow`` tries again
             check_inputs(request.settings.sources)
             raise
-        if not report.has_journal:
+        if not sent.report.has_journal:
             dispatcher.discard()  # first: the sink must never have a run that the journal does not know
             self._journals.discard(request.run)
-            return replace(report, run=self._settings.name)
-        manifest = request.journal.manifest()
-        assert manifest is not None
+            return replace(sent.report, run=self._settings.name)
         self._unmoved += 1
-        self._pending.mark_published(manifest)
-        sent = SentRun(request.journal, manifest, report, dispatcher)
+        self._pending.mark_published(sent.manifest)
         return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
 
     def _acknowledge(self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE) -> RunReport:

@@ -178,7 +178,7 @@ def plan_only(
         request = request_in(journal, directory)
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
-        report = plan_and_send(request, dispatcher, engine, progress)
+        report = plan_and_send(request, dispatcher, engine, progress).report
         notes = study(journal) if study is not None else ()
         return with_notes(with_samples(report, directory), notes)
 

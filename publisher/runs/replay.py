@@ -180,7 +180,7 @@ def _replay_once(
             )
         if manifest is not None and dispatcher.has_run(manifest):
             return build_report(manifest, request.journal, "already published", dispatcher)
-        return plan_and_send(request, dispatcher, engine, progress)
+        return plan_and_send(request, dispatcher, engine, progress).report
 
 
 def dispatch(
@@ -240,11 +240,11 @@ def _manifest_of(journal: Journal, directory: Path) -> Manifest:
 def _send_elsewhere(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:
     """Sends a planned run to a further sink, which may be the topic of the job after all."""
     if PUBLISHED_OBJECTS not in manifest.states:
-        return send(journal, manifest, dispatcher)
+        return send(journal, manifest, dispatcher).report
     journals = Journals(journal.place.parent, manifest.job)
     doubt_states(journals, dispatcher.target)
     try:
-        return send(journal, manifest, dispatcher)
+        return send(journal, manifest, dispatcher).report
     finally:
         doubt_states(journals, dispatcher.target)
 

@@ -137,7 +137,7 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         execute.send(journal, manifest, replace(sink, check_lease=DispatchStop(2)))
-    entries = execute.send(journal, manifest, sink)
+    entries = execute.send(journal, manifest, sink).report
     kept = json.loads((journal.root / "run.json").read_text())
     assert entries.outcomes["rejected"] == 1
     assert kept["outcomes"] == entries.outcomes

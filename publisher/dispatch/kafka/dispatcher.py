@@ -162,7 +162,9 @@ class KafkaDispatcher:
     def discard(self) -> None:
         """Does nothing: the sink has nothing of a run before its plan is committed."""
 
-    def dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+    def dispatch(
+        self, journal: Journal, manifest: Manifest, report: RunReport
+    ) -> Sequence[Refusal]:
         """Sends the missing documents lane by lane, then writes the token of the complete run.
 
         Raises:
@@ -173,30 +175,34 @@ class KafkaDispatcher:
         journal.move(manifest)
         is_new = self.session.is_new
         try:
-            self._dispatch(journal, manifest, report)
+            return self._dispatch(journal, manifest, report)
         except BaseException as error:
             self.session.forget()
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
             # a topic may have changed since the session read its settings
-            self._dispatch(journal, manifest, report)
+            return self._dispatch(journal, manifest, report)
 
-    def _dispatch(self, journal: Journal, manifest: Manifest, report: RunReport) -> None:
+    def _dispatch(
+        self, journal: Journal, manifest: Manifest, report: RunReport
+    ) -> Sequence[Refusal]:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
             self.mark_recovered(journal, manifest)
             self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
         tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
         self._refuse_conflicts(tokens, manifest)
-        if not self._has_all(tokens, manifest):
-            self._send(journal, manifest, topics, tokens)
-        refusals = self.refusals(journal)
+        if self._has_all(tokens, manifest):
+            refusals = self.refusals(journal)
+        else:
+            refusals = self._send(journal, manifest, topics, tokens)
         text = run_json(manifest, apply_refusals(report, refusals))
         if self.lineage is not None:  # the mark of the sent run makes everything durable
             write_report(journal.root / RUN, text)
         else:
             journal.complete(manifest)
             write_durably(journal.root / RUN, text)
+        return refusals
 
     def mark_recovered(self, journal: Journal, manifest: Manifest) -> None:
         """Records in the journal which documents the topics may have already, see ``Recovery.mark``."""
@@ -231,7 +237,8 @@ class KafkaDispatcher:
         manifest: Manifest,
         topics: KafkaTopics,
         tokens: Mapping[bytes, Token],
-    ) -> None:
+    ) -> Sequence[Refusal]:
+        """Sends the missing documents; returns those that the sink refuses."""
         place, identity, plan = self._place, manifest.identity, manifest.plan
         topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
         lanes = self._lanes(journal, manifest)
@@ -250,11 +257,11 @@ class KafkaDispatcher:
         if not completes:
             reports += self._send_rejects(topics, journal, record, identity)
         record.write_sent(journal.root, self._sink, [each for r in reports for each in r.sent])
-        if completes:
-            return
-        if self.check_lease is not None:
-            self.check_lease()
-        self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
+        if not completes:
+            if self.check_lease is not None:
+                self.check_lease()
+            self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
+        return record.refusals
 
     def _record(
         self,

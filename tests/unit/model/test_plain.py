@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -10,7 +10,7 @@ from typing import Annotated, Literal, NamedTuple
 import pytest
 from annotated_types import Len
 
-from publisher.model.plain import restore
+from publisher.model.plain import fields_of, restore, to_lines
 
 
 class Colour(StrEnum):
@@ -98,3 +98,21 @@ def test_complete_values_have_every_field() -> None:
     assert restore(Inner, {"path": None, "names": []}, complete=True) == Inner()
     with pytest.raises(KeyError, match="names"):
         restore(Inner, {"path": None}, complete=True)
+
+
+def test_lines_hold_what_asdict_gives_and_restore_reads() -> None:
+    value = replace(FULL, inner=Inner(None, ("x", "y")))
+    lines = json.loads(to_lines(fields_of(value)))
+    assert lines == stored(value)
+    assert restore(Outer, lines) == value
+
+
+def test_each_value_has_a_line() -> None:
+    assert to_lines({"name": "Žofie", "pairs": {"a": [1, 2]}}) == (
+        '{\n "name": "Žofie",\n "pairs": {"a": [1, 2]}\n}\n'
+    )
+
+
+def test_other_values_have_no_lines() -> None:
+    with pytest.raises(TypeError, match="bytes"):
+        to_lines({"value": b""})

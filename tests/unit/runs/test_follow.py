@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -14,6 +15,7 @@ import pytest
 from publisher.cli.status import status_text
 from publisher.console import Phase
 from publisher.dispatch.files import FileDispatcher
+from publisher.dispatch.refusals import Refusal
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.journal.epoch import begin_epoch
@@ -190,12 +192,12 @@ def cut_short(monkeypatch: pytest.MonkeyPatch, *at: int) -> None:
     """Dispatching fails at these times, counted from 1, after all was planned."""
     dispatch, count = FileDispatcher.dispatch, 0
 
-    def failing(self: FileDispatcher, *arguments: object) -> None:
+    def failing(self: FileDispatcher, *arguments: object) -> Sequence[Refusal]:
         nonlocal count
         count += 1
         if count in at:
             raise AWAY
-        dispatch(self, *arguments)  # type: ignore[arg-type]
+        return dispatch(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(FileDispatcher, "dispatch", failing)
 
