@@ -46,8 +46,12 @@ def plan_lane(
     staging: Path,
     documents: Path,
     attempt: str,
+    syncs: bool = True,
 ) -> LaneResult:
-    """Plans one lane from its records in order, and stages its files."""
+    """Plans one lane from its records in order, and stages its files.
+
+    For ``syncs`` see ``LaneFiles.close``.
+    """
     collect_rarely()
     with Resources(work.rules) as resources:
         texts = [source.source.position_text for source in work.sources]
@@ -67,7 +71,7 @@ def plan_lane(
                 batches = unseal_records(batches, work.rules.masking.masker)
             for batch in batches:
                 lane_plan.add(batch)
-            return lane_plan.close()
+            return lane_plan.close(syncs=syncs)
         except BaseException:
             files.abandon()
             if states is not None:
@@ -105,9 +109,10 @@ class _LanePlan:
                 self._add_of_source(batch.slice(start, end - start))
         self._files.advance()
 
-    def close(self) -> LaneResult:
+    def close(self, *, syncs: bool) -> LaneResult:
         self._finish()
-        return self._files.close(0 if self._states is None else self._states.close())
+        objects = 0 if self._states is None else self._states.close()
+        return self._files.close(objects, syncs=syncs)
 
     def _switch(self, source: int) -> None:
         if source != self._source:

@@ -36,6 +36,7 @@ _LANES_REMEDY = "write into it the greatest number of lanes that this job ever h
 _FILES = "published-files.json"
 _GREATEST = "greatest-ids.json"
 SECONDS_A_DAY = 86_400
+_DIGITS = re.compile(r"\d{6,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,9 @@ class Journals:
 
     def number_of(self, run: str) -> int | None:
         """The number of a run; ``None`` for a run of another job."""
-        match = self._pattern.fullmatch(run)
-        return int(match[1]) if match else None
+        job, _, digits = run.rpartition("-")
+        is_run = job == self.job and _DIGITS.fullmatch(digits) is not None
+        return int(digits) if is_run else None
 
     def raise_lanes(self, wanted: int) -> int:
         """Returns the greatest number of lanes that the job ever used; stores ``wanted`` if it is greater."""
@@ -250,17 +252,14 @@ class Journals:
         """The id of the run with this number."""
         return f"{self.job}-{number:06d}"
 
-    @property
-    def _pattern(self) -> re.Pattern[str]:
-        return re.compile(re.escape(self.job) + r"-(\d{6,})")
-
     def numbers(self) -> list[int]:
         """The numbers of the runs, ascending."""
-        if not self.root.exists():
+        try:
+            names = [path.name for path in self.root.iterdir()]
+        except FileNotFoundError:
             return []
-        pattern = self._pattern
-        matches = (pattern.fullmatch(path.name) for path in self.root.iterdir())
-        return sorted({int(match[1]) for match in matches if match} - self.hidden)
+        numbers = {number for name in names if (number := self.number_of(name)) is not None}
+        return sorted(numbers - self.hidden)
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:

@@ -175,8 +175,11 @@ class LaneFiles:
         """Number of decisions that are not written yet."""
         return self._decisions.rows_in_memory
 
-    def close(self, objects: int = 0) -> LaneResult:
-        """Completes and syncs the files.  ``objects`` is the number of written states of objects.
+    def close(self, objects: int = 0, *, syncs: bool = True) -> LaneResult:
+        """Completes the files; ``Journal.commit`` syncs them, too.
+
+        ``objects`` is the number of written states of objects.  Without ``syncs`` the files may be lost if
+        this machine fails before the commit, which must then come from this machine.
 
         Raises:
             InternalError: A change has no decision.
@@ -185,7 +188,7 @@ class LaneFiles:
         self._keys.write(self._folder / self._names.keys)
         self._documents.close()
         self.lookups.close()
-        self._sync([self.objects] if objects else [])
+        self._protect([self.objects] if objects else [], syncs=syncs)
         return LaneResult(
             lane=self._lane,
             staged=self._staged,
@@ -202,13 +205,14 @@ class LaneFiles:
             seconds=round(time.monotonic() - self._started, 3),
         )
 
-    def _sync(self, others: Sequence[Path]) -> None:
-        files = [*others, *(self._folder / name for name in self._names.journal_files())]
+    def _protect(self, others: Sequence[Path], *, syncs: bool) -> None:
+        files = [*(self._folder / name for name in self._names.journal_files()), *others]
         files.append(self._documents_folder / self._names.part)
         for path in files:
             path.chmod(0o600)
         folders = (self._folder, self._documents_folder)
-        sync([*files, *folders, *(folder.parent for folder in folders)])
+        paths = [*files, *folders, *(folder.parent for folder in folders)]
+        sync(paths if syncs else others)
 
     def abandon(self) -> None:
         """Closes the files of a failed attempt; the next start removes them from the staging folders."""

@@ -294,11 +294,20 @@ class Journal:
                 shutil.rmtree(folder / result.staged, ignore_errors=True)
 
     def commit(self, manifest: Manifest) -> None:
-        """Writes the manifest, which is the commit point, then moves all files to their places."""
+        """Writes the manifest, which is the commit point, then moves all files to their places.
+
+        All staged files are durable before the manifest appears.
+        """
         for source in manifest.states:
             secure(self.new_state(source))
-        folders = (self.root, self.root.parent, self.documents(manifest))
-        write_all_durably({self.root / MANIFEST: manifest.to_json()}, folders)
+        documents = self.documents(manifest)
+        files = [staged for staged, _ in self._lane_renames(manifest, documents)]
+        folders = {path.parent for path in files} | {path.parent.parent for path in files}
+        folders |= {self.root, self.root.parent, documents}
+        try:
+            write_all_durably({self.root / MANIFEST: manifest.to_json()}, [*files, *folders])
+        except FileNotFoundError as error:
+            raise _missing_file(f"{error.filename} of run {manifest.run} is missing") from error
         self.move(manifest)
 
     def complete(self, manifest: Manifest) -> None:
@@ -322,17 +331,23 @@ class Journal:
                     shutil.rmtree(final)
                 staged.replace(final)
             elif not final.exists():
-                raise FatalError(
-                    f"{final} of run {manifest.run} is missing, and so is {staged}: another program "
-                    "changed the journal; remove it and publish again"
-                )
+                raise _missing_file(f"{final} of run {manifest.run} is missing, and so is {staged}")
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
+        yield from self._lane_renames(manifest, documents)
+        for source in manifest.states:
+            yield self.new_state(source), self.committed_state(source)
+
+    def _lane_renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
         for result in manifest.results:
             names, folder = LaneNames(result.lane), self.staging / result.staged
             for name in names.journal_files():
                 yield folder / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
-        for source in manifest.states:
-            yield self.new_state(source), self.committed_state(source)
+
+
+def _missing_file(problem: str) -> FatalError:
+    return FatalError(
+        f"{problem}: another program changed the journal; remove it and publish again"
+    )

@@ -128,6 +128,7 @@ class LocalEngine:
                 staging=staging,
                 documents=documents,
                 attempt=attempt,
+                syncs=False,
             )
 
         with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
