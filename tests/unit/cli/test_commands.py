@@ -34,6 +34,20 @@ def program(*args: str) -> Result:
     return CliRunner().invoke(cli, args)
 
 
+def publish_live(directory: Path) -> None:
+    """Publishes a live log; its third row is rejected and gets status E."""
+    with sqlite3.connect("hr.db") as database:
+        names = LOG.splitlines()[0]
+        database.execute(f"CREATE TABLE log ({names.replace('record_id', 'record_id INTEGER')})")
+        for row in csv.reader(LOG.splitlines()[1:]):
+            marks = ", ".join("?" * len(row))
+            database.execute(f"INSERT INTO log VALUES ({marks})", [value or None for value in row])
+    database.close()
+    live = JOB.replace('snapshots = ["log.csv"]', 'table = "log"\nurl = "sqlite:///hr.db"')
+    (directory / "job.toml").write_text(live)
+    assert program("publish", "-c", "job.toml").exit_code == 4
+
+
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -114,16 +128,7 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
 
 
 def test_retry_reports_rows_as_json(directory: Path) -> None:
-    with sqlite3.connect("hr.db") as database:
-        names = LOG.splitlines()[0]
-        database.execute(f"CREATE TABLE log ({names.replace('record_id', 'record_id INTEGER')})")
-        for row in csv.reader(LOG.splitlines()[1:]):
-            marks = ", ".join("?" * len(row))
-            database.execute(f"INSERT INTO log VALUES ({marks})", [value or None for value in row])
-    database.close()
-    live = JOB.replace('snapshots = ["log.csv"]', 'table = "log"\nurl = "sqlite:///hr.db"')
-    (directory / "live.toml").write_text(live)
-    assert program("publish", "-c", "live.toml").exit_code == 4
-    retried = program("retry", "-c", "live.toml", "--json")
+    publish_live(directory)
+    retried = program("retry", "-c", "job.toml", "--json")
     assert retried.exit_code == 0, retried.stderr
     assert json.loads(retried.stdout) == [{"source": "hr", "table": "log", "rows": 1}]

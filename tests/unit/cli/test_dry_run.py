@@ -1,6 +1,5 @@
 """``--dry-run``: shows what a command would do, and changes nothing."""
 
-import csv
 import json
 import sqlite3
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
 from publisher.journal.manifest import SENT
-from tests.unit.cli.test_commands import JOB, LOG
+from tests.unit.cli.test_commands import JOB, LOG, publish_live
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -67,20 +66,6 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("log.csv").write_text(LOG, "utf-8")
     Path("job.toml").write_text(JOB, "utf-8")
     return tmp_path
-
-
-def publish_live(directory: Path) -> None:
-    """Publishes a live log; its third row is rejected and gets status E."""
-    with sqlite3.connect("hr.db") as database:
-        names = LOG.splitlines()[0]
-        database.execute(f"CREATE TABLE log ({names.replace('record_id', 'record_id INTEGER')})")
-        for row in csv.reader(LOG.splitlines()[1:]):
-            marks = ", ".join("?" * len(row))
-            database.execute(f"INSERT INTO log VALUES ({marks})", [value or None for value in row])
-    database.close()
-    live = JOB.replace('snapshots = ["log.csv"]', 'table = "log"\nurl = "sqlite:///hr.db"')
-    (directory / "job.toml").write_text(live)
-    assert program("publish", "-c", "job.toml").exit_code == 4
 
 
 def publish_table(directory: Path) -> None:
