@@ -301,13 +301,11 @@ class Journal:
         for source in manifest.states:
             secure(self.new_state(source))
         documents = self.documents(manifest)
-        files = [staged for staged, _ in self._lane_renames(manifest, documents)]
+        # ``move`` refuses a plan of which a file is missing
+        files = [path for path, _ in self._lane_renames(manifest, documents) if path.exists()]
         folders = {path.parent for path in files} | {path.parent.parent for path in files}
         folders |= {self.root, self.root.parent, documents}
-        try:
-            write_all_durably({self.root / MANIFEST: manifest.to_json()}, [*files, *folders])
-        except FileNotFoundError as error:
-            raise _missing_file(f"{error.filename} of run {manifest.run} is missing") from error
+        write_all_durably({self.root / MANIFEST: manifest.to_json()}, [*files, *folders])
         self.move(manifest)
 
     def complete(self, manifest: Manifest) -> None:
@@ -331,7 +329,10 @@ class Journal:
                     shutil.rmtree(final)
                 staged.replace(final)
             elif not final.exists():
-                raise _missing_file(f"{final} of run {manifest.run} is missing, and so is {staged}")
+                raise FatalError(
+                    f"{final} of run {manifest.run} is missing, and so is {staged}: another program "
+                    "changed the journal; remove it and publish again"
+                )
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
         yield from self._lane_renames(manifest, documents)
@@ -345,9 +346,3 @@ class Journal:
                 yield folder / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part
-
-
-def _missing_file(problem: str) -> FatalError:
-    return FatalError(
-        f"{problem}: another program changed the journal; remove it and publish again"
-    )
