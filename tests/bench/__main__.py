@@ -8,6 +8,7 @@ from typing import Final
 
 import click
 
+from tests.bench.processes import adopt_orphans
 from tests.bench.report import Report
 
 BENCHMARKS: Final = (
@@ -29,6 +30,7 @@ def main(
     names: tuple[str, ...], scale: int, runs: int, events: int | None, objects: int | None
 ) -> None:
     """Exit code 0 only if every bound holds."""
+    adopt_orphans()
     reports = []
     wanted = [one for name in names or BENCHMARKS for one in GROUPS.get(name, (name,))]
     for name in dict.fromkeys(wanted):

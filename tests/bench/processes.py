@@ -7,6 +7,7 @@ forked workers share are counted in each of them.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from tests.support.process_tree import PROC, Process, process_table, process_tre
 
 INTERVAL = 0.25
 """Seconds between two looks at ``/proc``."""
+_PR_SET_CHILD_SUBREAPER = 36
+"""A request of ``prctl(2)``."""
 
 
 class Role(StrEnum):
@@ -71,8 +74,20 @@ def peak_size(pid: int) -> int | None:
     return None
 
 
+def adopt_orphans() -> None:
+    """Makes this process the parent of orphans in its tree, so that their processor time stays in it.
+
+    Spark's Python daemon, which has the time of all workers, may end after its JVM.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "cannot adopt orphans")
+
+
 def cpu_seconds(root: int) -> float:
-    """Processor time of the tree so far, with that of children which have ended and were waited for."""
+    """Processor time of the tree so far, with that of children which have ended.
+
+    Time of orphans is missing unless the root adopts them (``adopt_orphans``).
+    """
     ticks = 0
     for process in process_tree(root, process_table()):
         try:

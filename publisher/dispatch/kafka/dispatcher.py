@@ -137,6 +137,7 @@ class KafkaDispatcher:
                 fence = partial(fence_producers, self._clients, self._place)
                 list(pool.map(fence, [*range(lanes), *letters]))
         if self.lineage is not None and self.recovery is None:
+            topics = topics.request_again()  # an instance may have added lanes before it was fenced
             refuse_foreign_tokens(self.options, self.job, self.lineage, topics, wait=True)
 
     def has_run(self, manifest: Manifest) -> bool:

@@ -40,7 +40,14 @@ class KafkaTopics:
             UnreachableError: The cluster does not answer.
             FatalError: The cluster refuses the login.
         """
-        admin = clients.admin()
+        return cls._request(clients, clients.admin())
+
+    def request_again(self) -> KafkaTopics:
+        """Requests the topics once more, on the same connection; raises as ``of``."""
+        return self._request(self.clients, self.admin)
+
+    @classmethod
+    def _request(cls, clients: KafkaClients, admin: AdminClient) -> KafkaTopics:
         with clients.errors("asking for its topics"):
             cluster = clients.cluster(admin)
         partitions = {

@@ -118,3 +118,22 @@ def test_counts_the_processor_time_of_a_child_while_it_runs() -> None:
         process.stdout.readline()
     finish(process)
     assert 0.25 < watch.cpu_seconds < 2
+
+
+def test_counts_the_processor_time_of_an_orphan_that_was_adopted() -> None:
+    busy = "import time\nwhile time.process_time() < 0.3: pass\nprint('done', flush=True); input()"
+    measure = f"""
+import os, subprocess, sys
+from tests.bench.processes import adopt_orphans, cpu_seconds
+adopt_orphans()
+before = cpu_seconds(os.getpid())
+shell = subprocess.Popen(['sh', '-c', '"$0" -c "$1" <&0 & exit', sys.executable, {busy!r}],
+                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+shell.wait()
+assert shell.stdout.readline() == b'done\\n'
+shell.communicate(b'\\n')
+os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+print(cpu_seconds(os.getpid()) - before)
+"""
+    output = subprocess.run([sys.executable, "-c", measure], capture_output=True, check=True)
+    assert 0.25 < float(output.stdout) < 2
