@@ -52,9 +52,9 @@ class Problems:
         """Records that the value of ``key`` came from an option of the command line."""
         self._options[key] = option
 
-    def is_on_command_line(self, key: SettingKey) -> bool:
-        """Returns whether the value of ``key`` came from an option such as ``--status``."""
-        return self._options.get(key, "").startswith("--")
+    def has_own_option(self, key: SettingKey) -> bool:
+        """Returns whether the value of ``key`` came from an option of its own, such as ``--status``."""
+        return re.fullmatch(r"--[\w-]+", self._options.get(key, "")) is not None
 
     def name(self, key: SettingKey, name: str) -> None:
         """Records the name of a table in an array."""
@@ -87,7 +87,7 @@ class Problems:
 
 def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
     """Adds the problem of an unknown key, with the nearest known one."""
-    if problems.is_on_command_line(key):
+    if problems.has_own_option(key):
         problems.add(key, "the format of the source has no such setting; leave the option out")
         return
     names = sorted(known)

@@ -112,7 +112,7 @@ def test_a_second_publish_reads_what_is_newer(postgres: Place, tmp_path: Path) -
     (story,) = {story.document for story in explain(Path(second["journal"]), seq(3))}
     assert story is not None
     result = CliRunner().invoke(cli, ["retry", "-c", str(job)])
-    assert (result.exit_code, "that is an event log" in result.stderr) == (2, True)
+    assert (result.exit_code, "is an event log in a database" in result.stderr) == (2, True)
 
 
 def test_a_change_table_is_followed(

@@ -244,7 +244,7 @@ def test_messages_of_lost_journals_are_those_of_the_program() -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ("how-to/operate.md", " reset to N: "),
+        ("how-to/operate.md", " to N: "),
         ("how-to/operate.md", "a newer instance of the job works in "),
         ("how-to/cluster.md", " executor(s) run this package and see "),
         ("reference/formats/linkexpress.md", "it fits with "),

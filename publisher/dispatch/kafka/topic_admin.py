@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
 
 from publisher.dispatch.kafka.client import KafkaClients
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError, UnreachableError, UsageError
 
 _TOKEN_CONFIG = {
     "cleanup.policy": "compact",
@@ -19,6 +20,8 @@ _TOKEN_CONFIG = {
     "min.cleanable.dirty.ratio": "0.01",
 }
 _BROKER_DEFAULT = -1
+_PAUSE = 0.02
+"""Seconds between two requests for a topic that was just created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,26 @@ class KafkaTopics:
         )
         with self.clients.errors(f"creating topic {names}"):
             _await_results(futures, KafkaError.TOPIC_ALREADY_EXISTS)  # another program was faster
-        with self.clients.errors("asking for its topics"):
-            existing = self.admin.list_topics(timeout=timeout).topics
-        self.partitions.update({name: len(topic.partitions) for name, topic in existing.items()})
+        self._await_topics([topic.topic for topic in topics])
+
+    def _await_topics(self, names: Collection[str]) -> None:
+        """Requests the topics until all names are listed: brokers know a new one a moment after its creation.
+
+        Raises:
+            UnreachableError: A topic is not listed in time.
+        """
+        deadline = time.monotonic() + self.clients.options.timeout
+        while True:
+            self.partitions.update(self.request_again().partitions)
+            missing = self.missing(names)
+            if not missing:
+                return
+            if time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"{self.clients.name}: topic {', '.join(missing)} was created, but is not listed within "
+                    f"{self.clients.options.timeout} s: check that this user may describe it, and try again"
+                )
+            time.sleep(_PAUSE)
 
 
 def _await_results(futures: Mapping[str, Any], allowed: int) -> None:

@@ -50,6 +50,11 @@ def test_pages_name_every_option_and_example(pages: Path) -> None:
     assert all(f"{name}(1)" in program for name in NAMES[1:])
 
 
-@pytest.mark.skipif(shutil.which("mandoc") is None, reason="mandoc is not installed")
-def test_mandoc_finds_no_error(pages: Path) -> None:
-    subprocess.run(["mandoc", "-T", "lint", "-W", "error", *pages.iterdir()], check=True)
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+def test_formatters_find_no_error(pages: Path) -> None:
+    groff = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww", "-z", *pages.iterdir()], capture_output=True, check=True
+    )
+    assert groff.stderr == b""
+    if shutil.which("mandoc") is not None:
+        subprocess.run(["mandoc", "-T", "lint", "-W", "error", *pages.iterdir()], check=True)
