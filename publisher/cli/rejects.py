@@ -100,8 +100,6 @@ def rejects(
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
         return
-    if others["dry_run"]:
-        raise UsageError("--dry-run needs --retry: add it, or leave both out")
     start_arrow_without_pandas()
     from publisher.masking.masker import Masking
     from publisher.reports.rejects import RejectSelection
@@ -126,6 +124,8 @@ def _refuse_combinations(
     """Refuses options that would have no effect beside others."""
     if others["unmasked"] and export is None:
         raise click.UsageError("--unmasked exports masked records: name the file with --export")
+    if others["dry_run"] and corrected is None:
+        raise click.UsageError("--dry-run needs --retry: add it, or leave both out")
     if corrected is not None and (selects or export is not None):
         raise click.UsageError(
             "--retry excludes JOURNAL, --source, --reason, --export and --dead-letters: leave them out"

@@ -81,15 +81,17 @@ def load(path: Path, overrides: Overrides | None = None) -> Settings:
 
 
 def load_to_publish(
-    path: Path, overrides: Overrides | None = None, *, follows: bool = False, text: str = ""
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    follows: bool = False,
+    text: str | None = None,
 ) -> Settings:
     """Reads the settings of a job file for ``publish``, with ``--follow`` or without.
 
-    ``text`` is the content of a file that is not written yet.
-
-    Raises the errors of ``load``, also if the file lacks a setting that ``publish`` needs.  If the file
-    has any problem, the error also lists the problems that a start with the corrected file would find:
-    missing inputs, and settings that librdkafka refuses.
+    ``text`` is the content of a file that is not written yet.  Raises the errors of ``load``, also if a
+    setting is missing that ``publish`` needs.  If the file has any problem, the error also lists those that a
+    start with the corrected file would find: missing inputs, and settings that librdkafka refuses.
     """
     reader = _job_reader(path, overrides, text)
     return reader.settings_to_publish(path.absolute().stem, follows=follows)
@@ -115,9 +117,9 @@ def load_to_read(
     return reader.settings(name).for_replay(overrides.format)
 
 
-def _job_reader(path: Path, overrides: Overrides | None, text: str = "") -> _JobReader:
+def _job_reader(path: Path, overrides: Overrides | None, text: str | None = None) -> _JobReader:
     try:
-        text = text or path.read_text("utf-8")
+        text = path.read_text("utf-8") if text is None else text
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}; name a job file with -c") from None
     except UnicodeDecodeError:

@@ -50,7 +50,7 @@ class LaneResult:
     objects: int = 0
     """Number of objects in the file of published states; 0 if there is no such file."""
     seconds: float = 0.0
-    """Seconds from the start of the lane's task to its synced files; 0 in runs of older versions."""
+    """Seconds from the start of the lane's task to its complete files; 0 in runs of older versions."""
 
     def to_json(self) -> str:
         """Writes the result as one line of JSON."""
@@ -212,7 +212,7 @@ class LaneFiles:
             path.chmod(0o600)
         folders = (self._folder, self._documents_folder)
         paths = [*files, *folders, *(folder.parent for folder in folders)]
-        sync(paths if syncs else others)
+        sync(paths if syncs else others)  # the commit does not know the others
 
     def abandon(self) -> None:
         """Closes the files of a failed attempt; the next start removes them from the staging folders."""

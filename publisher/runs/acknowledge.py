@@ -133,12 +133,13 @@ class StatusWriting:
         Raises:
             WrongTableError: As ``write_all``.
         """
+        places = _places_of(sources)
         statuses = RunStatuses()
         for number, entry in enumerate(self.manifest.sources):
             if not has_status(entry) or not self.options.writes:
                 continue
             try:
-                self._find_log(number, _places_of(sources))
+                self._find_log(number, places)
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise

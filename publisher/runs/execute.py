@@ -131,8 +131,9 @@ def send(
 
 def find_sent(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> SentRun:
     """Describes a run that the sink has already."""
-    report = build_report(manifest, journal, "published", dispatcher)
-    return SentRun(journal, manifest, report, dispatcher.refusals(journal))
+    refusals = dispatcher.refusals(journal)
+    report = _report_plan(manifest, journal, "published", dispatcher)
+    return SentRun(journal, manifest, apply_refusals(report, refusals), refusals)
 
 
 def build_report(

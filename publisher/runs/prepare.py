@@ -139,6 +139,13 @@ def _source_work(
     request: RunRequest, source: SourceSettings, engine: Engine, stack: ExitStack
 ) -> SourceWork:
     prepared = _prepare(request, source, engine, stack)
+    return source_work(source, prepared, request.window)
+
+
+def source_work(
+    source: SourceSettings, prepared: PreparedSource, window: Window | None = None
+) -> SourceWork:
+    """Describes the work of tasks on a prepared source."""
     return SourceWork(
         name=source.name,
         source=prepared.source,
@@ -146,7 +153,7 @@ def _source_work(
         filters=source.filters,
         polls=source.polls,
         identifier_case=source.options.identifier_case,
-        window=request.window,
+        window=window,
         notes=prepared.notes,
     )
 

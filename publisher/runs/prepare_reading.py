@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from publisher.config.settings import Settings, SourceSettings
+from publisher.config.settings import Settings
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work
+from publisher.engine.tasks import Work
 from publisher.model.clock import microseconds
-from publisher.sources.contract import PrepareContext, PreparedSource
+from publisher.runs.prepare import source_work
+from publisher.sources.contract import PrepareContext
 
 _PART_BYTES = 4 << 20
 """Minimum bytes of a part: a task that reads less costs more than the reading."""
@@ -49,17 +50,5 @@ def prepare_reading(
             database=source.database,
         )
         prepared = reader.prepare(context)
-    work = _source_work(source, prepared)
+    work = source_work(source, prepared)
     return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")
-
-
-def _source_work(source: SourceSettings, prepared: PreparedSource) -> SourceWork:
-    return SourceWork(
-        name=source.name,
-        source=prepared.source,
-        splits=prepared.splits,
-        filters=source.filters,
-        polls=None,
-        identifier_case=source.options.identifier_case,
-        notes=prepared.notes,
-    )

@@ -26,7 +26,7 @@ from publisher.runs.acknowledge import (
     find_waiting_run,
     refuse_unsent,
 )
-from publisher.runs.execute import build_report, plan_and_send
+from publisher.runs.execute import find_sent, plan_and_send
 from publisher.runs.job_sink import (
     check_sink,
     read_only_dispatcher,
@@ -140,11 +140,12 @@ def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable
     journal, manifest = find_waiting_run(journals, run)
     dispatcher = read_only_dispatcher(settings, Lineage.read(journals), run)
     refuse_unsent(dispatcher, manifest)
-    report = build_report(manifest, journal, PLANNED, dispatcher)
-    refused = refused_documents(dispatcher.refusals(journal))
+    sent = find_sent(journal, manifest, dispatcher)
+    refused = refused_documents(sent.refusals)
     writing = StatusWriting(journal, manifest, settings.acknowledge, refused, no_lease, treatment)
     statuses = writing.count_all(settings.sources)
-    report = replace(report, statuses=dict(sorted(statuses.changed.items())))
+    counts = dict(sorted(statuses.changed.items()))
+    report = replace(sent.report, state=PLANNED, statuses=counts)
     return with_notes(report, [*statuses.notes, STATUSES_NOTE])
 
 

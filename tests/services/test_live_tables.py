@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.database import Database
-from publisher.errors import FatalError, UnreachableError, UsageError
+from publisher.errors import FatalError, UnreachableError
 from publisher.sources.live.table_reader import (
     LiveTable,
     TableSplit,
@@ -80,7 +80,7 @@ def test_columns_are_described_in_their_order(place: Place) -> None:
     assert describe(database, LOG) == ("record_id", "status", "old_value", "new_value")
     with pytest.raises(FatalError, match="no table or view nothing"):
         describe(database, LiveTable("nothing"))
-    with pytest.raises(UsageError, match="no column state"):
+    with pytest.raises(FatalError, match="no column state"):
         list(read(database, LiveTable("log", where=("state", "N")), TableSplit(0), text_of))
 
 

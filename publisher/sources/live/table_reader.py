@@ -21,7 +21,7 @@ from publisher.database.catalogue import sql_table_of
 from publisher.database.connection import begin_snapshot, fatal_errors
 from publisher.database.ordered_ranges import Bounds, IdRanges, Span, TableExtent
 from publisher.database.statements import select_all
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError
 from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
 
@@ -283,17 +283,9 @@ def column_of(relation: Relation, name: str, database: Database) -> str:
 
 
 def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[str, str] | None:
-    """Returns the condition.  Raises ``UsageError``: people give it on the command line."""
     if table.where is None:
         return None
-    name, value = table.where
-    column = relation.column(name)
-    if column is None:
-        raise UsageError(
-            f"table {relation.table.name} of {database.name} has no column {name}; it has "
-            f"{', '.join(relation.types)}"
-        )
-    return column, value
+    return column_of(relation, table.where[0], database), table.where[1]
 
 
 def _portions(

@@ -14,15 +14,18 @@ from publisher.database import Database, DatabaseOptions
 from publisher.database.connection import fatal_errors
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
-from publisher.sources.contract import Migration
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
 from publisher.sources.triggerless.class_shape import child_tables, with_children
-from publisher.sources.triggerless.comparison import ReadTable
+from publisher.sources.triggerless.comparison import ReadTable, RowCondition
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
-from publisher.sources.triggerless.plan_comparison import ComparisonContext, TableInput
+from publisher.sources.triggerless.plan_comparison import (
+    ComparisonContext,
+    TableInput,
+    row_condition,
+)
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
 
 _SAMPLE_BYTES = 1 << 16
@@ -44,7 +47,7 @@ def live_inputs(
     database = stack.enter_context(Database(database_options))
     inputs = []
     for name, shape in live_shapes(database, options, context.catalogue).items():
-        parent = _live_table(name, options, context.migration)
+        parent = _live_table(name, options, row_condition(shape, context.migration))
         live = [
             replace(
                 parent if part is shape else _child_table(parent, part.source_name),
@@ -86,7 +89,7 @@ def live_shapes(
     """
     shapes = {}
     for name in options.tables:
-        live = _live_table(name, options, None)
+        live = _live_table(name, options)
         columns = table_reader.describe(database, live)
         where = database.name
         children = {
@@ -108,16 +111,18 @@ def refuse_other_databases(
     for name in options.tables:
         if name in known:
             now = TableOrigin.read(
-                database, table_reader.relation_of(database, _live_table(name, options, None))
+                database, table_reader.relation_of(database, _live_table(name, options))
             )
             before = TableOrigin.of_state(known[name])
             OriginCheck(source, name, before, now).needs_rows(by_rows=False)
 
 
-def _live_table(name: str, options: TriggerlessOptions, migration: Migration | None) -> LiveTable:
+def _live_table(
+    name: str, options: TriggerlessOptions, condition: RowCondition | None = None
+) -> LiveTable:
     schema, table = split_name(name) or (None, name)
-    # the database evaluates the first condition, tasks evaluate the others
-    where = migration.equal[0] if migration is not None and migration.equal else None
+    # the database evaluates the first part of the condition, tasks evaluate the others
+    where = condition.equal[0] if condition is not None and condition.equal else None
     return LiveTable(table, schema=schema or options.schema, where=where)
 
 

@@ -151,7 +151,7 @@ def _work(
             is_view=table.shape.is_view,
         ),
         context.number,
-        _condition(table.shape, migration),
+        row_condition(table.shape, migration),
         table.identity,
         table.child_files,
         entry or {},
@@ -173,7 +173,7 @@ def _origin_to_prove(
     return check if needed and context.migration is None else None
 
 
-def _condition(shape: TableShape, migration: Migration | None) -> RowCondition:
+def row_condition(shape: TableShape, migration: Migration | None) -> RowCondition:
     """The condition on migrated rows of a table.  Raises ``UsageError`` if it does not fit the table."""
     if migration is None:
         return RowCondition()
