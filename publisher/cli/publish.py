@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -22,6 +21,7 @@ from publisher.cli.command import command
 from publisher.cli.print_report import show
 from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
 from publisher.errors import PublisherError
+from publisher.stop_request import StopRequest
 
 _STATEMENTS = 6
 """Level from which a trace has statements of databases with their values."""
@@ -109,7 +109,7 @@ def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> Non
     from publisher.cli.progress import show_progress
     from publisher.runs.follow import follow
 
-    stop = threading.Event()
+    stop = StopRequest()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     # the bar first: log lines appear above it

@@ -7,7 +7,6 @@ record_id that was committed later is not lost.
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -30,6 +29,7 @@ from publisher.runs.repair import repair_in
 from publisher.runs.repair_orders import answer_order, next_order
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
+from publisher.stop_request import StopRequest
 
 _ROWS_A_LANE = 2_000
 """Rows per lane of a small poll, which uses few lanes: each costs some files and a transaction."""
@@ -57,7 +57,7 @@ class Follower:
         settings: Settings,
         engine: Engine,
         observer: Observer,
-        stop: threading.Event,
+        stop: StopRequest,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         progress: Progress | None = None,
     ) -> None:
@@ -267,7 +267,7 @@ def _lanes(backlog: Backlog) -> int | None:
 def follow(
     settings: Settings,
     observer: Observer,
-    stop: threading.Event,
+    stop: StopRequest,
     progress: Progress | None = None,
 ) -> None:
     """Publishes the changes of a job's sources until ``stop`` is set.

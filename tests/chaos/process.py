@@ -85,8 +85,11 @@ class Started:
             time.sleep(0.05)
 
     def wait_for_end(self, seconds: float = 120) -> tuple[int, str]:
-        """Exit code and what it said, when it has ended by itself."""
-        return self.process.wait(seconds), self.messages()
+        """Exit code and what it said, when it has ended by itself; fails if it does not end."""
+        try:
+            return self.process.wait(seconds), self.messages()
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {seconds} s: {self.messages()}") from None
 
     def messages(self) -> str:
         """Returns its standard error so far."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from publisher.observing.contract import Observers
 from publisher.runs import publisher_instance
 from publisher.runs import recover as recovering
 from publisher.runs.follow import Follower
+from publisher.stop_request import StopRequest
 from tests.chaos.known_log import Found, KnownLog, judge_documents
 from tests.services.topics import Record, Topics
 
@@ -56,7 +56,7 @@ class LoggedJob:
         return publisher_instance.publish(load(self.path))
 
     def follow(self) -> None:
-        Follower(load(self.path), LocalEngine(), Observers(()), threading.Event()).run()
+        Follower(load(self.path), LocalEngine(), Observers(()), StopRequest()).run()
 
     def refused(self, why: str, start: Callable[[], object] | None = None) -> str:
         """The message of a start that is refused, which must leave all rows as they are."""

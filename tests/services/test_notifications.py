@@ -11,6 +11,7 @@ import pytest
 from publisher.database import DatabaseOptions
 from publisher.errors import UsageError
 from publisher.sources.live.notifications import Listener, Notifications
+from publisher.stop_request import StopRequest
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from tests.services.databases import Place
 
@@ -44,7 +45,7 @@ def listen(place: Place, table: str = "event_log") -> Notifications:
 def wait(notifications: Notifications, seconds: float = LONG) -> float:
     """Waits, and returns the seconds that it took."""
     start = time.monotonic()
-    notifications.wait(seconds, threading.Event())
+    notifications.wait(seconds, StopRequest())
     return time.monotonic() - start
 
 
@@ -103,7 +104,7 @@ def test_a_row_that_is_rolled_back_does_not_end_the_wait(
 
 
 def test_a_stop_ends_the_wait(listening: Notifications) -> None:
-    stop = threading.Event()
+    stop = StopRequest()
     threading.Timer(0.5, stop.set).start()
     start = time.monotonic()
     listening.wait(LONG, stop)

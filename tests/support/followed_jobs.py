@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.errors import PublisherError
 from publisher.observing.contract import Poll
 from publisher.runs.follow import Follower
+from publisher.stop_request import StopRequest
 
 HEADER = (
     "record_id,table_key,status,event_type,event_time,perpetrator,"
@@ -82,16 +82,15 @@ class PollWatcher:
         self.events.append(reason)
 
 
-class InstantStop(threading.Event):
+class InstantStop(StopRequest):
     """Waits for nothing, and notes for how long it should have."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pauses: list[float] = []
 
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.pauses.append(timeout)
+    def wait(self, seconds: float) -> bool:
+        self.pauses.append(seconds)
         assert len(self.pauses) < 100, "it does not end"
         return self.is_set()
 

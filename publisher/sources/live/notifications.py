@@ -8,7 +8,6 @@ rest of the wait.
 from __future__ import annotations
 
 import select
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from publisher.database import Database, DatabaseOptions, Relation
 from publisher.database.connection import LostError
 from publisher.errors import PublisherError
 from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.stop_request import StopRequest
 from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
 
 _STEP = 0.25
@@ -151,7 +151,7 @@ class Notifications:
         """Takes the notifications that have come, without waiting; returns whether there were any."""
         return self._take([each for each in self._listeners if each.is_listening], 0.0)
 
-    def wait(self, seconds: float, stop: threading.Event) -> None:
+    def wait(self, seconds: float, stop: StopRequest) -> None:
         """Waits until a table has new rows, ``stop`` is set, or the time is over.
 
         The wait also ends when a connection begins or is lost: rows may have come while nothing listened.

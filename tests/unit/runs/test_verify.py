@@ -21,6 +21,7 @@ from publisher.runs.follow import Follower
 from publisher.runs.following import is_followed
 from publisher.runs.repair import rehearse_repair, repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
+from publisher.stop_request import StopRequest
 from publisher.verify.results import ConsumerResult
 from tests.support.followed_jobs import PollWatcher
 from tests.support.local_engine import EngineSwitch
@@ -266,7 +267,7 @@ def test_an_instance_that_follows_carries_out_the_repair(job: Job) -> None:
         path.write_text("".join(f"{line}\n" for line in lines[1:]))
     missing = counts(job.verify())["missing"]
     settings = load(job.path)
-    stop, watcher = threading.Event(), PollWatcher(lambda: None)
+    stop, watcher = StopRequest(), PollWatcher(lambda: None)
     follower = Follower(settings, LocalEngine(), watcher, stop)
     thread = threading.Thread(target=follower.run)
     thread.start()
@@ -288,7 +289,7 @@ def test_an_instance_that_follows_carries_out_the_repair(job: Job) -> None:
 
 def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
     settings = load(job.path)
-    stop = threading.Event()
+    stop = StopRequest()
     follower = Follower(settings, LocalEngine(), PollWatcher(lambda: None), stop)
     thread = threading.Thread(target=follower.run)
     thread.start()
@@ -322,7 +323,7 @@ def test_a_damaged_order_does_not_stop_the_instance(job: Job, content: bytes, pr
     order = settings.journals / "repairs" / "1.order.json"
     order.parent.mkdir()
     order.write_bytes(content)
-    stop, watcher, errors = threading.Event(), PollWatcher(lambda: None), list[str]()
+    stop, watcher, errors = StopRequest(), PollWatcher(lambda: None), list[str]()
 
     def on_failure(error: PublisherError, again_in: float | None) -> None:
         assert again_in is None
@@ -350,7 +351,7 @@ def test_json_documents_are_compared(tmp_path: Path) -> None:
 
 def test_unsettled_objects_are_compared_again(job: Job) -> None:
     settings = load(job.path)
-    stop = threading.Event()
+    stop = StopRequest()
     follower = Follower(settings, LocalEngine(), PollWatcher(lambda: None), stop)
     thread = threading.Thread(target=follower.run)
     thread.start()
