@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from publisher.acknowledge.reasons import written_id
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned, write_durably
+from publisher.journal.durable import read_versioned_file, write_durably
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.source_state import PUBLISHED_OBJECTS
@@ -59,7 +59,7 @@ def read_leftovers(root: Path) -> dict[str, Leftovers]:
         }
 
     remedy = "remove it: rejected rows that stay N are then reported once more"
-    return read_versioned(root / _FILE, FORMAT, decode, remedy) or {}
+    return read_versioned_file(root / _FILE, FORMAT, decode, remedy) or {}
 
 
 def write_leftovers(root: Path, leftovers: Mapping[str, Leftovers]) -> None:

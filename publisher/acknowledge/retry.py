@@ -77,7 +77,7 @@ class FailedRecords(NamedTuple):
     reasons: frozenset[str]
 
 
-def select_failed(runs: Iterable[JournaledRun], selection: RetrySelection) -> FailedRecords:
+def select_failed_records(runs: Iterable[JournaledRun], selection: RetrySelection) -> FailedRecords:
     """Selects records that failed in the last run that read them; ``runs`` begin with the oldest."""
     ids: Ids = np.empty(0, np.int64)
     fingerprints: set[int] = set()
@@ -121,6 +121,6 @@ def retry(
             if not selection.ids:
                 return RetryReport(writer.reset_all(FAILED))
             return RetryReport(writer.reset(np.array(sorted(selection.ids), np.int64), FAILED))
-        failed = select_failed(runs, selection)
+        failed = select_failed_records(runs, selection)
         rows = writer.reset(failed.ids, FAILED, failed.fingerprints)
         return RetryReport(rows, failed.reasons, writer.others)

@@ -166,7 +166,7 @@ class LaneLetters:
             self._add_progress(table, of_source, outcomes == Outcome.PUBLISHED, behind)
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
-        self._resolve_superseded()
+        self._resolve_superseded_records()
 
     def _add_progress(
         self, table: pa.Table, of_source: Flags, published: Flags, behind: int
@@ -177,7 +177,7 @@ class LaneLetters:
         late = int(np.count_nonzero(of_source & published & (ids < behind)))
         self.progress = ReadProgress(greatest, self.progress.late + late)
 
-    def _resolve_superseded(self) -> None:
+    def _resolve_superseded_records(self) -> None:
         """Gives superseded records the bits of their superseders; S if there is none."""
         self.bits[self.superseded] = np.where(self.by < 0, _S, NONE)
         unresolved = np.flatnonzero(self.by >= 0)

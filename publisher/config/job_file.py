@@ -24,7 +24,7 @@ from publisher.config.settings import (
     SourceOptions,
 )
 from publisher.config.source_sections import Overrides, SourceSections, path_in, with_url
-from publisher.config.toml_sections import Problems, Section, flatten, refuse_unknown
+from publisher.config.toml_sections import Problems, Section, flatten, report_unknown_key
 from publisher.config.validation import option_names, required_names
 from publisher.database import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
@@ -229,7 +229,7 @@ class _JobReader:
     def _read(self, name: str) -> Settings:
         for key in self._data:
             if key not in SECTIONS and key != "source":
-                refuse_unknown((key,), SECTIONS, self._problems)
+                report_unknown_key((key,), SECTIONS, self._problems)
         job = self._whole("job", JobOptions)
         database = self._database()
         self._sources = SourceSections(

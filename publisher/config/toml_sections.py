@@ -85,7 +85,7 @@ class Problems:
         return 0
 
 
-def refuse_unknown(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
+def report_unknown_key(key: SettingKey, known: Iterable[str], problems: Problems) -> None:
     """Adds the problem of an unknown key, with the nearest known one."""
     if problems.has_own_option(key):
         problems.add(key, "the format of the source has no such setting; leave the option out")
@@ -162,7 +162,7 @@ class Section:
         """Adds a problem for each unknown key."""
         for name in self.data:
             if name not in self._known:
-                refuse_unknown((*self.place, name), self._known, self._problems)
+                report_unknown_key((*self.place, name), self._known, self._problems)
 
 
 def flatten(

@@ -39,7 +39,7 @@ def apply_operations(operations: Iterable[Operation], columns: Sequence[str]) ->
     mentioned: set[str] = set()
     for operation in operations:
         if isinstance(operation, Modify):
-            _check_removed(operation, objects.get(operation.association), mentioned)
+            _check_removed_values(operation, objects.get(operation.association), mentioned)
             mentioned |= {name for name in attributes_of(operation) if _shows_all(operation, name)}
         else:
             mentioned = set(columns)
@@ -54,7 +54,7 @@ def _shows_all(operation: Modify, attribute: str) -> bool:
     return "." not in attribute or isinstance(changes[0], RemoveAllValues)
 
 
-def _check_removed(operation: Modify, row: KnownObject | None, mentioned: set[str]) -> None:
+def _check_removed_values(operation: Modify, row: KnownObject | None, mentioned: set[str]) -> None:
     """Raises ``InternalError`` if the first removed value of a mentioned attribute is not its value."""
     for name in attributes_of(operation) & mentioned:
         change = changes_of(operation, name)[0]

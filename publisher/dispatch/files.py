@@ -19,7 +19,7 @@ from typing import Any
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import make_private, read_versioned, sync_folder, write_durably
+from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.journal.job_journals import RUN
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.lineage import Lineage
@@ -56,7 +56,7 @@ class RunMark:
         def decode(content: dict[str, Any]) -> RunMark:
             return cls(content["identity"], content["run"], content.get("plan"))
 
-        return read_versioned(path, RUN_FORMAT, decode, "name a new directory")
+        return read_versioned_file(path, RUN_FORMAT, decode, "name a new directory")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,12 @@ from typing import Any
 
 from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import decode_versioned, read_versioned, write_durably, write_report
+from publisher.journal.durable import (
+    decode_versioned_text,
+    read_versioned_file,
+    write_durably,
+    write_report,
+)
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
 
@@ -137,7 +142,9 @@ def refusals_in(texts: Mapping[str, str]) -> Iterator[Refusal]:
     """
     for name, text in texts.items():
         if name.startswith(_PREFIX) and text:
-            record: DispatchRecord = decode_versioned(text, name, RECORD_FORMAT, _decode, _REMEDY)
+            record: DispatchRecord = decode_versioned_text(
+                text, name, RECORD_FORMAT, _decode, _REMEDY
+            )
             yield from record.refusals
 
 
@@ -179,4 +186,4 @@ def _decode(content: dict[str, Any]) -> DispatchRecord:
 def _read(path: Path) -> DispatchRecord | None:
     if path.exists() and not path.stat().st_size:
         return None  # a record without refusals that a loss of power has emptied
-    return read_versioned(path, RECORD_FORMAT, _decode, _REMEDY)
+    return read_versioned_file(path, RECORD_FORMAT, _decode, _REMEDY)

@@ -133,7 +133,7 @@ def _write(path: Path, text: str) -> None:
         file.write(text)
 
 
-def read_versioned(
+def read_versioned_file(
     path: Path,
     version: int,
     decode: Callable[[dict[str, Any]], T],
@@ -154,10 +154,10 @@ def read_versioned(
         if isinstance(error, FileNotFoundError) and not path.exists():
             return None
         raise FatalError(f"{path} is damaged ({error}): restore it, or {remedy}") from error
-    return decode_versioned(text, path, version, decode, remedy, field=field)
+    return decode_versioned_text(text, path, version, decode, remedy, field=field)
 
 
-def decode_versioned(
+def decode_versioned_text(
     text: str,
     path: Path | str,
     version: int,
@@ -166,7 +166,7 @@ def decode_versioned(
     *,
     field: str = "format",
 ) -> T:
-    """Decodes the text of a file like ``read_versioned``; ``path`` names it in messages.
+    """Decodes the text of a file like ``read_versioned_file``; ``path`` names it in messages.
 
     Raises:
         FatalError: The text is damaged, or another version of the program wrote it.

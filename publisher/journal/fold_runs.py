@@ -119,7 +119,7 @@ class Folding:
         are more than ``runs`` finished runs."""
         with self._exclusively():
             headers = [(segment, segment.header()) for segment in self._segments.current()]
-            count = sum(header.runs for _, header in headers) + self._journals.count_finished()
+            count = sum(header.runs for _, header in headers) + self._journals.count_finished_runs()
             for segment, header in headers:
                 is_old = time.time() - header.youngest > days * SECONDS_A_DAY
                 if is_old or (runs is not None and count > runs):

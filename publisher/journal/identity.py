@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned, sync_folder, write_durably
+from publisher.journal.durable import read_versioned_file, sync_folder, write_durably
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import JOURNAL_FORMAT
 
@@ -57,7 +57,7 @@ def read_identity(root: Path) -> str | None:
                 f"its files were changed by another program; restore the file, or {_MOVE_AWAY}"
             )
         return None
-    return read_versioned(path, JOURNAL_FORMAT, _decode, _MOVE_AWAY)
+    return read_versioned_file(path, JOURNAL_FORMAT, _decode, _MOVE_AWAY)
 
 
 def _decode(content: dict[str, Any]) -> str:

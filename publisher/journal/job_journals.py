@@ -134,7 +134,7 @@ class Journals:
             if (manifest := journal.manifest()) is not None
         ]
 
-    def without_unsent(self) -> Journals:
+    def without_unsent_runs(self) -> Journals:
         """These journals without the runs that are not sent and acknowledged completely."""
         unsent = {
             number for number in self.numbers() if not self.journal(self.run_id(number)).is_sent
@@ -207,7 +207,7 @@ class Journals:
         segments = self.segments.current()
         return 1 in self.numbers() or (bool(segments) and segments[0].first == 1)
 
-    def count_finished(self) -> int:
+    def count_finished_runs(self) -> int:
         """Counts the finished runs."""
         return sum(journal.is_sent for journal in self._journals())
 

@@ -33,7 +33,7 @@ def lock_directory(directory: Path, *, wait: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def refuse_locked(directory: Path) -> None:
+def refuse_locked_directory(directory: Path) -> None:
     """Raises ``UsageError`` if another program holds the lock of a directory.  Creates nothing."""
     if (directory / "lock").exists():
         with lock_directory(directory):

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from publisher import __version__
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned, sync, write_all_durably
+from publisher.journal.durable import read_versioned_file, sync, write_all_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
@@ -142,7 +142,7 @@ class Manifest:
             FatalError: The manifest is damaged, or of another version of the program.
         """
         remedy = "remove the journal and publish into a new directory"
-        return read_versioned(path, JOURNAL_FORMAT, partial(restore, cls), remedy)
+        return read_versioned_file(path, JOURNAL_FORMAT, partial(restore, cls), remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class Journal:
             FatalError: The record is damaged, or of another version of the program.
         """
         remedy = "remove it: the next start then acknowledges the run again"
-        return read_versioned(self.root / SENT, SENT_FORMAT, RunEnd.from_plain, remedy)
+        return read_versioned_file(self.root / SENT, SENT_FORMAT, RunEnd.from_plain, remedy)
 
     @property
     def is_sent(self) -> bool:

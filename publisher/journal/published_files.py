@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned, write_durably
+from publisher.journal.durable import read_versioned_file, write_durably
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.manifest import Manifest
 
@@ -47,7 +47,7 @@ class PublishedFiles:
             return cls(dict(_entries(content["files"])))
 
         remedy = "remove it; the job then publishes all existing files again"
-        return read_versioned(path, FORMAT, decode, remedy) or cls()
+        return read_versioned_file(path, FORMAT, decode, remedy) or cls()
 
     def with_runs(self, manifests: Iterable[Manifest]) -> PublishedFiles:
         """Adds the files of runs."""

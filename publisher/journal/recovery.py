@@ -15,7 +15,7 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.decisions import PositionText
-from publisher.journal.durable import read_versioned, sync_folder, write_durably
+from publisher.journal.durable import read_versioned_file, sync_folder, write_durably
 from publisher.journal.manifest import Manifest
 from publisher.journal.waiting_records import WaitingIds, find_documents
 
@@ -60,7 +60,7 @@ def read_recovery(root: Path, manifest: Manifest) -> RecoveredDocuments | None:
         return RecoveredDocuments(content["plan"], lanes)
 
     path = root / RECOVERY
-    documents = read_versioned(path, RECOVERY_FORMAT, decode, _REMEDY)
+    documents = read_versioned_file(path, RECOVERY_FORMAT, decode, _REMEDY)
     if documents is not None and documents.plan != manifest.plan:
         raise FatalError(f"{path} belongs to another plan of the run: {_REMEDY}")
     return documents

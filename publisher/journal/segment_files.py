@@ -23,7 +23,7 @@ from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.durable import make_private, read_versioned, sync_folder, write_durably
+from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.lookups import LOOKUP_SCHEMA
 from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
@@ -115,7 +115,7 @@ class SegmentHeader:
             FatalError: The header is damaged, or of another version of the program.
         """
         remedy = f"remove the directory {folder}: the finished runs in it can then no longer be explained"
-        return read_versioned(folder / HEADER, SEGMENT_FORMAT, partial(restore, cls), remedy)
+        return read_versioned_file(folder / HEADER, SEGMENT_FORMAT, partial(restore, cls), remedy)
 
 
 class RunRows(NamedTuple):

@@ -69,7 +69,7 @@ class Segments:
 
     def current(self) -> list[Segment]:
         """The segments, oldest first, without those that a wider segment has replaced."""
-        return _without_replaced(self._folders())
+        return _without_replaced_segments(self._folders())
 
     def check_versions(self) -> None:
         """Raises ``FatalError`` if a segment is damaged or of another version of the program."""
@@ -170,7 +170,7 @@ class Segments:
 
     def _with(self, number: int) -> list[Segment]:
         """The current segments that may have a run."""
-        return _without_replaced(self._folders(number))
+        return _without_replaced_segments(self._folders(number))
 
     def _folders(self, number: int | None = None) -> Iterator[Segment]:
         """All segments, or those that may have a run."""
@@ -183,7 +183,7 @@ class Segments:
                     yield segment
 
 
-def _without_replaced(segments: Iterable[Segment]) -> list[Segment]:
+def _without_replaced_segments(segments: Iterable[Segment]) -> list[Segment]:
     """Sorts segments, oldest first, without those that a wider segment has replaced."""
     current: list[Segment] = []
     for segment in sorted(segments, key=lambda found: (found.first, -found.last)):

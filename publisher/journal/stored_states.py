@@ -21,7 +21,7 @@ from publisher.journal.durable import (
     link_or_copy,
     make_private,
     read_number,
-    read_versioned,
+    read_versioned_file,
     sync_folder,
     write_durably,
 )
@@ -103,7 +103,7 @@ def read_stored_states(
             files = ((refused, 0), *files)
         return replace(unknown, is_complete=bool(content["is_complete"]), files=files)
 
-    stored = read_versioned(folder / _MANIFEST, FORMAT, decode, _REMEDY)
+    stored = read_versioned_file(folder / _MANIFEST, FORMAT, decode, _REMEDY)
     if stored is None:
         raise FatalError(f"{folder / _MANIFEST} is missing: restore it, or {_REMEDY}")
     return stored

@@ -42,7 +42,7 @@ from publisher.reports.selectors import (
     is_of_table,
     key_texts,
     position_in,
-    refuse_unknown,
+    refuse_unknown_selector,
     split_association,
 )
 from publisher.runs.known_rejects import read_raw
@@ -138,7 +138,7 @@ def explain(directory: Path, selector: str, find: Find = find_records) -> list[R
             raise UsageError(f"{directory} has no complete run: start it again, then explain")
         return stories_of(
             journal, manifest, lambda reader: find(reader, selector)
-        ) or refuse_unknown(f"run {manifest.run}", selector, manifest.sources)
+        ) or refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
 
     stories = read_journal(directory, read)
     job = find_job(find_journal(directory).absolute().parent)
@@ -181,7 +181,9 @@ def _search_job(journals: Journals, selector: str, find: Find) -> list[RecordSto
     if "=" in selector:
         key_texts(split_association(selector)[0])  # refuses a wrong key
     stories = [story for of_run in read_runs(journals, select, read) for story in of_run]
-    return stories or refuse_unknown(f"job {journals.job}", selector, list(sources.values()))
+    return stories or refuse_unknown_selector(
+        f"job {journals.job}", selector, list(sources.values())
+    )
 
 
 class StoryReader:

@@ -94,8 +94,8 @@ def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
         retries = read_retries(scan_runs(directory))
         refused_in: set[str] = set()
         for part in scan_runs(directory):
-            yield from _read_rejected(part, retries)
-            yield from _read_refused(part, refused_in)
+            yield from _read_rejects(part, retries)
+            yield from _read_refusals(part, refused_in)
 
 
 def read_to_export(
@@ -161,7 +161,7 @@ def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
 
 
-def _read_rejected(
+def _read_rejects(
     part: JournalPart, retries: Mapping[str, RetryResult]
 ) -> Iterator[RejectedRecord]:
     rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
@@ -198,7 +198,7 @@ def _record(
     )
 
 
-def _read_refused(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
+def _read_refusals(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
     """The documents that sinks refused; a run with several parts is read once."""
     for run in part.runs:
         if run.manifest.run in seen:

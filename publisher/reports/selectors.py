@@ -70,7 +70,7 @@ def at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
     return condition
 
 
-def refuse_unknown(
+def refuse_unknown_selector(
     where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
 ) -> NoReturn:
     """Raises ``UsageError`` for a selector that selects no record."""

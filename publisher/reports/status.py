@@ -183,7 +183,7 @@ def status(settings: Settings) -> JobStatus:
         logs=tuple(logs),
         files=tuple(files),
         last=_last(*planned[-1]) if planned else None,
-        unfinished=tuple(_find_unfinished(journals, planned)),
+        unfinished=tuple(_find_unfinished_runs(journals, planned)),
         sink=_sink(settings, lineage, attempts),
         problems=tuple(attempts.problems),
     )
@@ -269,7 +269,7 @@ def _report(journal: Journal, manifest: Manifest) -> RunReport:
     return apply_refusals(report, list(refused.values()))
 
 
-def _find_unfinished(
+def _find_unfinished_runs(
     journals: Journals, planned: list[tuple[Journal, Manifest]]
 ) -> Iterator[Unfinished]:
     for journal, manifest in planned:

@@ -323,7 +323,7 @@ def find_waiting_run(journals: Journals, run: str) -> tuple[Journal, Manifest]:
     return waiting[run]
 
 
-def refuse_unsent(dispatcher: Dispatcher, manifest: Manifest) -> None:
+def refuse_unsent_run(dispatcher: Dispatcher, manifest: Manifest) -> None:
     """Raises ``UsageError`` if the sink does not have a run completely."""
     if not dispatcher.has_run(manifest):
         raise UsageError(f"run {manifest.run} is not sent yet: start publish, which sends it first")

@@ -18,7 +18,7 @@ from publisher.runs.publisher_instance import open_job
 from publisher.runs.rehearse import (
     check_takeover,
     rehearse_sources,
-    report_planned,
+    report_planned_run,
     unsent_notes,
 )
 from publisher.sources.contract import ComparingSource, Migration
@@ -76,7 +76,7 @@ def rehearse_migration(
     check_takeover(settings, journals)
     planned = _planned_run(journals.unsent_runs(), migration)
     if planned is not None:
-        return with_notes(report_planned(planned), [*unsent_notes(journals), PLANNED_BEFORE])
+        return with_notes(report_planned_run(planned), [*unsent_notes(journals), PLANNED_BEFORE])
     return rehearse_sources(
         settings, journals, sources, RunRequest.for_sources, now=now, progress=progress
     )

@@ -28,7 +28,7 @@ from publisher.runs.acknowledge import (
     SentRun,
     WrongTable,
     find_waiting_run,
-    refuse_unsent,
+    refuse_unsent_run,
 )
 from publisher.runs.background import Background
 from publisher.runs.execute import find_sent, plan_and_send, send
@@ -152,7 +152,7 @@ class PublisherInstance:
             journal, manifest = find_waiting_run(self._journals, run)
             journal.complete(manifest)
             dispatcher = self.sink.dispatcher(run)
-            refuse_unsent(dispatcher, manifest)
+            refuse_unsent_run(dispatcher, manifest)
             return self._acknowledge(find_sent(journal, manifest, dispatcher), wrong_table)
 
     def run_once(

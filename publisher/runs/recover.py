@@ -25,7 +25,7 @@ from publisher.runs.job_sink import check_sink, read_only_kafka
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
-from publisher.runs.rehearse import rehearse_pending, report_planned
+from publisher.runs.rehearse import rehearse_pending, report_planned_run
 
 
 def recover(
@@ -68,7 +68,7 @@ def rehearse_recovery(
     planned = [manifest for journal, manifest in journals.unsent_runs() if _is_of_recovery(journal)]
     if planned:
         note = f"an interrupted recovery has planned run {planned[-1].run}, which would be sent"
-        return with_notes(report_planned(planned[-1]), [note])
+        return with_notes(report_planned_run(planned[-1]), [note])
 
     def study(journal: Journal) -> list[str]:
         manifest = journal.manifest()
@@ -76,7 +76,7 @@ def rehearse_recovery(
             read_only_kafka(settings, recovers=True).mark_recovered(journal, manifest)
         return _notes(journal, "would be")
 
-    unplanned = journals.without_unsent()
+    unplanned = journals.without_unsent_runs()
     return rehearse_pending(
         settings, unplanned, _forget_objects, now=now, progress=progress, study=study
     )

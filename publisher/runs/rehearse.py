@@ -24,7 +24,7 @@ from publisher.runs.acknowledge import (
     StatusWriting,
     WrongTable,
     find_waiting_run,
-    refuse_unsent,
+    refuse_unsent_run,
 )
 from publisher.runs.execute import find_sent, plan_and_send
 from publisher.runs.job_sink import (
@@ -139,7 +139,7 @@ def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable
     check_takeover(settings, journals)
     journal, manifest = find_waiting_run(journals, run)
     dispatcher = read_only_dispatcher(settings, Lineage.read(journals), run)
-    refuse_unsent(dispatcher, manifest)
+    refuse_unsent_run(dispatcher, manifest)
     sent = find_sent(journal, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
     writing = StatusWriting(journal, manifest, settings.acknowledge, refused, no_lease, treatment)
@@ -149,7 +149,7 @@ def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable
     return with_notes(report, [*statuses.notes, STATUSES_NOTE])
 
 
-def report_planned(manifest: Manifest) -> RunReport:
+def report_planned_run(manifest: Manifest) -> RunReport:
     """Reports a run that an earlier start planned, and that would be sent now."""
     return report_of(manifest, state=PLANNED, journal="", target="", seconds={})
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import read_versioned, write_durably
+from publisher.journal.durable import read_versioned_file, write_durably
 from publisher.model.plain import restore
 from publisher.runs.following import is_followed
 from publisher.runs.verify import VerifyReport
@@ -81,7 +81,7 @@ def next_order(root: Path) -> RepairOrder | None:
         return None
     path = paths[0]
     try:
-        return read_versioned(path, _FORMAT, lambda content: _decode(path, content), _AGAIN)
+        return read_versioned_file(path, _FORMAT, lambda content: _decode(path, content), _AGAIN)
     except FatalError as error:
         damaged = path.replace(path.with_name(f"{path.name}.damaged"))
         problem = FatalError(f"{error.message}; it is kept as {damaged.name}")
@@ -109,7 +109,7 @@ def _write_answer(order: Path, content: Mapping[str, Any]) -> None:
 
 
 def _read_answer(path: Path) -> RepairReport:
-    content = read_versioned(path, _FORMAT, dict, f"remove it, and {_AGAIN}") or {}
+    content = read_versioned_file(path, _FORMAT, dict, f"remove it, and {_AGAIN}") or {}
     if "message" in content:
         raise FatalError(f"the running instance could not repair: {content['message']}")
     return restore(RepairReport, content["report"])

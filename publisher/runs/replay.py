@@ -26,7 +26,7 @@ from publisher.errors import UsageError
 from publisher.journal.conservation import PLANNED, RunReport
 from publisher.journal.find_journal import open_journal
 from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals
-from publisher.journal.lock import lock_directory, refuse_locked
+from publisher.journal.lock import lock_directory, refuse_locked_directory
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, doubt_states
@@ -219,7 +219,7 @@ def rehearse_dispatch(
 
     Raises as ``dispatch``."""
     with open_journal(directory) as journal:
-        refuse_locked(journal.root)
+        refuse_locked_directory(journal.root)
         manifest = _manifest_of(journal, directory)
         owner = SinkOwner.of_journal(manifest)
         dispatcher = _dispatcher(target, settings, owner, LocalEngine(), None)

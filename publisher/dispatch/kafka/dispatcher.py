@@ -357,7 +357,7 @@ class KafkaDispatcher:
         if not self.options.create_topics:
             topics.require(self._known_topics())
         if self._place.topic in topics.partitions:
-            topics.refuse_uncompacted(self._place.topic)
+            topics.require_compaction(self._place.topic)
         return topics
 
     def _known_topics(self) -> list[str]:

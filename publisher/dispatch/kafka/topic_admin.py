@@ -87,14 +87,14 @@ class KafkaTopics:
         if count is None:
             self._create([self._new(topic, lanes, _TOKEN_CONFIG)])
             return
-        self.refuse_uncompacted(topic)
+        self.require_compaction(topic)
         if count < lanes:
             futures = self.admin.create_partitions([NewPartitions(topic, lanes)])
             with self.clients.errors(f"adding partitions to {topic}"):
                 _await_results(futures, KafkaError.INVALID_PARTITIONS)  # another program was faster
             self.partitions[topic] = lanes
 
-    def refuse_uncompacted(self, topic: str) -> None:
+    def require_compaction(self, topic: str) -> None:
         """Refuses a topic of tokens that is not compacted: it would lose tokens after a while.
 
         Raises:

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from publisher.model.lanes import SEPARATOR
-from publisher.reports.diff.pairing import Pairing, count_moved, pair_equal, pair_items
+from publisher.reports.diff.pairing import Pairing, count_moved_items, pair_equal, pair_items
 
 
 class DocumentPlace(NamedTuple):
@@ -206,7 +206,7 @@ def compare_operations(
         changed=changed,
         only_first=found.only_first,
         only_second=found.only_second,
-        moved=count_moved(places),
+        moved=count_moved_items(places),
     )
 
 

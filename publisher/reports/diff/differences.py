@@ -135,7 +135,7 @@ class DifferenceBuilder:
         self._operations += Counts(operations.same)
         for change in operations.changed:
             example = _Example((obj, change.first), (obj, change.second))
-            self._add_changed(example, change.first, change.second, change.aspects)
+            self._add_changed_operation(example, change.first, change.second, change.aspects)
         for side in (0, 1):
             alone: list[ComparedRecord | ComparedOperation] = []
             alone += records.only_second if side else records.only_first
@@ -160,7 +160,7 @@ class DifferenceBuilder:
                 if isinstance(one.item, ComparedOperation):
                     assert isinstance(other.item, ComparedOperation)
                     aspects = differing_aspects(one.item, other.item, moved=True)
-                    self._add_changed(example, one.item, other.item, aspects)
+                    self._add_changed_operation(example, one.item, other.item, aspects)
                 else:
                     self._add_record(example)
             for side, alone in enumerate((found.only_first, found.only_second)):
@@ -212,7 +212,7 @@ class DifferenceBuilder:
         else:
             self._records += Counts(records)
 
-    def _add_changed(
+    def _add_changed_operation(
         self,
         example: _Example,
         first: ComparedOperation,

@@ -65,7 +65,7 @@ def pair_equal(first: Sequence[T], second: Sequence[T], key: Callable[[T], Hasha
     return Pairing(pairs, alone, [item for item in second if id(item) not in taken])
 
 
-def count_moved(places: Sequence[tuple[P, P]]) -> int:
+def count_moved_items(places: Sequence[tuple[P, P]]) -> int:
     """Returns how many items at least must move, so that their second places ascend like their first."""
     ends: list[P] = []
     for _, place in sorted(places):

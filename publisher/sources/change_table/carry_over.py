@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.journal.durable import read_versioned
+from publisher.journal.durable import read_versioned_file
 from publisher.model.plain import restore
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 from publisher.sources.change_table.masks import Order
@@ -161,7 +161,7 @@ def read_marks(folder: Path | None) -> dict[str, Mark]:
         }
 
     remedy = "remove its folder, which publishes all rows of the change tables again"
-    return read_versioned(folder / _FILE, VERSION, decode, remedy, field="version") or {}
+    return read_versioned_file(folder / _FILE, VERSION, decode, remedy, field="version") or {}
 
 
 def write_marks(folder: Path, marks: dict[str, Mark]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.journal.durable import read_versioned
+from publisher.journal.durable import read_versioned_file
 from publisher.masking.sealed_files import create_private
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
@@ -160,7 +160,8 @@ def _read_index(folder: Path | None) -> _HeldIndex:
         return _HeldIndex()
     remedy = "remove its folder, which loses the records that wait for their partner"
     return (
-        read_versioned(folder / _INDEX, VERSION, _decode, remedy, field="version") or _HeldIndex()
+        read_versioned_file(folder / _INDEX, VERSION, _decode, remedy, field="version")
+        or _HeldIndex()
     )
 
 

@@ -172,7 +172,7 @@ class ChangeTableChangeBuilder:
                 rows.reject(without_old_key, NO_OLD_KEY)
             if self._beyond.any() and draft.pairs.before_is_record:
                 self._choose_beyond_masks(draft, updates & ~without_old_key)
-            self._reject_unmarked(draft, updates & has_before)
+            self._reject_unmarked_changes(draft, updates & has_before)
             draft.kinds[without_old_key] = 6
             draft.chosen[without_old_key] = False
         draft.is_key_update = updates & has_before & differs.any(axis=1)
@@ -216,7 +216,7 @@ class ChangeTableChangeBuilder:
         else:
             draft.chosen[alone] |= supplied[alone] if images_setting == "sparse" else places
 
-    def _reject_unmarked(self, draft: ChangeDraft, updates: Flags) -> None:
+    def _reject_unmarked_changes(self, draft: ChangeDraft, updates: Flags) -> None:
         """Rejects UPDATEs that differ from their before image in a column outside their mask.
 
         NULL in an UPDATE outside its mask means not supplied, unless ``images`` is full.

@@ -93,7 +93,7 @@ def integers(array: pa.Array) -> Integers:
             raise pa.ArrowInvalid
         return _numbers(array.cast(pa.int64()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return _convert_mixed(
+        return _convert_mixed_types(
             array, _PLAIN_INTEGER, lambda part: _numbers(part.cast(pa.int64())), _integer
         )
 
@@ -126,7 +126,7 @@ def _times_of_text(array: pa.Array, zone: str) -> Integers:
     except pa.ArrowInvalid:
         pass
     local = ZoneInfo(zone)
-    return _convert_mixed(
+    return _convert_mixed_types(
         array,
         _PLAIN_TIME,
         lambda part: _to_utc(_microseconds(_parse_zoneless(part)), zone),
@@ -194,7 +194,7 @@ def _any_matches(array: pa.Array, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(array, pattern)).as_py())
 
 
-def _convert_mixed(
+def _convert_mixed_types(
     array: pa.Array,
     pattern: str,
     bulk: Callable[[pa.Array], Integers],

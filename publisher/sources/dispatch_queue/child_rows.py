@@ -47,14 +47,14 @@ class DispatchQueueChildRowBuilder(DispatchQueueChangeBuilder):
         marked[self._types == OperationCode.DELETE] = True
         return marked
 
-    def _find_unchanged(self) -> Mask:
+    def _find_updates_without_change(self) -> Mask:
         """Finds operations without a change; those on BLOBs that hold no values are among them."""
         names, numbers = self._group.names, self._group.numbers[self._chosen]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
         values = [
             number for number, place in names.numbers.items() if place in (names.values or ())
         ]
-        return super()._find_unchanged() | (self._blob & ~np.isin(columns, values))
+        return super()._find_updates_without_change() | (self._blob & ~np.isin(columns, values))
 
     def _row_changes(self, rows: Codes) -> pa.RecordBatch:
         update, marked = self._update[rows], self._marked[rows]

@@ -55,7 +55,7 @@ class DispatchQueueChangeBuilder:
         self._blob = np.isin(self._types, list(BLOB_TYPES))
         self._moved = self._update & self._differ(group.keys)
         self._marked = self._changed_columns()
-        self.unchanged = self._find_unchanged()
+        self.unchanged = self._find_updates_without_change()
         """Operations without a difference, which give no change."""
         self._is_key_only = self._moved & ~self._marked.any(axis=1) & options.joins_keys
         self._parts = operations.parts[group.numbers[chosen]]
@@ -68,7 +68,7 @@ class DispatchQueueChangeBuilder:
         marks[places] = differ(first, texts.take(pa.array(self._second[places])))
         return marks
 
-    def _find_unchanged(self) -> Mask:
+    def _find_updates_without_change(self) -> Mask:
         """Marks the UPDATEs whose images differ neither in the key nor in a published column."""
         unchanged: Mask = self._update & ~self._moved & ~self._marked.any(axis=1)
         return unchanged

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.journal.durable import read_versioned
+from publisher.journal.durable import read_versioned_file
 from publisher.masking.sealed_files import content_size, create_private
 from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
@@ -57,7 +57,7 @@ class InputPart:
     """See ``HeldTail``."""
 
 
-def accept_completed(held: Sequence[InputPart], new: Sequence[InputPart]) -> list[InputPart]:
+def accept_completed_parts(held: Sequence[InputPart], new: Sequence[InputPart]) -> list[InputPart]:
     """Returns the held parts, and accepts rejected parts that the new parts complete.
 
     The new parts complete them if they begin with the cut record, now with its missing bytes, or if they
@@ -97,7 +97,7 @@ def read_held_parts(folder: Path | None) -> list[InputPart]:
         return [part(entry) for entry in content["held"]]
 
     remedy = "give the source a new name and publish the held records with it"
-    return read_versioned(folder / _INDEX, FORMAT, decode, remedy) or []
+    return read_versioned_file(folder / _INDEX, FORMAT, decode, remedy) or []
 
 
 def write_held_parts(

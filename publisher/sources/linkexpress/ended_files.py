@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.journal.durable import read_versioned
+from publisher.journal.durable import read_versioned_file
 from publisher.sources.linkexpress.carry_over import InputPart
 from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin
 
@@ -54,7 +54,7 @@ def read_ended_files(folder: Path | None) -> Mapping[str, EndedFile]:
         return {each["path"]: EndedFile(**each) for each in content["ended"]}
 
     remedy = "remove it; replay files whose records were all rejected, do not publish them again"
-    return read_versioned(folder / _INDEX, FORMAT, decode, remedy) or {}
+    return read_versioned_file(folder / _INDEX, FORMAT, decode, remedy) or {}
 
 
 def write_ended_files(folder: Path, ended: Iterable[EndedFile]) -> None:
@@ -103,7 +103,7 @@ def drop_own_rejects(held: Iterable[InputPart], reread: Iterable[EndedFile]) -> 
             yield part
 
 
-def reject_ended(splits: Sequence[ExtractSplit], ended: EndedFile) -> list[ExtractSplit]:
+def reject_cut_transactions(splits: Sequence[ExtractSplit], ended: EndedFile) -> list[ExtractSplit]:
     """Rejects the transactions of a file that ended without its records."""
     closed = []
     for split in splits:

@@ -98,7 +98,7 @@ def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
     if not form.has_length:
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return ExtractFileForm("big", state="no-rows")
-        return _recognise_fixed(options, data, path)
+        return _recognise_fixed_records(options, data, path)
     order = _order_of_lengths(options, data, path)
     file_form = ExtractFileForm(order, _logtype(options, data, order))
     first = build_framer(options, data, file_form, len(data)).headers.read_one(0)
@@ -202,11 +202,13 @@ def _count_whole(options: LinkexpressOptions, data: Bytes, file_form: ExtractFil
         count += framer.count_exact(block)
         if table.fixed is not None:  # else the header reader has checked the lengths
             records = block.offsets[block.good & (block.lengths == table.fixed)]
-            count -= int((_count_oversized(table, sample, records) > 0).sum())
+            count -= int((_count_oversized_items(table, sample, records) > 0).sum())
     return count
 
 
-def _recognise_fixed(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
+def _recognise_fixed_records(
+    options: LinkexpressOptions, data: Bytes, path: str
+) -> ExtractFileForm:
     length = build_framer(options, data, ExtractFileForm("big"), len(data)).tables[0].greatest
     excess = len(data) % length
     if excess:
@@ -275,7 +277,7 @@ def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -
     framer, records = _sample(options, data, order)
     table = framer.tables[0]
     cells = table.cells(data, records, records + table.greatest)
-    misfits = _count_oversized(table, data, records)
+    misfits = _count_oversized_items(table, data, records)
     for number, item in enumerate(table.items):
         if item.type in ("DATE", "TIMESTAMP"):
             years = numbers_at(data, cells.starts[number], numpy_type(table.layout.word("uint16")))
@@ -284,7 +286,7 @@ def _count_misfits(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -
     return misfits
 
 
-def _count_oversized(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
+def _count_oversized_items(table: TableLayout, data: Bytes, records: Offsets) -> Offsets:
     """Counts the items of each record that are too long; all records have the same length."""
     cells = table.cells(data, records, records + table.greatest)
     counts = np.zeros(len(records), np.int64)

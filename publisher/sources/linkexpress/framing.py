@@ -122,7 +122,7 @@ class RecordFramer:
             return
         at, size = start, RECORDS
         while at < self.stop:
-            block = self._find_trusted(at, size)
+            block = self._find_trusted_records(at, size)
             if len(block.offsets):
                 size = min(size * 4, RECORDS) if len(block.offsets) == size else _FEW
             else:
@@ -170,17 +170,17 @@ class RecordFramer:
         broken = {n: span.why for n, span in enumerate(spans) if span.why is not None}
         return RecordBlock(offsets, lengths, self.heads(offsets), broken)
 
-    def _find_trusted(self, at: int, limit: int) -> RecordBlock:
+    def _find_trusted_records(self, at: int, limit: int) -> RecordBlock:
         """Finds consecutive records that pass the quick checks; ``_examine`` finds the same records."""
         offsets, lengths = self._offsets_of_one_length(at, limit)
         if len(offsets):
-            block = self._keep_trusted(offsets, lengths, of_one_length=True)
+            block = self._keep_trusted_records(offsets, lengths, of_one_length=True)
             if len(block.offsets):
                 return block
         offsets, lengths = self._offsets_by_lengths(at, limit)
-        return self._keep_trusted(offsets, lengths, of_one_length=False)
+        return self._keep_trusted_records(offsets, lengths, of_one_length=False)
 
-    def _keep_trusted(
+    def _keep_trusted_records(
         self, offsets: Offsets, lengths: Numbers, *, of_one_length: bool
     ) -> RecordBlock:
         """Returns the records before the first one that must be examined by itself."""

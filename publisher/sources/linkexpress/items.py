@@ -79,9 +79,9 @@ class ItemReader:
         areas = areas_at(data, at, self.layout.width(item))
         match item.type:
             case "DECIMAL":
-                return read_packed(areas, item.length, item.scale)
+                return read_packed_decimals(areas, item.length, item.scale)
             case "NUMERIC":
-                return read_zoned(areas, item.scale, self.options.numeric_sign)
+                return read_zoned_decimals(areas, item.scale, self.options.numeric_sign)
             case "CHARACTER" | "NATIONAL CHARACTER":
                 return self._characters(areas, item)
         return self._interval(areas, item) if item.fields else self._moment(areas, item)
@@ -202,7 +202,7 @@ def interval_text(item: Item, fields: list[int]) -> str:
     return text
 
 
-def read_packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
+def read_packed_decimals(areas: Bytes, digits: int, scale: int) -> TextColumn:
     """Reads DECIMAL: digits in half bytes, after a zero if p is even; the last half byte is the sign."""
     nibbles = np.empty((len(areas), areas.shape[1] * 2), np.uint8)
     nibbles[:, 0::2] = areas >> 4
@@ -216,7 +216,7 @@ def read_packed(areas: Bytes, digits: int, scale: int) -> TextColumn:
     return TextColumn(_decimals(nibbles[:, -1 - digits : -1], negative, scale), wrong)
 
 
-def read_zoned(areas: Bytes, scale: int, sign: str) -> TextColumn:
+def read_zoned_decimals(areas: Bytes, scale: int, sign: str) -> TextColumn:
     """Reads NUMERIC: digit characters, and a sign character before or after them or in the last one."""
     if sign == "overpunched":
         last = areas[:, -1]

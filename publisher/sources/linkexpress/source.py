@@ -27,7 +27,7 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress.carry_over import (
     HeldTail,
     InputPart,
-    accept_completed,
+    accept_completed_parts,
     read_held_parts,
     write_held_parts,
 )
@@ -37,7 +37,7 @@ from publisher.sources.linkexpress.ended_files import (
     find_ended_earlier,
     find_ended_files,
     read_ended_files,
-    reject_ended,
+    reject_cut_transactions,
     write_ended_files,
 )
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
@@ -106,7 +106,7 @@ class Linkexpress(Source):
             )
         new = self._new_parts(context.paths)
         reread = {path: part for part in new if (path := str(part.path.resolve())) in ended}
-        accepted = accept_completed(before, new)
+        accepted = accept_completed_parts(before, new)
         accepted = list(drop_own_rejects(accepted, [ended[path] for path in reread]))
         splits = self._split([*accepted, *new], context.wanted, ended)
         held = [split for split in splits if split.payload.is_held]
@@ -197,7 +197,9 @@ class Linkexpress(Source):
             if rejects is None:
                 splits += of_file
             else:
-                (ended_splits if rejects.last else splits).extend(reject_ended(of_file, rejects))
+                (ended_splits if rejects.last else splits).extend(
+                    reject_cut_transactions(of_file, rejects)
+                )
         return [*ended_splits, *join_transactions(splits)] if self._in_transactions else splits
 
     def _cut(self, data: Bytes, form: ExtractFileForm, target: int) -> Iterator[_FilePart]:

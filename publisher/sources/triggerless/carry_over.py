@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import link_or_copy, read_versioned
+from publisher.journal.durable import link_or_copy, read_versioned_file
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -51,7 +51,7 @@ class TriggerlessState:
 
         path = folder / MANIFEST
         remedy = "give the source another name, so that it starts over by startup_option"
-        state = read_versioned(path, FORMAT, decode, remedy)
+        state = read_versioned_file(path, FORMAT, decode, remedy)
         if state is None:
             raise FatalError(f"{path} of the state is missing: restore it, or {remedy}")
         return state

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.acknowledge.retry import JournaledRun, RetrySelection, select_failed
+from publisher.acknowledge.retry import JournaledRun, RetrySelection, select_failed_records
 from publisher.acknowledge.status_letters import RefusedDocuments, refused_documents
 from publisher.config.job_file import defaults
 from publisher.dispatch.refusals import read_records
@@ -186,7 +186,7 @@ def test_retry_finds_failed_records_in_segments(journals: Journals) -> None:
     finish_run(journals, [15], refused=False)
 
     def failed_records() -> tuple[list[int], frozenset[str]]:
-        found = select_failed(
+        found = select_failed_records(
             (
                 JournaledRun(journal, manifest, 0, refusals_of(journal))
                 for journal, manifest in open_runs(journals, journals.segments.runs_with_failures)

@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.reports.diff.pairing import count_moved, pair_items
+from publisher.reports.diff.pairing import count_moved_items, pair_items
 
 Item = tuple[int | None, str]
 
@@ -52,5 +52,5 @@ def test_the_fewest_moves_are_counted(order: list[int]) -> None:
         if any(list(some) == sorted(some) for some in combinations(order, size))
     )
     places = [((at,), (place,)) for at, place in enumerate(order)]
-    assert count_moved(places) == 7 - longest
-    assert count_moved([(b, a) for a, b in places]) == 7 - longest
+    assert count_moved_items(places) == 7 - longest
+    assert count_moved_items([(b, a) for a, b in places]) == 7 - longest
