@@ -32,7 +32,7 @@ for _ in range(300):
     asked = 0
     assert stop.wait(60)
 """
-"""Signals at any moment of a wait and of another request: a lock of an event would halt it within a second."""
+"""Signals at any moment of a wait and of another request; a lock of an event would halt it for ever."""
 
 
 def test_a_signal_in_the_middle_of_a_wait_stops_it() -> None:
