@@ -71,7 +71,7 @@ class Query(Protocol):
         """Reads the row of each key; the places of answers are those of the keys."""
 
     def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
-        """Reads all rows of each key, in any order; each key must be the key of another row."""
+        """Reads all rows of each key, in any order; no two keys may be equal for the database."""
 
 
 def query(

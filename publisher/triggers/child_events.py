@@ -35,14 +35,14 @@ class SqlForms(NamedTuple):
 
 
 class CascadedMove(Enum):
-    """The events of child rows that the database links to the new key of their parent."""
+    """Which events child rows get when the database links them to the new key of their parent."""
 
     UPDATE = auto()
-    """Those of rows that a user links to another parent."""
+    """The same events as if a user had linked the rows to another parent."""
     INSERT = auto()
-    """Values of the new object, which are published in its ``<add>``."""
+    """Inserts of values, because the new key is a new object; its ``<add>`` contains them."""
     NONE = auto()
-    """No events, because the values keep their object: the change of its key has been logged."""
+    """None, because the object keeps its values: the change of its key has been logged."""
 
 
 class ChildEvents:
@@ -97,18 +97,17 @@ class ChildEvents:
         differ = [self._differ(name) for name, _ in self.child.links]
         moved = _any(differ)
         values = [self._differ(name) for name in self._columns(column)]
-        counts = (
-            moved if self._cascaded is not CascadedMove.NONE else f"{moved} AND {self._was_linked}"
-        )
+        by_user = f"{moved} AND {self._was_linked}"  # the old parent of a cascaded row is gone
+        logged_move = by_user if self._cascaded is CascadedMove.NONE else moved
         if self._style is Style.PER_FIELD:
-            changed = _any([counts, *values])
+            changed = _any([logged_move, *values])
             return [
                 *self._removal(column, [self._has_value("OLD", column), changed]),
                 *self._addition(column, [self._has_value("NEW", column), changed], may_move=True),
             ]
         return [
             *self._removal(column, [moved]),
-            *self._addition(column, [_any([counts, *values])], may_move=True),
+            *self._addition(column, [_any([logged_move, *values])], may_move=True),
         ]
 
     def _addition(self, column: str, where: list[str], *, may_move: bool = False) -> list[str]:

@@ -48,7 +48,7 @@ class DispatchQueueChildRowBuilder(DispatchQueueChangeBuilder):
         return marked
 
     def _find_updates_without_change(self) -> Mask:
-        """Finds operations without a change; those on BLOBs that hold no values are among them."""
+        """Finds operations without a change, and operations on BLOB columns that are no attribute."""
         names, numbers = self._group.names, self._group.numbers[self._chosen]
         columns = self._operations.column("BLOBATR")[numbers] & 0xFF
         values = [
