@@ -71,8 +71,7 @@ class FindProblems(Protocol):
 
 
 class WriteRetry(Protocol):
-    """Writes corrected raw records as files of the format, which the source reads with default settings of
-    files.
+    """Writes corrected raw records as files of the format, for a source with default settings of files.
 
     Raises ``UsageError`` for a record that cannot be written."""
 

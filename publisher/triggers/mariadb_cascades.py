@@ -1,7 +1,8 @@
 """Triggers for changes that foreign keys cascade to in MariaDB, which fires no triggers for them.
 
-The triggers of the table that is referred to log them before its row changes: they still find the rows that
-refer to it.  Rows of its own child tables need none, because they belong to the same object.
+The table that a key refers to gets triggers that run before its row changes, while the rows that refer to
+it can still be found.  Keys of its own child tables need no such triggers: parent and child rows are one
+object.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ _ACTIONS = ("CASCADE", "SET NULL", "SET DEFAULT")
 
 @dataclass(slots=True)
 class MariadbCascades:
-    """The triggers for all cascading keys of the logged tables; ``unlogged`` are those without."""
+    """The triggers for all cascading keys of the logged tables."""
 
     log: TableRef
     style: Style
