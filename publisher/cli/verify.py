@@ -206,6 +206,7 @@ def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
 
 
 def _show_rehearsal(report: VerifyReport, json_: bool, *, baseline: bool) -> None:
+    """Prints what a repair would publish.  Raises ``FindingsError`` if something is wrong."""
     from publisher.cli import output
     from publisher.runs.repair import rehearse_repair
     from publisher.verify.results import LABELS
@@ -213,7 +214,9 @@ def _show_rehearsal(report: VerifyReport, json_: bool, *, baseline: bool) -> Non
     rehearsal = rehearse_repair(report, baseline=baseline)
     if json_:
         echo_json([output.as_json(rehearsal)])
-        return
-    echo(_text(report))
-    kinds = ", ".join(f"{count:,} {LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
-    echo([f"to publish: {kinds or 'nothing'}"])
+    else:
+        echo(_text(report))
+        kinds = (f"{count:,} {LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
+        echo([f"to publish: {', '.join(kinds) or 'nothing'}"])
+    if report.outcome.has_findings:
+        raise FindingsError("the documents differ from the tables: repair without --dry-run")

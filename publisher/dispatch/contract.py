@@ -36,6 +36,14 @@ class Dispatcher(Protocol):
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the sink has every document that the manifest's run planned."""
 
+    def refuse_conflicts(self, manifest: Manifest) -> None:
+        """Refuses progress in the sink that does not fit the manifest's run, as ``dispatch`` does.  Writes
+        nothing.
+
+        Raises:
+            FatalError: The sink has progress of another journal or plan, or of a newer run.
+        """
+
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The documents of a journal that the sink is known to refuse permanently."""
 

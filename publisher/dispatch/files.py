@@ -140,6 +140,9 @@ class FileDispatcher:
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)
         return RunMark.read(self.directory / RUN) == planned
 
+    def refuse_conflicts(self, manifest: Manifest) -> None:
+        """Does nothing: ``check`` refuses a directory with other content."""
+
     def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - no journal has any
         """Returns no refusals: a directory accepts every document."""
         return ()

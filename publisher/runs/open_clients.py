@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from contextvars import copy_context
 from importlib import import_module
+from threading import Thread
 
 from publisher.config.settings import Settings
 from publisher.database.connection import Database, LostError
+from publisher.errors import PublisherError
+
+
+class ClientOpener:
+    """Opens clients in a thread.  A failed command ends without it, because a database that does not answer
+    takes as long as its timeout."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._error: PublisherError | None = None
+        run = copy_context().run  # with the connection cache of this thread
+        self._thread = Thread(target=run, args=(self._open, settings), name="clients", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Waits until the clients are open; raises as ``open_clients``."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+
+    def _open(self, settings: Settings) -> None:
+        try:
+            open_clients(settings)
+        except PublisherError as error:
+            self._error = error
 
 
 def open_clients(settings: Settings) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import copy_context
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -35,7 +33,7 @@ from publisher.runs.execute import find_sent, plan_and_send, send
 from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.open_clients import open_clients
+from publisher.runs.open_clients import ClientOpener
 from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
@@ -360,9 +358,9 @@ def publish(
         SettingsError: The job file lacks a setting that publishing needs.
         PublisherError: See ``errors``.
     """
-    with open_engine(settings) as engine, ThreadPoolExecutor(1, "clients") as thread:
+    with open_engine(settings) as engine:
         engine.warm_up()
-        clients = thread.submit(copy_context().run, open_clients, settings)
+        clients = ClientOpener(settings)
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()
@@ -371,7 +369,7 @@ def publish(
                 observer.on_start(settings.name, job.sink.target, notes)
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
-            clients.result()
+            clients.wait()
             report = job.publish_pending(now, by_rows=by_rows)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))

@@ -120,7 +120,11 @@ def rehearse_replay(
         PublisherError: See ``errors``.
     """
     planned = _prepare(settings, snapshots, window, now)
-    return plan_only(planned.settings, progress, planned.request)
+
+    def request(journal: Journal, directory: Path) -> RunRequest:
+        return _with_objects(planned.request(journal, directory), "", again=False)
+
+    return plan_only(planned.settings, progress, request)
 
 
 class _Replay(NamedTuple):
@@ -154,6 +158,13 @@ def _prepare(
     return _Replay(run, settings, microseconds(now), _window(source, *window))
 
 
+def _with_objects(request: RunRequest, target: str, *, again: bool) -> RunRequest:
+    """Lets a replay with minimal modifies know what it publishes itself."""
+    if not request.settings.documents.minimal:
+        return request
+    return replace(request, objects=StoredStates(target, is_complete=not again))
+
+
 def _replay_once(
     request: RunRequest,
     dispatcher: Dispatcher,
@@ -163,9 +174,7 @@ def _replay_once(
     progress: Progress | None,
 ) -> RunReport:
     """Publishes a replay unless the sink has all of its documents."""
-    if request.settings.documents.minimal:
-        objects = StoredStates(dispatcher.target, is_complete=not again)
-        request = replace(request, objects=objects)
+    request = _with_objects(request, dispatcher.target, again=again)
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
     with lock_directory(request.journal.root):
         dispatcher.prepare(request.run)
@@ -226,6 +235,8 @@ def rehearse_dispatch(
         dispatcher.check(manifest.run)
         if not again and dispatcher.has_run(manifest):
             return build_report(manifest, journal, "already published", dispatcher)
+        if not again:
+            dispatcher.refuse_conflicts(manifest)
         report = build_report(manifest, journal, PLANNED, dispatcher)
         return with_samples(report, journal.documents(manifest))
 

@@ -40,6 +40,12 @@ def test_a_replay_repeated_on_another_machine_sends_nothing_more(
     assert len(kafka.read(topic)) == 20
     with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
         replay("c", lanes=3)
+    target, settings = f"kafka://{kafka.bootstrap}/{topic}", load(path)
+    (manifest,) = (tmp_path / "c").rglob("manifest.json")
+    for send in (job.rehearse_dispatch, job.dispatch):
+        with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
+            send(manifest.parent, target, settings)
+    assert job.rehearse_dispatch(manifest.parent, target, settings, again=True).state == PLANNED
     assert len(kafka.read(topic)) == 20
     replay("c", lanes=3, again=True)
     assert len(kafka.read(topic)) == 40

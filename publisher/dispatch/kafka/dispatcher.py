@@ -63,8 +63,7 @@ class KafkaDispatcher:
     ``job`` determines the topic of the tokens.  ``owner`` owns the progress: the job of a
     ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
     greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
-    with the tokens; with ``recovery`` the journal replaces a lost one.  ``session`` keeps connections for
-    the next run.
+    with the tokens; with ``recovery`` the journal replaces a lost one.  ``session`` outlives a run.
     """
 
     options: KafkaOptions
@@ -96,8 +95,6 @@ class KafkaDispatcher:
     def examine(self) -> str:
         """Checks like ``check``, and describes brokers and topics."""
         topics = self._open_topics()
-        if self.recovery is not None:
-            refuse_incomplete(topics, self._document_topics())
         tokens = self._place.topic
         names = self._known_topics()
         missing = topics.missing([*names, tokens])
@@ -124,8 +121,6 @@ class KafkaDispatcher:
         """
         self.session.forget()
         topics = self._open_topics()
-        if self.recovery is not None:
-            refuse_incomplete(topics, self._document_topics())
         topics.require(self._known_topics())
         topics.require_tokens(self._place.topic, self.lanes)
         lanes = self.lanes
@@ -143,6 +138,10 @@ class KafkaDispatcher:
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the tokens show that the sink has the complete run."""
         return self._has_all(self._tokens(self.session.topics(self._clients), [0]), manifest)
+
+    def refuse_conflicts(self, manifest: Manifest) -> None:
+        """Refuses tokens that do not fit the run."""
+        self._tokens_of(self.session.topics(self._clients), manifest)
 
     def refusals(self, journal: Journal) -> Sequence[Refusal]:
         """The refused documents of the dispatch record."""
@@ -191,8 +190,7 @@ class KafkaDispatcher:
         if self.recovery is not None:
             self.mark_recovered(journal, manifest)
             self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
-        tokens = self._tokens(topics, range(max(manifest.lanes, 1)))
-        self._refuse_conflicts(tokens, manifest)
+        tokens = self._tokens_of(topics, manifest)
         if self._has_all(tokens, manifest):
             refusals = self.refusals(journal)
         else:
@@ -358,33 +356,35 @@ class KafkaDispatcher:
             topics.require(self._known_topics())
         if self._place.topic in topics.partitions:
             topics.require_compaction(self._place.topic)
+        if self.recovery is not None:
+            refuse_incomplete(topics, self._document_topics())
         return topics
 
     def _known_topics(self) -> list[str]:
         """The topics that are known before planning."""
-        letters = self.options.dead_letter_topic
-        return self._document_topics() + ([letters] if letters else [])
+        return [*self._document_topics(), *filter(None, [self.options.dead_letter_topic])]
 
     def _document_topics(self) -> list[str]:
-        template = TopicTemplate(self.options.topic)
-        return [] if template.fields else [template.text]
+        return [] if (template := TopicTemplate(self.options.topic)).fields else [template.text]
 
     def _has_all(self, tokens: Mapping[bytes, Token], manifest: Manifest) -> bool:
         whole = tokens.get(self._place.key(WHOLE))
         return whole is not None and whole.is_of(manifest.identity, manifest.run, manifest.plan)
 
-    def _refuse_conflicts(self, tokens: Mapping[bytes, Token], manifest: Manifest) -> None:
-        of_job = self.lineage is not None
+    def _tokens_of(self, topics: KafkaTopics, manifest: Manifest) -> dict[bytes, Token]:
+        """The tokens of the lanes of a run.  Raises ``FatalError`` if they do not fit it."""
+        tokens, of_job = self._tokens(topics, range(max(manifest.lanes, 1))), bool(self.lineage)
         for token in tokens.values():
             problem = token.find_conflict(manifest.identity, manifest.run, manifest.plan)
             if problem is not None:
                 raise FatalError(conflict_message(self._place, problem, of_job=of_job))
+        return tokens
 
     def _tokens(self, topics: KafkaTopics, partitions: Iterable[int]) -> dict[bytes, Token]:
-        count = topics.partitions.get(self._place.topic, 0)
+        place, clients = self._place, self._clients
+        count = topics.partitions.get(place.topic, 0)
         existing = [number for number in partitions if number < count]
-        read = partial(read_tokens, self._clients, self._place)
-        return self.session.tokens(self._place, existing, read)
+        return self.session.tokens(place, existing, partial(read_tokens, clients, place))
 
     @property
     def _clients(self) -> KafkaClients:

@@ -185,6 +185,8 @@ class BucketResult:
     """See ``ComparisonResult``."""
     candidates: str | None = None
     """File of the rows whose key may have changed, in the folder ``found``."""
+    keys: tuple[str, ...] = ()
+    """The keys of its rows among those of ``RowCondition``."""
     moved: int = 0
     """Rows whose changes are not in ``found``, because their objects have changed keys."""
 

@@ -224,10 +224,12 @@ def finish_comparison(
     """Writes the new state after the tasks, and returns the splits of the differences.
 
     Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is not
-    the table of its state, or too many of its rows are missing.
+    the table of its state, or too many of its rows are missing, ``UsageError`` if a migrated key is unknown.
     """
     results = check_results(comparison, results)
     target = Path(comparison.target)
+    if context.migration is not None:
+        _refuse_missing_keys(comparison, results, context.migration)
     differences: list[TableDifferences] = []
     for number, table in enumerate(comparison.tables):
         first = comparison.first_partition(number)
@@ -252,6 +254,23 @@ def finish_comparison(
     else:
         shutil.rmtree(target / KNOWN)
     return tuple(splits)
+
+
+def _refuse_missing_keys(
+    comparison: Comparison, results: Sequence[BucketResult], migration: Migration
+) -> None:
+    """Raises ``UsageError`` if no table has a row with a requested key."""
+    present = {key for result in results for key in result.keys}
+    for written, *keys in zip(
+        migration.keys, *(table.condition.keys for table in comparison.tables), strict=True
+    ):
+        if present.isdisjoint(keys):
+            names = ", ".join(table.shape.source_name for table in comparison.tables)
+            condition = " that meets --where" if migration.equal else ""
+            raise UsageError(
+                f"{names} has no row with the key {written}{condition}: correct --key, or name the source of"
+                " the row with --source"
+            )
 
 
 def _refuse_wrong_input(

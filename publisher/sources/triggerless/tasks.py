@@ -209,6 +209,7 @@ def compare_bucket(
         _write_candidates(
             table, objects.rows, known, result, rules, target / FOUND / f"keys-{name}"
         ),
+        tuple(objects.rows.keys.unique().to_pylist()) if table.condition.keys else (),
     )
 
 

@@ -223,6 +223,18 @@ def test_planned_runs_are_named(directory: Path) -> None:
     assert content(directory) == before
 
 
+def test_a_rehearsed_replay_has_the_minimal_modifies_of_the_replay(directory: Path) -> None:
+    rows = [
+        f"{n},idu=1,N,3,2026-01-01 00:00:00,ann,usr,fname,,{v}" for n, v in ((1, "a"), (2, "a"))
+    ]
+    (directory / "log.csv").write_text("\n".join([LOG.splitlines()[0], *rows]) + "\n")
+    (directory / "job.toml").write_text("[documents]\nminimal = true\n")
+    words = ["replay", "log.csv", "-c", "job.toml", "--json", "--to", "replayed"]
+    rehearsed, done = (json.loads(program(*words, *more).stdout) for more in (["--dry-run"], []))
+    assert rehearsed["reasons"] == done["reasons"] == {"ignored": {"unchanged": 1}}
+    assert counts(rehearsed) == counts(done)
+
+
 def test_a_finished_dispatch_has_nothing_to_send(directory: Path) -> None:
     plan_elsewhere(directory)
     assert program(*DISPATCH).exit_code == 0

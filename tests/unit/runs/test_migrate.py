@@ -46,7 +46,6 @@ def test_a_first_migration_is_what_a_first_comparison_is(tmp_path: Path) -> None
         (Migration(keys=("idu=02", "idu=3")), ["2", "3"]),
         (Migration(equal=(("FNAME", "Eve"),)), ["2"]),
         (Migration(equal=(("fname", "Eve"), ("lname", "x"))), []),
-        (Migration(("USR",), keys=("idu=9",)), []),
     ],
 )
 def test_some_rows(tmp_path: Path, migration: Migration, keys: list[str]) -> None:
@@ -106,6 +105,8 @@ def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
         (Migration(equal=(("mail", "x"),)), "has no column mail"),
         (Migration(keys=("idu=x",)), "is not a number"),
         (Migration(keys=("lname=x",)), "the key of usr is idu"),
+        (Migration(keys=("idu=1", "idu=09")), "usr has no row with the key idu=09: correct --key"),
+        (Migration(equal=(("fname", "Eve"),), keys=("idu=1",)), "key idu=1 that meets --where"),
     ],
 )
 def test_what_makes_no_sense_is_told(tmp_path: Path, migration: Migration, words: str) -> None:

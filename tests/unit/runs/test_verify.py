@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
+from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
@@ -239,10 +241,16 @@ def test_a_surplus_object_is_deleted(job: Job) -> None:
     added = lines[0].replace(key, "site=b+name=a,table=dep").replace('"usr"', '"dep"')
     path.write_text("".join(f"{line}\n" for line in [*lines, added]))
     assert counts(job.verify())["surplus"] == 1
+    words = ["verify", "-c", str(job.path), "--repair", "--dry-run"]
+    for more in ([], ["--json"]):
+        rehearsed = CliRunner().invoke(cli, [*words, *more])
+        assert (rehearsed.exit_code, "surplus" in rehearsed.stdout) == (3, True)
+        assert "repair without --dry-run" in rehearsed.stderr
     report = repair(VerifyRequest(load(job.path))).run
     assert report is not None
     assert report.operations == {"delete": 1}
     assert counts(job.verify()) == {"equal": 62}
+    assert CliRunner().invoke(cli, words).exit_code == 0
 
 
 def test_rows_that_were_never_published_are_repaired_on_request(tmp_path: Path) -> None:
