@@ -33,6 +33,15 @@ class Dispatcher(Protocol):
             UnreachableError: As ``check``.
         """
 
+    def document_limit(self) -> int | None:
+        """Bytes of text of the largest document that the sink surely accepts; ``None`` if it accepts all, or
+        the limit is unknown.
+
+        Raises:
+            FatalError: The user may not read the settings of a topic.
+            UnreachableError: The sink does not answer.
+        """
+
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the sink has every document that the manifest's run planned."""
 

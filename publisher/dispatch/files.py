@@ -135,6 +135,10 @@ class FileDispatcher:
         else:
             self._begin(run)
 
+    def document_limit(self) -> int | None:
+        """Returns no limit: a directory accepts every document."""
+        return None
+
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the directory has every document that the manifest's run planned."""
         planned = RunMark(manifest.identity, manifest.run, manifest.plan)

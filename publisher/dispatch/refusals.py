@@ -41,6 +41,8 @@ class RefusalReason(StrEnum):
     """The document is larger than its topic permits."""
     TOPIC_NAME = "topic-name"
     """The topic template yields no usable name for the document's table."""
+    AFTER_REFUSED = "after-refused"
+    """The document is a difference from the state that a refused document would have left."""
 
 
 @dataclass(frozen=True, slots=True)

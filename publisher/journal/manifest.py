@@ -105,6 +105,8 @@ class Manifest:
     ``None`` without a database."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
+    document_limit: int | None = None
+    """With minimal modifies: after a document with more bytes, those of its object are planned in full."""
     format: int = JOURNAL_FORMAT
     program: str = f"xds-publisher {__version__}"
 
@@ -117,6 +119,12 @@ class Manifest:
     def is_masked(self) -> bool:
         """True if the journal has masked values."""
         return "masking" in self.settings
+
+    @property
+    def is_minimal(self) -> bool:
+        """True if documents are differences from the published state of their objects."""
+        documents = self.settings.get("documents")
+        return isinstance(documents, dict) and bool(documents.get("minimal"))
 
     def is_masked_with(self, key_id: str) -> bool:
         """Returns whether a key with this id has masked the run."""

@@ -48,6 +48,8 @@ class StatesBefore:
     """True if the job has published no other objects: it has kept states since its first run."""
     by_source: bool = False
     """True if the documents of each source have topics of their own, and so states of their own."""
+    limit: int | None = None
+    """Bytes of text of the largest document that the sink surely accepts; ``None`` for all documents."""
 
 
 class LaneStates:
@@ -56,6 +58,7 @@ class LaneStates:
     def __init__(self, before: StatesBefore, path: Path, bytes_held: int = _BYTES_HELD) -> None:
         """New states go to the file ``path``, which is created only if there are any."""
         self._absent = None if before.is_complete else UNKNOWN
+        self._limit = before.limit
         self._path = path
         self._bytes_held = bytes_held
         self._files = [(path, _open_to_read(path)) for path in map(Path, before.files)]
@@ -88,6 +91,10 @@ class LaneStates:
         self._size += _BYTES_OF_OBJECT + len(text)
         if self._size >= self._bytes_held:
             self._write()
+
+    def accepts(self, text_bytes: int) -> bool:
+        """See ``PublishedObjects.accepts``."""
+        return self._limit is None or text_bytes <= self._limit
 
     def _read(self, associations: Sequence[str]) -> dict[str, str | None]:
         """Reads states from the files until their size is large; ``None`` if no file has the object."""
@@ -148,6 +155,10 @@ class StatesOfSource:
     def put(self, association: str, state: PublishedObject | None) -> None:
         """See ``PublishedObjects.put``."""
         self.states.put(name_in_source(association, self.source), state)
+
+    def accepts(self, text_bytes: int) -> bool:
+        """See ``PublishedObjects.accepts``."""
+        return self.states.accepts(text_bytes)
 
 
 def name_in_source(association: str, source: str) -> str:

@@ -63,10 +63,12 @@ class StoredStates:
     """Files of objects' states, newest first, with the numbers of their rows."""
     is_hidden: bool = False
     """True if the next run publishes its objects as if their states were unknown."""
+    limit: int | None = None
+    """See ``StatesBefore``."""
 
     def forget(self) -> StoredStates:
         """The states of which none is known any more."""
-        return StoredStates(self.target, by_source=self.by_source)
+        return StoredStates(self.target, by_source=self.by_source, limit=self.limit)
 
     def hide(self) -> StoredStates:
         """The states before a run that publishes in full, whatever the sink has."""
@@ -75,9 +77,9 @@ class StoredStates:
     def before(self) -> StatesBefore:
         """The states as the tasks of the next run read them."""
         if self.is_hidden:
-            return StatesBefore(by_source=self.by_source)
+            return StatesBefore(by_source=self.by_source, limit=self.limit)
         files = tuple(str(path) for path, _ in self.files)
-        return StatesBefore(files, self.is_complete, self.by_source)
+        return StatesBefore(files, self.is_complete, self.by_source, self.limit)
 
 
 def read_stored_states(

@@ -95,3 +95,6 @@ class PublishedObjects(Protocol):
 
     def put(self, association: str, state: PublishedObject | None) -> None:
         """Replaces the state of an object."""
+
+    def accepts(self, text_bytes: int) -> bool:
+        """Tests whether the sink surely accepts documents of this size."""

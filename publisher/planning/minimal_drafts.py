@@ -100,7 +100,12 @@ class MinimalDrafts:
         if not operations:
             return SettledDraft(draft.first.rank, None, decisions)
         draft = draft._replace(operations=operations)
-        return SettledDraft(draft.first.rank, self._renderer.document(draft), decisions)
+        document = self._renderer.document(draft)
+        if not self._objects.accepts(len(document.text.encode())):
+            self._objects.put(document.association, UNKNOWN)
+            if document.new_association is not None:
+                self._objects.put(document.new_association, UNKNOWN)
+        return SettledDraft(draft.first.rank, document, decisions)
 
     def _minimize(self, association: str, piece: OperationPiece) -> OperationPiece | None:
         """Reduces a piece and updates the state of its object; ``None`` if nothing has changed."""
@@ -119,6 +124,7 @@ class _LoopbackObjects:
         self.prefetch = objects.prefetch
         self.state_of = objects.state_of
         self.put = objects.put
+        self.accepts = objects.accepts
         self._changes: deque[tuple[Place, str, str]] = deque()
         self._by_object: dict[str, deque[Place]] = {}
 

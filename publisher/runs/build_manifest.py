@@ -67,6 +67,7 @@ def build_manifest(
         job_identity=request.job_identity,
         catalogue=_recorded_catalogue(request),
         retried=tuple(_number_retried(request, work)),
+        document_limit=None if request.objects is None else request.objects.limit,
         window=None if request.window is None else (request.window.first, request.window.last),
         states=tuple(
             name

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,7 +139,11 @@ class JobSink:
 
         Raises ``FatalError`` if they are damaged."""
         objects = stored_objects(self.settings, self.lineage.journals, number)
-        return objects.forget() if objects is not None and self.recovers else objects
+        if objects is None:
+            return None
+        if not self.is_files:
+            objects = replace(objects, limit=self.kafka().document_limit())
+        return objects.forget() if self.recovers else objects
 
     def dispatcher(self, run: str) -> Dispatcher:
         """Returns the dispatcher for a run; ``take_over`` must have prepared the topics."""

@@ -16,10 +16,12 @@ from publisher.engine.survey_keys import connect_keys
 from publisher.engine.task_resources import Resources, Rules
 from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
+from publisher.journal.object_states import StatesBefore
 from publisher.journal.stored_states import StoredStates
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
+from publisher.xds.document import limit_of_xml
 
 if TYPE_CHECKING:
     from publisher.engine.recorded_database import RecordedDatabase
@@ -107,6 +109,18 @@ class RunRequest:
         return Path(split.path).is_relative_to(before)
 
 
+def _states_before(request: RunRequest) -> StatesBefore | None:
+    """The published states for the tasks, whose limit is that of documents as they plan them."""
+    if request.objects is None:
+        return None
+    before = request.objects.before()
+    if before.limit is None:
+        return before
+    return replace(
+        before, limit=limit_of_xml(request.settings.documents.value_format, before.limit)
+    )
+
+
 def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     """Prepares the work of the tasks; ``stack`` keeps the inputs of the tasks open.
 
@@ -120,7 +134,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         lanes=settings.run.lanes,
         clock=request.clock,
         shared=request.journal.staging / "shared",
-        states=None if request.objects is None else request.objects.before(),
+        states=_states_before(request),
     )
     return connect_keys(work, EngineTasks(engine, request.rules))
 

@@ -122,7 +122,9 @@ def rehearse_replay(
     planned = _prepare(settings, snapshots, window, now)
 
     def request(journal: Journal, directory: Path) -> RunRequest:
-        return _with_objects(planned.request(journal, directory), "", again=False)
+        return _with_objects(
+            planned.request(journal, directory), StoredStates("", is_complete=True)
+        )
 
     return plan_only(planned.settings, progress, request)
 
@@ -158,11 +160,9 @@ def _prepare(
     return _Replay(run, settings, microseconds(now), _window(source, *window))
 
 
-def _with_objects(request: RunRequest, target: str, *, again: bool) -> RunRequest:
+def _with_objects(request: RunRequest, objects: StoredStates) -> RunRequest:
     """Lets a replay with minimal modifies know what it publishes itself."""
-    if not request.settings.documents.minimal:
-        return request
-    return replace(request, objects=StoredStates(target, is_complete=not again))
+    return replace(request, objects=objects) if request.settings.documents.minimal else request
 
 
 def _replay_once(
@@ -174,10 +174,12 @@ def _replay_once(
     progress: Progress | None,
 ) -> RunReport:
     """Publishes a replay unless the sink has all of its documents."""
-    request = _with_objects(request, dispatcher.target, again=again)
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
     with lock_directory(request.journal.root):
         dispatcher.prepare(request.run)
+        limit = dispatcher.document_limit() if request.settings.documents.minimal else None
+        objects = StoredStates(dispatcher.target, is_complete=not again, limit=limit)
+        request = _with_objects(request, objects)
         if again:
             request.journal.forget()
             dispatcher.forget()

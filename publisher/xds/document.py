@@ -38,6 +38,8 @@ class EnvelopeOptions:
 
 
 ValueFormat = Literal["xml", "json"]
+_MOST_SYNTAX = 256
+"""Bytes by which JSON may exceed twice the bytes of XML: a character has an escape of two at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,11 @@ def converter_of(value_format: ValueFormat) -> Callable[[str], str] | None:
     from publisher.xds.json_form import to_json  # noqa: PLC0415 - only JSON needs a parser
 
     return to_json
+
+
+def limit_of_xml(value_format: ValueFormat, limit: int) -> int:
+    """The bytes of XML that never give a document with more bytes than ``limit`` in the format."""
+    return limit if value_format == "xml" else (limit - _MOST_SYNTAX) // 2
 
 
 def operation(

@@ -9,13 +9,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from publisher.dispatch.kafka import lane_sender
 from publisher.dispatch.kafka.client import KafkaClients
@@ -182,15 +175,7 @@ def test_a_kept_producer_whose_commit_has_an_unknown_result(
 def test_a_limit_that_was_lowered_after_the_last_run(job: Job) -> None:
     """The session knows the old limit; the brokers refuse the record, and it is asked for again."""
     job.send()
-    resource = ConfigResource(
-        ResourceType.TOPIC,
-        job.topic,
-        incremental_configs=[
-            ConfigEntry("max.message.bytes", "2000", incremental_operation=AlterConfigOpType.SET)
-        ],
-    )
-    admin = AdminClient({"bootstrap.servers": job.kafka.bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    job.kafka.alter(job.topic, max_message_bytes=2_000)
     job.send(size=3_000)
     (record,) = read_records(job.root / "job-000002")
     assert len(record.refusals) == COUNT

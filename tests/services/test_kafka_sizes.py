@@ -8,13 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_template import TopicTemplate
@@ -121,7 +114,7 @@ def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) 
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     (first,) = read_records(journal.root)
-    allow(kafka, topic, 100_000)
+    kafka.alter(topic, max_message_bytes=100_000)
     dispatch_run(sink, journal, manifest)
     (second,) = read_records(journal.root)
     assert second.refusals == first.refusals
@@ -154,24 +147,15 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
-    allow(kafka, topic, 10_000)
+    kafka.alter(topic, max_message_bytes=10_000)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
             dispatch_run(sink, journal, manifest)
         assert not sink.has_run(manifest)
     if mode == "exactly-once":
         assert len(kafka.read(topic)) == 1_000
-    allow(kafka, topic, 20_000)
+    kafka.alter(topic, max_message_bytes=20_000)
     dispatch_run(sink, journal, manifest)
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in planned}
     assert len(found) == 2_000 or mode == "at-least-once"
-
-
-def allow(kafka: Topics, topic: str, size: int) -> None:
-    """Sets the size of the largest record of a topic."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result()

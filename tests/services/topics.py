@@ -17,7 +17,15 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from publisher.dispatch.kafka.client import LEADERLESS
 from tests.services.jars import java
@@ -61,6 +69,18 @@ class Topics:
         while not _has_leaders(admin, name, partitions):
             time.sleep(0.02)
         return name
+
+    def alter(self, topic: str, **settings: str | int) -> None:
+        """Changes settings of a topic; their names are as in ``make``."""
+        entries = [
+            ConfigEntry(
+                key.replace("_", "."), str(value), incremental_operation=AlterConfigOpType.SET
+            )
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        admin = self._admin()
+        admin.incremental_alter_configs([resource])[resource].result(30)
 
     def drop(self) -> None:
         """Deletes the topics that were made."""

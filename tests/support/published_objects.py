@@ -25,6 +25,10 @@ class StatesInMemory:
     def state_of(self, association: str) -> PublishedObject | None:
         return self.states.get(association, None if self.is_complete else UNKNOWN)
 
+    def accepts(self, text_bytes: int) -> bool:
+        """The sink accepts all documents."""
+        return text_bytes >= 0
+
     def put(self, association: str, state: PublishedObject | None) -> None:
         self.states.pop(association, None)
         if state is not None:

@@ -29,6 +29,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.recovery import Recovery, refuse_incomplete
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import (
+    document_limit,
     limits_of,
     producer_limits,
     survey_run,
@@ -51,11 +52,6 @@ RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
 _FENCED_AT_ONCE = 16
 
 
-def send_in_process(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
-    """Sends one lane after the other, in this process."""
-    return [lane.send() for lane in lanes]
-
-
 @dataclass(frozen=True, slots=True)
 class KafkaDispatcher:
     """Publishes to topics of a Kafka cluster.
@@ -70,7 +66,7 @@ class KafkaDispatcher:
     job: str
     owner: str
     lanes: int
-    run_lanes: RunLanes = send_in_process
+    run_lanes: RunLanes = lambda lanes: [lane.send() for lane in lanes]  # in this process
     check_lease: Callable[[], None] | None = None
     lineage: Lineage | None = None
     recovery: Recovery | None = None
@@ -134,6 +130,10 @@ class KafkaDispatcher:
         if self.lineage is not None and self.recovery is None:
             topics = topics.request_again()  # an instance may have added lanes before it was fenced
             refuse_foreign_tokens(self.options, self.job, self.lineage, topics, wait=True)
+
+    def document_limit(self) -> int | None:
+        """The limit of the smallest topic that documents may go to."""
+        return document_limit(self.session.topics(self._clients))
 
     def has_run(self, manifest: Manifest) -> bool:
         """Returns whether the tokens show that the sink has the complete run."""
@@ -277,10 +277,10 @@ class KafkaDispatcher:
         if record is not None and record.plan == manifest.plan and has_begun:
             topics.require(record.topics)
             return record
-        record = survey_run(self.options, place.topic, topics, lanes, manifest)
         # a record of the documents before would exist if the sink refused any
         begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
-        record = record.after({n: t.sent for n, t in begun.items() if t.is_of(*whose)})
+        sent = {n: t.sent for n, t in begun.items() if t.is_of(*whose)}
+        record = survey_run(self.options, place.topic, topics, lanes, manifest, sent)
         record.write(journal.root, self._sink)
         return record
 

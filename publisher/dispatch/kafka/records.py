@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.dispatch.kafka.topic_template import TopicTemplate
+from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
 from publisher.journal.lane_writer import LaneNames
 
@@ -161,6 +162,18 @@ class LaneDocuments:
             text.removesuffix(b".%d" % ordinal) if ordinal else text
             for text, ordinal in zip(texts, ordinals.to_pylist(), strict=True)
         ]
+
+    def refusal(self, document: int, row: pa.RecordBatch, reason: str, detail: str) -> Refusal:
+        """The refusal of one document; ``row`` has its columns of ``SIZE_COLUMNS``."""
+        return Refusal(
+            lane=self.lane,
+            document=document,
+            source=self.sources[row.column("source")[0].as_py()],
+            position=self.positions(row)[0].decode(),
+            records=row.column("records")[0].as_py(),
+            reason=reason,
+            detail=detail,
+        )
 
     def _headers(self, rows: pa.RecordBatch) -> Iterator[list[Header]]:
         names = [("source", name.encode()) for name in self.sources]

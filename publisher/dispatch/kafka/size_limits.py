@@ -18,6 +18,7 @@ from publisher.dispatch.kafka.records import (
     reason_bytes,
     sizes,
 )
+from publisher.dispatch.kafka.refused_differences import refuse_differences
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, RefusalReason
@@ -28,6 +29,9 @@ BATCH_BYTES = 1_000_000
 GREATEST_MESSAGE = 1_000_000_000
 """Maximum of ``message.max.bytes`` in librdkafka."""
 _LANES_AT_ONCE = 4
+_MOST_TOPICS = 200
+_MOST_HEADERS = 4_096
+"""Bytes of key and headers for which documents of small topics leave room."""
 _PRODUCERS = "message.max.bytes"
 _TOPICS = "max.message.bytes"
 
@@ -79,6 +83,21 @@ def limits_of(topics: KafkaTopics, names: set[str]) -> dict[str, int]:
     return {name: min(job_limit, int(config[_TOPICS])) for name, config in configs.items()}
 
 
+def document_limit(topics: KafkaTopics) -> int | None:
+    """Bytes of text of a document that all topics of the job surely accept; ``None`` if it has none yet, or
+    too many to request their settings.
+
+    Raises:
+        FatalError: The user may not read the settings of a topic.
+    """
+    template = TopicTemplate(topics.clients.options.topic)
+    names = {name for name in topics.partitions if template.may_name(name)}
+    if not 0 < len(names) <= _MOST_TOPICS:
+        return None
+    limit = min(limits_of(topics, names).values())
+    return max(limit - _MOST_HEADERS, limit // 2)
+
+
 def refusals(
     lane: LaneDocuments, limits: Mapping[str, int], unusable: Mapping[str, str]
 ) -> Iterator[Refusal]:
@@ -87,16 +106,7 @@ def refusals(
         nameless = _without_topic(lane, rows, unusable) if lane.template.fields else {}
         large = _too_large(lane, rows, limits, nameless)
         for place, (reason, detail) in sorted((nameless | large).items()):
-            row = rows.slice(place, 1)
-            yield Refusal(
-                lane=lane.lane,
-                document=first + place,
-                source=lane.sources[row.column("source")[0].as_py()],
-                position=lane.positions(row)[0].decode(),
-                records=row.column("records")[0].as_py(),
-                reason=reason,
-                detail=detail,
-            )
+            yield lane.refusal(first + place, rows.slice(place, 1), reason, detail)
 
 
 ReasonAndDetail = tuple[RefusalReason, str]
@@ -185,8 +195,11 @@ def survey_run(
     topics: KafkaTopics,
     lanes: Sequence[LaneDocuments],
     manifest: Manifest,
+    sent: Mapping[int, int],
 ) -> DispatchRecord:
     """Finds the topics of a run, and the documents that they refuse; ``tokens`` is the topic of tokens.
+
+    ``sent`` counts the documents of each lane that the topics have.
 
     Raises:
         FatalError: A topic is missing.
@@ -202,7 +215,7 @@ def survey_run(
     limits = limits_of(topics, names)
     if any(lane.recovered for lane in lanes):
         limits = {name: limit - RECOVERED_BYTES for name, limit in limits.items()}
-    return DispatchRecord(
+    record = DispatchRecord(
         run=manifest.run,
         plan=manifest.plan,
         target=options.target,
@@ -212,4 +225,7 @@ def survey_run(
         refusals=survey_lanes(lanes, limits, unusable),
         partitions={name: n for name in sorted(names) if (n := topics.partitions.get(name))},
         partitioner=options.partitioner,
-    )
+    ).after(sent)
+    if not manifest.is_minimal:
+        return record
+    return refuse_differences(record, lanes, manifest.document_limit)

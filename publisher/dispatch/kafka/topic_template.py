@@ -87,6 +87,12 @@ class TopicTemplate:
         """The topic of a table.  Raises ``FatalError`` if the name is not valid."""
         return fill_template(self.text, source=source, schema=schema, table=table)
 
+    def may_name(self, topic: str) -> bool:
+        """Tests whether a topic may be that of a table; a missing schema leaves out a separator, too."""
+        texts = [re.escape(text.strip("._-")) for text in _FIELD.split(self.text)[::2]]
+        pattern = ".*".join(texts) if self.fields else re.escape(self.text)
+        return topic not in _INTERNAL_TOPICS and re.fullmatch(pattern, topic) is not None
+
     def problem(self, source: str, schema: str | None, table: str) -> str | None:
         """Explains why the topic of a table is not usable; ``None`` if it is."""
         name = _fill(self.text, {"source": source, "schema": schema, "table": table})

@@ -6,6 +6,7 @@ objects at once, and edits are made from templates and columns of values, withou
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +19,13 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Decision, Outcome, Reason
 from publisher.model.document_batches import Documents, join_batches
-from publisher.model.published_objects import PublishedObjects
+from publisher.model.published_objects import UNKNOWN, PublishedObjects
 from publisher.planning.columnar.rows import Flags, Numbers
-from publisher.planning.columnar.templates import AttributeTemplate, ChangeTemplates
+from publisher.planning.columnar.templates import (
+    AttributeTemplate,
+    ChangeTemplates,
+    DocumentTemplate,
+)
 from publisher.planning.columnar.values import ValueContents
 from publisher.planning.columnar.writer import (
     DocumentFields,
@@ -29,7 +34,8 @@ from publisher.planning.columnar.writer import (
     escape_keys,
 )
 from publisher.planning.minimal import ObjectOperation, publish_difference
-from publisher.xds.operations import OperationKind, join_attributes
+from publisher.xds.escape import escape_text
+from publisher.xds.operations import join_attributes
 from publisher.xds.value_edits import REMOVE_ALL, ValueEdits, attribute_name, find_values
 from publisher.xds.values import Converter
 
@@ -42,12 +48,34 @@ class Reduction:
         self.prefetch = objects.prefetch
         self._objects = objects
         self._lane_rows = lane_rows
+        self._is_limited = not objects.accepts(sys.maxsize)
         self.decisions: list[Decision] = []
 
     def reduce(self, association: str, operation: ObjectOperation) -> str | None:
         """Reduces an operation to its attributes; ``None`` if nothing has changed."""
         attributes = publish_difference(self._objects, association, operation)
         return None if attributes is None else join_attributes(attributes)
+
+    def doubt(self, key: str, template: DocumentTemplate, elements: Sequence[str | None]) -> None:
+        """Makes the state of an object unknown if the sink may refuse its last document, which has these
+        elements."""
+        if not self._is_limited:
+            return
+        texts = [text for text in elements if text is not None]
+        around = sum([len(part) for part in (template.head, template.middle, template.tail)])
+        characters = around + _LONGEST_ESCAPE * len(key) + sum(map(len, texts))
+        if not texts or self._objects.accepts(_LONGEST_CHARACTER * characters):
+            return
+        attributes = join_attributes(texts)
+        pieces = (
+            template.head,
+            escape_text(key, "the key"),
+            template.middle,
+            attributes,
+            template.tail,
+        )
+        if not self._objects.accepts(len("".join(pieces).encode())):
+            self._objects.put(f"{key}{template.suffix}", UNKNOWN)
 
     def keep_changed(self, rows: Numbers, attributes: Sequence[str | None]) -> Flags:
         """Flags the rows with a difference, and decides on the others."""
@@ -106,6 +134,8 @@ def _around(converter: Converter | None) -> tuple[str, str] | None:
 
 
 _MARK = "\ue000"
+_LONGEST_ESCAPE = len("&quot;")
+_LONGEST_CHARACTER = len("\U0001f600".encode())
 
 
 class MinimalWriter(DocumentWriter):
@@ -152,20 +182,21 @@ class MinimalWriter(DocumentWriter):
     def _reduce(self, groups: DocumentGroups) -> list[str | None]:
         """Reduces the element of each row, in the order of publishing."""
         rows, firsts = groups.rows, groups.rows[groups.starts]
-        suffix = self._document_field(firsts, "suffix")
-        names = pc.binary_join_element_wise(self._fields.keys(firsts), suffix, "").to_pylist()
+        keys = self._fields.keys(firsts).to_pylist()
+        kinds = self._templates.of_row[rows].tolist()
+        templates = [self._templates.templates[kinds[start]].document for start in groups.starts]
+        names = [f"{key}{each.suffix}" for key, each in zip(keys, templates, strict=True)]
         self._reduction.prefetch(names)
         old, new = (contents.at(rows).to_pylist() for contents in self._contents)
-        return [
-            self._reduction.reduce(names[document], self._operation(kind, *values))
-            for document, kind, *values in zip(
-                groups.documents.tolist(),
-                self._templates.of_row[rows].tolist(),
-                old,
-                new,
-                strict=True,
-            )
-        ]
+        elements: list[str | None] = []
+        ends = [*groups.starts[1:].tolist(), len(rows)]
+        for document, end in enumerate(ends):
+            start = len(elements)
+            for row in range(start, end):
+                operation = self._operation(kinds[row], old[row], new[row])
+                elements.append(self._reduction.reduce(names[document], operation))
+            self._reduction.doubt(keys[document], templates[document], elements[start:])
+        return elements
 
     def _operation(self, kind: int, old: str, new: str) -> ObjectOperation:
         """The operation of one row."""
@@ -200,20 +231,18 @@ class ColumnEdits(NamedTuple):
 
 def reduce_rows(
     reduction: Reduction,
-    associations: Sequence[str],
-    kind: OperationKind,
+    keys: Sequence[str],
+    document: DocumentTemplate,
     columns: Sequence[ColumnEdits],
 ) -> list[str | None]:
-    """Reduces query-backs of one table, one for each association."""
+    """Reduces query-backs of one table, one for each key part of an association."""
+    associations = [f"{key}{document.suffix}" for key in keys]
     reduction.prefetch(associations)
-    return [
-        reduction.reduce(
-            association,
-            ObjectOperation(
-                kind,
-                [edits for column in columns if (edits := column.edits(row)) is not None],
-                inserts_row=True,
-            ),
-        )
-        for row, association in enumerate(associations)
-    ]
+    texts: list[str | None] = []
+    for row, (key, association) in enumerate(zip(keys, associations, strict=True)):
+        edits = [each for column in columns if (each := column.edits(row)) is not None]
+        operation = ObjectOperation(document.operation, edits, inserts_row=True)
+        text = reduction.reduce(association, operation)
+        texts.append(text)
+        reduction.doubt(key, document, [text])
+    return texts

@@ -243,9 +243,8 @@ class QueryBackPlanner:
             ColumnEdits.of(value, null, column.to_pylist())
             for (_, value, null), column in zip(template.columns, contents, strict=True)
         ]
-        keys = self._fields.keys(rows)
-        names = pc.binary_join_element_wise(keys, template.document.suffix, "").to_pylist()
-        attributes = reduce_rows(reduction, names, template.document.operation, columns)
+        keys = self._fields.keys(rows).to_pylist()
+        attributes = reduce_rows(reduction, keys, template.document, columns)
         kept = reduction.keep_changed(rows, attributes)
         if kept.any():
             texts = [text for text in attributes if text is not None]

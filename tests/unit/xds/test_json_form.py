@@ -14,7 +14,7 @@ from lxml import etree
 
 from publisher.consumer import DocumentError, Limits, parse_document
 from publisher.resources import resource
-from publisher.xds.document import Envelope, EnvelopeOptions, converter_of, operation
+from publisher.xds.document import Envelope, EnvelopeOptions, converter_of, limit_of_xml, operation
 from publisher.xds.json_form import JsonFormProblem, is_json, to_json, to_tree
 from publisher.xds.operations import add_attr, replace_attr, update_attr
 from publisher.xds.validate import validate_files
@@ -54,6 +54,8 @@ def canonical(element: Any) -> bytes:
 
 def assert_lossless(document: str) -> None:
     content = to_json(document)
+    size = len(content.encode())
+    assert limit_of_xml("json", size - 1) < len(document.encode())
     assert "\n" not in content
     assert is_json(content.encode())
     assert list(SCHEMA.iter_errors(json.loads(content))) == []
