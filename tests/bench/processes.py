@@ -1,4 +1,4 @@
-"""Peak memory and processor time of a process and all that it starts, from ``/proc`` (Linux).
+"""Peak memory and processor time of a process and all that it starts, from ``/proc`` (Linux), and disk space.
 
 The kernel keeps the peak resident size of each process (``VmHWM``), so sampling only has to see a
 process once after its peak; a process that lives shorter than the interval may be missed.  Pages that
@@ -13,6 +13,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -158,3 +159,41 @@ class Watch:
     def greatest(self, of: Role) -> int:
         """Bytes of the greatest process of a role, 0 where there was none."""
         return max((p.size for p in self.peaks(of)), default=0)
+
+
+class DiskWatch:
+    """Watches how much the files below a folder grow from ``__enter__`` to ``__exit__``."""
+
+    def __init__(self, folder: Path, interval: float = 1.0) -> None:
+        self._folder = folder
+        self._interval = interval
+        self._before = 0
+        self.greatest = 0
+        """Greatest growth seen so far, bytes."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="disk watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._before = _size_below(self._folder)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self.greatest = max(self.greatest, _size_below(self._folder) - self._before)
+
+
+def _size_below(folder: Path) -> int:
+    """Bytes on disk of all files below a folder; files may vanish meanwhile."""
+    size = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += (Path(parent) / name).lstat().st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return size

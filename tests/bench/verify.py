@@ -1,16 +1,22 @@
 """``bench verify``: a topic compared with a table, beside a bare reader and Spark's own full outer join.
 
 Published is the table before some changes, compared is the table after them.  Figures are processor time
-without the broker's, so that other work on the machine counts less.
+without the broker's, so that other work on the machine counts less; ratios of wall time are shown, too.
+Memory and disk are those of ``verify`` as a process of its own.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from lxml import etree
 from pyspark.sql import SparkSession
@@ -26,7 +32,7 @@ from publisher.sources.triggerless.comparison import Comparison
 from publisher.verify.find_documents import find_topics
 from publisher.verify.survey import PartToSurvey, survey_documents
 from publisher.verify.work import VerifyWork
-from tests.bench.processes import Role, Watch, cpu_seconds
+from tests.bench.processes import DiskWatch, Role, Watch, cpu_seconds
 from tests.bench.program import BOTH_COMPILERS, settings_of, workspace
 from tests.bench.report import Report
 from tests.bench.topic import read_topic
@@ -40,6 +46,7 @@ READING, COMPARING = 2.0, 1.5
 """Greatest ratios to the bare reader and to the join."""
 BARE, VALUES = "bare reader", "bare reader that takes the values"
 READ, JOIN, WHOLE = "reading the topic", "Spark's full outer join", "verify"
+MEMORY = {"driver": Role.ROOT, "JVM": Role.JVM, "largest worker": Role.WORKER}
 
 JOB = """
 [[sources]]
@@ -59,6 +66,15 @@ to = "kafka"
 bootstrap = "{bootstrap}"
 topic = "{topic}"
 """
+LOCAL_FILES = '"spark.local.dir" = "{}"\n'
+
+
+class Taken(NamedTuple):
+    """Seconds of a call."""
+
+    cpu: float
+    """Processor time of this process and all its children, without the brokers."""
+    wall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +87,11 @@ class VerifyBench:
     before: Path
     after: Path
 
-    def cpu(self, call: Callable[[], object]) -> float:
-        """Processor seconds of a call in this process and all its children, without the brokers."""
-        start = self._seconds()
+    def measure(self, call: Callable[[], object]) -> Taken:
+        """Seconds of a call."""
+        start, moment = self._seconds(), time.perf_counter()
         call()
-        return self._seconds() - start
+        return Taken(self._seconds() - start, time.perf_counter() - moment)
 
     def _seconds(self) -> float:
         pids = [node.process.pid for node in self.brokers.nodes if node.process is not None]
@@ -126,6 +142,23 @@ class VerifyBench:
         (table,) = verify(VerifyRequest(self.settings)).outcome.tables
         return table.counts
 
+    def verify_process(self, report: Report) -> Mapping[str, int]:
+        """Counts the same by the command, in a process of its own; adds its memory and disk space."""
+        command = [sys.executable, "-m", "publisher.cli", "verify", "--json"]
+        command += ["-c", str(self.work / "bench.toml")]
+        with (
+            DiskWatch(self.work) as disk,
+            subprocess.Popen(command, stdout=subprocess.PIPE) as process,
+            Watch(process.pid) as memory,
+        ):
+            output, _ = process.communicate()
+        for name, role in MEMORY.items():
+            report.add(f"memory: {name}", memory.greatest(role) / MIB, "MiB")
+        report.add("disk", disk.greatest / MIB, "MiB")
+        (table,) = json.loads(output)["outcome"]["tables"]
+        counts: Mapping[str, int] = table["counts"]
+        return counts
+
 
 def run(*, runs: int = 3, objects: int | None = None, **_: int | None) -> Report:
     """All in turn in one session."""
@@ -137,34 +170,44 @@ def run(*, runs: int = 3, objects: int | None = None, **_: int | None) -> Report
         "surplus": round(count * GONE),
         "different": round(count * CHANGED),
     }
-    taken: dict[str, list[float]] = {name: [] for name in (BARE, VALUES, READ, JOIN, WHOLE)}
+    taken: dict[str, list[Taken]] = {name: [] for name in (BARE, VALUES, READ, JOIN, WHOLE)}
     with (
         cluster(options=[f"-Xmx{HEAP}", "-XX:+UseSerialGC"]) as brokers,
         workspace() as work,
     ):
-        published, other = (_settings(work, brokers) for _ in range(2))
+        other, published = (_settings(work, brokers) for _ in range(2))
         with spark_session(published.spark) as spark:
             _publish(work, published, before)
             _publish(work, other, after)
             bench = VerifyBench(brokers, published, work, before, after)
             report.require("the join finds the changes", bench.join(spark) == expected)
-            with Watch() as watch:
-                report.require("verify finds the changes", bench.verify() == expected)
+            report.require("verify finds the changes", bench.verify() == expected)
             for _number in range(runs):
-                taken[BARE].append(bench.cpu(lambda: bench.read_bare(etree.fromstring)))
-                taken[VALUES].append(bench.cpu(lambda: bench.read_bare(_values)))
-                taken[READ].append(bench.cpu(bench.read))
-                taken[JOIN].append(bench.cpu(lambda: bench.join(spark)))
-                taken[WHOLE].append(bench.cpu(bench.verify))
-    report.add("objects", count, "")
-    best = {name: report.add_seconds(name, seconds) for name, seconds in taken.items()}
-    comparing = best[WHOLE] - best[READ]
-    report.add("comparing: the rest of verify", comparing, "s")
-    report.add("reading / bare reader", best[READ] / best[BARE], "", bound=READING)
-    report.add("reading / bare reader that takes the values", best[READ] / best[VALUES], "")
-    report.add("comparing / join", comparing / best[JOIN], "", bound=COMPARING)
-    report.add("worker", watch.greatest(Role.WORKER) / MIB, "MiB")
+                taken[BARE].append(bench.measure(lambda: bench.read_bare(etree.fromstring)))
+                taken[VALUES].append(bench.measure(lambda: bench.read_bare(_values)))
+                taken[READ].append(bench.measure(bench.read))
+                taken[JOIN].append(bench.measure(lambda: bench.join(spark)))
+                taken[WHOLE].append(bench.measure(bench.verify))
+        report.add("objects", count, "")
+        found = bench.verify_process(report)
+        report.require("the command finds the changes", found == expected)
+    _add_ratios(report, taken)
     return report
+
+
+def _add_ratios(report: Report, taken: Mapping[str, Sequence[Taken]]) -> None:
+    cpu = {
+        name: report.add_seconds(name, [each.cpu for each in all_]) for name, all_ in taken.items()
+    }
+    comparing = cpu[WHOLE] - cpu[READ]
+    report.add("comparing: the rest of verify", comparing, "s")
+    report.add("reading / bare reader", cpu[READ] / cpu[BARE], "", bound=READING)
+    report.add("reading / bare reader that takes the values", cpu[READ] / cpu[VALUES], "")
+    report.add("comparing / join", comparing / cpu[JOIN], "", bound=COMPARING)
+    wall = {name: min(each.wall for each in all_) for name, all_ in taken.items()}
+    report.add("wall time: verify", wall[WHOLE], "s")
+    report.add("wall time: reading / bare reader", wall[READ] / wall[BARE], "")
+    report.add("wall time: comparing / join", (wall[WHOLE] - wall[READ]) / wall[JOIN], "")
 
 
 def _values(document: bytes) -> dict[str | None, dict[str | None, list[str | None]]]:
@@ -179,10 +222,11 @@ def _values(document: bytes) -> dict[str | None, dict[str | None, list[str | Non
 
 
 def _settings(work: Path, brokers: KafkaCluster) -> Settings:
-    """The job with a topic of its own."""
+    """The job with a topic of its own; the last call writes the job file that remains."""
     topic = brokers.topics.make(PARTITIONS)
     path = work / "bench.toml"
-    path.write_text(JOB.format(bootstrap=brokers.bootstrap, topic=topic) + BOTH_COMPILERS)
+    job = JOB.format(bootstrap=brokers.bootstrap, topic=topic)
+    path.write_text(job + BOTH_COMPILERS + LOCAL_FILES.format(work / "spark"))
     return settings_of(path)
 
 

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
-from tests.bench.processes import Role, Watch, peak_size, reset_peaks, role
+from tests.bench.processes import DiskWatch, Role, Watch, peak_size, reset_peaks, role
 from tests.support.process_tree import (
     Process,
     descendants,
@@ -137,3 +139,16 @@ print(cpu_seconds(os.getpid()) - before)
 """
     output = subprocess.run([sys.executable, "-c", measure], capture_output=True, check=True)
     assert 0.25 < float(output.stdout) < 2
+
+
+def test_sees_files_that_are_gone_in_the_end(tmp_path: Path) -> None:
+    (tmp_path / "before").write_bytes(bytes(3 * MIB))
+    below = tmp_path / "below"
+    below.mkdir()
+    with DiskWatch(tmp_path, interval=0.01) as watch:
+        (below / "large").write_bytes(os.urandom(2 * MIB))
+        deadline = time.monotonic() + 20
+        while watch.greatest < 2 * MIB and time.monotonic() < deadline:
+            time.sleep(0.01)
+        (below / "large").unlink()
+    assert 2 * MIB <= watch.greatest < 3 * MIB
