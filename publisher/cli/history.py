@@ -66,7 +66,7 @@ def history(
         raise UsageError("no journal is given: name directories of journals, or a job file with -c")
     if target is not None:
         check_report_target(target)
-    histories = read_history(directories, what, source=source)
+    histories = read_history(directories, what, source=source, with_raw=json_)
     if target is not None:
         from publisher.reports.page.render import render_history
 

@@ -61,8 +61,8 @@ class RecordStory:
     place: str
     """File and number of the record in it, or the table."""
     raw: str | None
-    """The record as JSON text; ``None`` if the input is no longer readable, or is a table:
-    databases are not queried."""
+    """The record as JSON text; ``None`` if the input is no longer readable, or is not read again, or is a
+    table: databases are not queried."""
     object: Object | None
     event: str | None
     columns: tuple[str, ...]
@@ -118,11 +118,14 @@ def find_records(reader: StoryReader, selector: str) -> list[DecidedRecord]:
     return reader.find(selector)
 
 
-def explain(directory: Path, selector: str, find: Find = find_records) -> list[RecordStory]:
+def explain(
+    directory: Path, selector: str, find: Find = find_records, *, with_raw: bool = True
+) -> list[RecordStory]:
     """Explains the records that a position, event id, key or association selects, in their order.
 
     ``directory`` is a journal, a directory of ``replay``, or the journal directory of a job, all of whose
-    runs are searched.  ``find`` chooses among the records of a run.  Starts no Spark.
+    runs are searched.  ``find`` chooses among the records of a run; ``with_raw`` reads the records in their
+    files again.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or ``selector`` selects no record.
@@ -130,15 +133,16 @@ def explain(directory: Path, selector: str, find: Find = find_records) -> list[R
     """
     job = find_job(directory)
     if job is not None:
-        return _with_retries(_search_job(job, selector, find), job)
+        return _with_retries(_search_job(job, selector, find, with_raw=with_raw), job)
 
     def read(journal: Journal) -> list[RecordStory]:
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then explain")
-        return stories_of(
-            journal, manifest, lambda reader: find(reader, selector)
-        ) or refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
+        stories = stories_of(
+            journal, manifest, lambda reader: find(reader, selector), with_raw=with_raw
+        )
+        return stories or refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
 
     stories = read_journal(directory, read)
     job = find_job(find_journal(directory).absolute().parent)
@@ -157,13 +161,17 @@ def stories_of(
     journal: Journal,
     manifest: Manifest,
     find: Callable[[StoryReader], list[DecidedRecord]],
+    *,
+    with_raw: bool = True,
 ) -> list[RecordStory]:
-    """Tells the stories of some records of a run."""
-    reader = StoryReader(journal, manifest)
+    """Tells the stories of some records of a run; for ``with_raw`` see ``explain``."""
+    reader = StoryReader(journal, manifest, with_raw=with_raw)
     return [reader.story(record) for record in find(reader)]
 
 
-def _search_job(journals: Journals, selector: str, find: Find) -> list[RecordStory]:
+def _search_job(
+    journals: Journals, selector: str, find: Find, *, with_raw: bool
+) -> list[RecordStory]:
     """Tells the stories in all runs of a job, in the order of runs."""
     sources: dict[str, SourceEntry | SegmentSource] = {}
 
@@ -175,7 +183,9 @@ def _search_job(journals: Journals, selector: str, find: Find) -> list[RecordSto
 
     def read(journal: Journal, manifest: Manifest) -> list[RecordStory]:
         sources.update({entry.name: entry for entry in manifest.sources})
-        found = stories_of(journal, manifest, lambda reader: find(reader, selector))
+        found = stories_of(
+            journal, manifest, lambda reader: find(reader, selector), with_raw=with_raw
+        )
         return [replace(story, run=manifest.run) for story in found]
 
     if "=" in selector:
@@ -189,8 +199,10 @@ def _search_job(journals: Journals, selector: str, find: Find) -> list[RecordSto
 class StoryReader:
     """Finds records in all lanes and builds their explanations."""
 
-    def __init__(self, journal: Journal, manifest: Manifest) -> None:
+    def __init__(self, journal: Journal, manifest: Manifest, *, with_raw: bool = True) -> None:
+        """For ``with_raw`` see ``explain``."""
         self._manifest = manifest
+        self._with_raw = with_raw
         self._journal = journal
         self._documents = journal.documents(manifest)
         origin = journal.unpacked_from
@@ -264,15 +276,15 @@ class StoryReader:
         number = record.document
         document = None if number == _NO_DOCUMENT else lane.document(number)
         by = lane.row(record.by) if record.by >= 0 else None
-        place, raw = _place(entry, record)
+        raw = self._read_raw(entry, record)
         filters = filter_options(self._manifest.settings, record.source)
         refused = self._refused.get((record.lane, number))
         status = self._status(record, by)
         return RecordStory(
             source=entry.name,
             position=source.position_text(record.position),
-            place=place,
-            raw=record.raw if self._manifest.is_masked else raw or record.raw,
+            place=_place(entry, record),
+            raw=raw or record.raw,
             object=record.object,
             event=_event(record.event_type),
             columns=record.columns,
@@ -306,6 +318,12 @@ class StoryReader:
         if record.document == _NO_DOCUMENT:
             return None
         return self._lanes[record.lane].document(record.document).event_id
+
+    def _read_raw(self, entry: SourceEntry, record: DecidedRecord) -> str | None:
+        """Reads a record in its file again; ``None`` if that is not wanted or not possible."""
+        if not self._with_raw or self._manifest.is_masked:
+            return None
+        return read_raw(entry, record.split, frozenset({record.record})).get(record.record)
 
     def _offsets(
         self, record: DecidedRecord, document: PublishedDocument | None
@@ -352,13 +370,10 @@ def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[JournalLookup]
     return lane.lookups(record.source, record.object)
 
 
-def _place(entry: SourceEntry, record: DecidedRecord) -> tuple[str, str | None]:
-    """Returns the place of a record, and the record itself if it can be read again."""
+def _place(entry: SourceEntry, record: DecidedRecord) -> str:
     if entry.table is not None:
-        return f"table {entry.table}", None
-    place = entry.splits[record.split - entry.first_split]["path"]
-    raw = read_raw(entry, record.split, frozenset({record.record})).get(record.record)
-    return f"{place}, record {record.record}", raw
+        return f"table {entry.table}"
+    return f"{entry.splits[record.split - entry.first_split]['path']}, record {record.record}"
 
 
 def _event(event_type: int | None) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,13 +77,18 @@ class IdentityHistory:
 
 
 def read_history(
-    directories: Sequence[Path], selector: str, *, source: str | None = None
+    directories: Sequence[Path],
+    selector: str,
+    *,
+    source: str | None = None,
+    with_raw: bool = False,
 ) -> list[IdentityHistory]:
     """Reads the history of the objects that a key or an association selects.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
-    ``source`` selects the records of one source.  An object whose key changes has one history under all of
-    its keys; if another object gets a key later, it has a history of its own.  Starts no Spark.
+    ``source`` selects the records of one source; ``with_raw`` reads each record in its file again, which
+    takes several times as long.  An object whose key changes has one history under all of its keys; if
+    another object gets a key later, it has a history of its own.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or none has the object, or no record of it is from the source.
@@ -92,7 +98,8 @@ def read_history(
         raise UsageError(
             f"{selector!r} is neither a key nor an association: write it as idu=1 or idu=1,table=usr"
         )
-    found = _find_stories(directories, selector)
+    find = partial(_find_stories, directories, with_raw=with_raw)
+    found = find(selector)
     if source is not None and all(each.story.source != source for each in found):
         names = sorted({each.story.source for each in found})
         raise UsageError(
@@ -105,7 +112,7 @@ def read_history(
     former = former_associations(directories)
     histories = []
     for obj, of_object in of_objects.items():
-        for life in _lives(directories, former, of_object):
+        for life in _lives(find, former, of_object):
             chosen = [each for each in life if source in (None, each.story.source)]
             if chosen:
                 histories.append(IdentityHistory(obj, _entries(chosen)))
@@ -138,12 +145,19 @@ class FoundStory(NamedTuple):
         return next((op.new for op in operations if isinstance(op, ModifyAssociation)), None)
 
 
-def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory]:
+FindStories = Callable[[str], list[FoundStory]]
+"""Finds the records that a key or an association selects."""
+
+
+def _find_stories(
+    directories: Sequence[Path], selector: str, *, with_raw: bool
+) -> list[FoundStory]:
     """Finds the records of the objects in each directory; one of the directories must have some."""
     stories, refusals = [], []
     for number, directory in enumerate(directories):
         try:
-            stories += [FoundStory(number, directory, s) for s in explain(directory, selector)]
+            found = explain(directory, selector, with_raw=with_raw)
+            stories += [FoundStory(number, directory, story) for story in found]
         except UsageError as refusal:  # another journal may have the object
             refusals.append(refusal)
     if len(refusals) == len(directories):
@@ -152,7 +166,7 @@ def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory
 
 
 def _lives(
-    directories: Sequence[Path],
+    find: FindStories,
     former: Mapping[str, Sequence[str]],
     stories: Sequence[FoundStory],
 ) -> Iterator[list[FoundStory]]:
@@ -161,11 +175,11 @@ def _lives(
     An object whose key changes has the records of its other keys, too."""
     for life in _split(stories):
         before: list[FoundStory] = []
-        earlier = _life_before(directories, former, life)
+        earlier = _life_before(find, former, life)
         while earlier is not None:
             before = [*earlier.records, *before]
-            earlier = _life_before(directories, former, earlier)
-        yield [*before, *life.records, *_records_after(directories, life.records[-1])]
+            earlier = _life_before(find, former, earlier)
+        yield [*before, *life.records, *_records_after(find, life.records[-1])]
 
 
 class KeyLife(NamedTuple):
@@ -190,7 +204,7 @@ def _split(stories: Sequence[FoundStory]) -> Iterator[KeyLife]:
 
 
 def _life_before(
-    directories: Sequence[Path], former: Mapping[str, Sequence[str]], life: KeyLife
+    find: FindStories, former: Mapping[str, Sequence[str]], life: KeyLife
 ) -> KeyLife | None:
     """Finds the records of an object under the key that it had before; ``None`` if its key was new."""
     documents = (each.story.document for each in life.records)
@@ -200,7 +214,7 @@ def _life_before(
         other
         for name in names
         for old in former.get(name, ())
-        for other in _split(_find_stories(directories, old))
+        for other in _split(find(old))
         if other.records[-1].new_association == name
         and other.records[-1].place < life.records[0].place
         and (life.since is None or life.since < other.records[-1].place)
@@ -208,7 +222,7 @@ def _life_before(
     return max(candidates, key=lambda other: other.records[-1].place, default=None)
 
 
-def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[FoundStory]:
+def _records_after(find: FindStories, renamed: FoundStory) -> list[FoundStory]:
     """Finds the records of an object after its key has changed, under all keys that it has had since."""
     records: list[FoundStory] = []
     last: FoundStory | None = renamed
@@ -216,7 +230,7 @@ def _records_after(directories: Sequence[Path], renamed: FoundStory) -> list[Fou
         place, new = last.place, last.new_association
         last = None
         try:
-            later = _find_stories(directories, new)
+            later = find(new)
         except UsageError:  # nothing has happened under the new key yet
             break
         for each in later:

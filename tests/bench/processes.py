@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -87,16 +87,66 @@ def adopt_orphans() -> None:
 def cpu_seconds(root: int) -> float:
     """Processor time of the tree so far, with that of children which have ended.
 
-    Time of orphans is missing unless the root adopts them (``adopt_orphans``).
+    Time of orphans is missing unless the root adopts them (``adopt_orphans``), and that of Spark's workers
+    that have ended (see ``CpuWatch``).
     """
-    ticks = 0
-    for process in process_tree(root, process_table()):
-        try:
-            text = (PROC / str(process.pid) / "stat").read_text(errors="replace")
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        ticks += sum(map(int, text.rpartition(")")[2].split()[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    tree = process_tree(root, process_table())
+    return sum(sum(_ticks(process.pid)) for process in tree) / os.sysconf("SC_CLK_TCK")
+
+
+def _ticks(pid: int) -> list[int]:
+    """Processor time of a process: user and system time, then the same of its ended children."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(value) for value in text.rpartition(")")[2].split()[11:15]]
+
+
+class CpuWatch:
+    """Measures the processor time of this process and its tree, from ``__enter__`` to ``__exit__``.
+
+    Spark's daemon ignores the end of its workers, so that nobody counts their time, and Spark ends workers
+    that are idle for a minute.  So the time of each process is read repeatedly, and its last value counts.
+    Processes that live shorter than the interval are missed.
+    """
+
+    def __init__(self, without: Collection[int] = (), interval: float = 0.5) -> None:
+        """``without`` are processes whose time does not count, nor that of their children."""
+        self._without = without
+        self._interval = interval
+        self._before: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="processor watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._before = dict(self._last)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    @property
+    def seconds(self) -> float:
+        """Processor time so far."""
+        ticks = sum(last - self._before.get(pid, 0) for pid, last in self._last.items())
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._look()
+
+    def _look(self) -> None:
+        table = process_table()
+        table = {pid: each for pid, each in table.items() if pid not in self._without}
+        for process in process_tree(os.getpid(), table):
+            if ticks := _ticks(process.pid):
+                self._last[process.pid] = sum(ticks[:2])
 
 
 def reset_peaks(root: int) -> None:

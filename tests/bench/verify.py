@@ -8,7 +8,6 @@ Memory and disk are those of ``verify`` as a process of its own.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -32,7 +31,7 @@ from publisher.sources.triggerless.comparison import Comparison
 from publisher.verify.find_documents import find_topics
 from publisher.verify.survey import PartToSurvey, survey_documents
 from publisher.verify.work import VerifyWork
-from tests.bench.processes import DiskWatch, Role, Watch, cpu_seconds
+from tests.bench.processes import CpuWatch, DiskWatch, Role, Watch
 from tests.bench.program import BOTH_COMPILERS, settings_of, workspace
 from tests.bench.report import Report
 from tests.bench.topic import read_topic
@@ -89,13 +88,11 @@ class VerifyBench:
 
     def measure(self, call: Callable[[], object]) -> Taken:
         """Seconds of a call."""
-        start, moment = self._seconds(), time.perf_counter()
-        call()
-        return Taken(self._seconds() - start, time.perf_counter() - moment)
-
-    def _seconds(self) -> float:
-        pids = [node.process.pid for node in self.brokers.nodes if node.process is not None]
-        return cpu_seconds(os.getpid()) - sum(map(cpu_seconds, pids))
+        brokers = [node.process.pid for node in self.brokers.nodes if node.process is not None]
+        start = time.perf_counter()
+        with CpuWatch(brokers) as cpu:
+            call()
+        return Taken(cpu.seconds, time.perf_counter() - start)
 
     def read_bare(self, parse: Callable[[bytes], object]) -> None:
         """Reads all committed records in this process, and parses their documents."""

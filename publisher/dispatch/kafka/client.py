@@ -149,6 +149,9 @@ class KafkaClients:
             "enable.auto.offset.store": False,
             "auto.offset.reset": "earliest",
             "fetch.wait.max.ms": 5,  # delays the report of a partition's end
+            # by default 64 MB and 100,000 records are fetched in advance, also those after the end of a range
+            "queued.max.messages.kbytes": 16_384,
+            "queued.min.messages": 20_000,
         }
         consumer: Consumer = self._create(Consumer, self._shared_settings() | fixed)
         return consumer

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.bench.processes import DiskWatch, Role, Watch, peak_size, reset_peaks, role
+from tests.bench.processes import CpuWatch, DiskWatch, Role, Watch, peak_size, reset_peaks, role
 from tests.support.process_tree import (
     Process,
     descendants,
@@ -152,3 +152,14 @@ def test_sees_files_that_are_gone_in_the_end(tmp_path: Path) -> None:
             time.sleep(0.01)
         (below / "large").unlink()
     assert 2 * MIB <= watch.greatest < 3 * MIB
+
+
+def test_counts_the_time_of_a_process_whose_end_nobody_notices() -> None:
+    burn = "import time\nwhile time.process_time() < 1: pass"
+    code = (
+        "import signal, subprocess, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        f"subprocess.Popen([sys.executable, '-c', {burn!r} + '\\nprint(1)\\ntime.sleep(1)']).wait();"
+    )
+    with CpuWatch(interval=0.1) as watch:
+        subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True)
+    assert watch.seconds >= 1
