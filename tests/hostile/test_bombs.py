@@ -175,3 +175,33 @@ def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> Non
     cut.write_bytes(data[:600] + data[-8 - footer :])
     with pytest.raises(FatalError, match="damaged"):
         file_splits.splits([cut], SnapshotOptions(), ExpectedColumns(("a",)), 1)
+
+
+def test_values_after_a_full_dictionary_do_not_stay_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    values = [f"{n:040}" for n in range(500_000)]  # 20 MB, of which 1 MB is in the dictionary
+    pq.write_table(pa.table({"a": values}), path, row_group_size=len(values))
+    options, columns = SnapshotOptions(), ExpectedColumns(("a",))
+    (split,) = file_splits.splits([path], options, columns, 1)
+    before, greatest, found = pa.total_allocated_bytes(), 0, 0
+    for frame in file_splits.frames(split, options, columns):
+        assert frame.batch["a"].to_pylist() == values[found : found + frame.batch.num_rows]
+        found += frame.batch.num_rows
+        greatest = max(greatest, pa.total_allocated_bytes() - before)
+    assert found == len(values)
+    assert greatest < 8 * MIB
+
+
+def test_a_long_entry_of_a_full_dictionary_is_not_unpacked_for_many_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    long, short = "x" * 20_000, [f"{n:040}" for n in range(50_000)]
+    values = [text for each in short[:8_000] for text in (long, each)] + short[8_000:]
+    pq.write_table(pa.table({"a": values}), path)
+    options, columns = SnapshotOptions(), ExpectedColumns(("a",))
+    (split,) = file_splits.splits([path], options, columns, 1)
+    before, found = pa.total_allocated_bytes(), 0
+    for frame in file_splits.frames(split, options, columns):
+        assert frame.batch["a"].to_pylist() == values[found : found + frame.batch.num_rows]
+        found += frame.batch.num_rows
+        assert pa.total_allocated_bytes() - before < 50 * MIB
+    assert found == len(values)

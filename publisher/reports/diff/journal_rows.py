@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -20,6 +20,8 @@ from publisher.sources.registry import FORMATS
 
 TEXT_BYTES = 32 << 20
 """Maximum bytes of documents that are read together, unless one document has more."""
+_ROWS = 1 << 16
+"""Maximum number of rows that are built at once."""
 
 
 class JournalRowKind(IntEnum):
@@ -78,7 +80,7 @@ class JournalRowReader:
     """Names and formats of the sources whose ids can be equal in both journals."""
 
     def read(self, number: int, part: JournalPart) -> Iterator[pa.Table]:
-        """Yields the records, then the documents of a part.
+        """Yields the records, then the documents of a part, some at a time.
 
         Raises:
             UsageError: A document was moved or deleted.
@@ -86,41 +88,78 @@ class JournalRowReader:
         """
         decisions, documents = part.decisions(_OF_RECORDS), part.documents(_OF_DOCUMENTS)
         of_decisions = document_rows(decisions, documents)
-        names, are_known = self._sources(part, decisions)
-        positions = _positions(pa.chunked_array([names]), decisions)
-        groups = _groups(decisions)
-        yield self._rows(
+        refused = _refused_documents(part, documents)
+        for place in _slices(len(decisions)):
+            yield self._records(number, part, decisions, of_decisions, refused, place)
+        rows, first = np.unique(of_decisions, return_index=True)
+        first = first[rows >= 0]
+        for place in _slices(len(documents)):
+            groups = _groups(decisions.take(pa.array(first[place])))
+            yield self._documents(number, part, documents, groups, place)
+
+    def _records(
+        self,
+        number: int,
+        part: JournalPart,
+        decisions: pa.Table,
+        of_decisions: np.ndarray,
+        refused: Mapping[int, str | None],
+        place: slice,
+    ) -> pa.Table:
+        chosen = decisions[place]
+        names, are_known = self._sources(part, chosen)
+        positions = _positions(pa.chunked_array([names]), chosen)
+        groups = _groups(chosen)
+        outcomes, reasons = _outcomes(chosen, of_decisions[place], refused)
+        return self._rows(
             JournalRowKind.RECORD,
             number,
+            place,
             group=pc.coalesce(groups, pc.if_else(are_known, positions, "")),
             has_object=groups.is_valid(),
             name=positions,
             is_known=are_known,
-            records=decisions["records"],
-            **_outcomes(part, decisions, documents, of_decisions),
+            records=chosen["records"],
+            outcome=outcomes,
+            reason=reasons,
         )
-        rows, first = np.unique(of_decisions, return_index=True)
-        yield self._rows(
+
+    def _documents(
+        self,
+        number: int,
+        part: JournalPart,
+        documents: pa.Table,
+        groups: pa.ChunkedArray,
+        place: slice,
+    ) -> pa.Table:
+        chosen = documents[place]
+        digests = _digests(part, range(place.start, place.stop), chosen["length"])
+        return self._rows(
             JournalRowKind.DOCUMENT,
             number,
-            group=groups.take(pa.array(first[rows >= 0])),
-            has_object=pa.array(np.full(len(documents), fill_value=True)),
-            name=documents["event_id"],
-            is_known=self._sources(part, documents)[1],
-            operations=pc.add(pc.count_substring(documents["operation"], " "), 1),
-            digest=pa.array(_digests(part, documents["length"]), pa.binary(16)),
-            length=documents["length"],
+            place,
+            group=groups,
+            has_object=pa.array(np.full(len(chosen), fill_value=True)),
+            name=chosen["event_id"],
+            is_known=self._sources(part, chosen)[1],
+            operations=pc.add(pc.count_substring(chosen["operation"], " "), 1),
+            digest=pa.array(digests, pa.binary(16)),
+            length=chosen["length"],
         )
 
     def _rows(
-        self, kind: JournalRowKind, part: int, **columns: pa.ChunkedArray | pa.Array
+        self,
+        kind: JournalRowKind,
+        part: int,
+        place: slice,
+        **columns: pa.ChunkedArray | pa.Array,
     ) -> pa.Table:
         count = len(columns["group"])
         constants = {
             "side": pa.array(np.full(count, self.side)),
             "kind": pa.array(np.full(count, kind)),
             "part": pa.array(np.full(count, part)),
-            "row": pa.array(np.arange(count)),
+            "row": pa.array(np.arange(place.start, place.stop)),
         }
         given = constants | columns
         return pa.table(
@@ -156,43 +195,50 @@ def _positions(sources: pa.ChunkedArray, decisions: pa.Table) -> pa.ChunkedArray
     return pc.binary_join_element_wise(sources, *texts, SEPARATOR)
 
 
-def _outcomes(
-    part: JournalPart, decisions: pa.Table, documents: pa.Table, rows: np.ndarray
-) -> dict[str, pa.ChunkedArray]:
-    """Outcomes and reasons; the records of refused documents are rejected."""
+def _refused_documents(part: JournalPart, documents: pa.Table) -> dict[int, str | None]:
+    """The reasons of refused documents by their rows."""
     refusals = [
         (number, refusal)
         for number, run in enumerate(part.runs)
         for refusal in refusals_in(run.texts)
     ]
-    outcomes, reasons = decisions["outcome"], decisions["reason"]
-    if refusals:
-        places = pa.table(
-            {
-                "run": [number for number, _ in refusals],
-                "lane": [refusal.lane for _, refusal in refusals],
-                "document": [refusal.document for _, refusal in refusals],
-            }
-        )
-        refused = {
-            row: refusal.reason
-            for row, (_, refusal) in zip(
-                document_rows(places, documents).tolist(), refusals, strict=True
-            )
-            if row >= 0
+    if not refusals:
+        return {}
+    places = pa.table(
+        {
+            "run": [number for number, _ in refusals],
+            "lane": [refusal.lane for _, refusal in refusals],
+            "document": [refusal.document for _, refusal in refusals],
         }
+    )
+    rows = document_rows(places, documents).tolist()
+    return {
+        row: refusal.reason for row, (_, refusal) in zip(rows, refusals, strict=True) if row >= 0
+    }
+
+
+def _outcomes(
+    decisions: pa.Table, rows: np.ndarray, refused: Mapping[int, str | None]
+) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """Outcomes and reasons; the records of refused documents are rejected."""
+    outcomes, reasons = decisions["outcome"], decisions["reason"]
+    if refused:
         is_refused = pa.array(np.isin(rows, list(refused)))
         texts = pa.array([refused.get(row) for row in rows.tolist()], pa.string())
         outcomes = pc.if_else(is_refused, pa.scalar(int(Outcome.REJECTED), pa.int8()), outcomes)
         reasons = pc.if_else(is_refused, texts, reasons)
-    return {"outcome": outcomes, "reason": reasons}
+    return outcomes, reasons
 
 
-def _digests(part: JournalPart, lengths: pa.ChunkedArray) -> Iterator[bytes]:
-    sizes = lengths.to_numpy()
-    for rows in together(list(range(len(sizes))), sizes.tolist()):
-        for text in read_texts(part, rows):
+def _digests(part: JournalPart, rows: range, lengths: pa.ChunkedArray) -> Iterator[bytes]:
+    for portion in together(rows, lengths.to_pylist()):
+        for text in read_texts(part, portion):
             yield hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _slices(count: int) -> Iterator[slice]:
+    for start in range(0, count, _ROWS):
+        yield slice(start, min(start + _ROWS, count))
 
 
 def together(rows: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:

@@ -17,7 +17,7 @@ from publisher.sources.columns.columns import plain
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.files.parquet_pages import GroupSizes, group_sizes
+from publisher.sources.files.parquet_pages import GroupSizes, PageSizes, group_sizes
 from publisher.sources.files.text_blocks import readable
 
 Sizes = npt.NDArray[np.int64]
@@ -74,8 +74,8 @@ def frames(
     for group in groups:
         row_count, group_first = metadata.row_group(group).num_rows, first
         # at most one group stays in memory
-        with _open(path, metadata, _dictionaries(sizes[group])) as file:
-            rows = _batch_rows(sizes[group])
+        rows = _batch_rows(sizes[group])
+        with _open(path, metadata, _dictionaries(path, metadata, group, sizes[group])) as file:
             budget = _Budget(options.max_record, sizes[group].allowed)
             for batch in file.iter_batches(rows, [group], names, use_threads=False):
                 yield from budget.frames(batch.select(names), columns, first)
@@ -233,13 +233,30 @@ def _names_in_file(
     return [file.schema_arrow.names[i] for i in _places(file, path, columns, options)]
 
 
-def _dictionaries(group: GroupSizes) -> list[str]:
-    """Columns that stay dictionaries until their rows are measured: each row may name a long entry."""
+def _dictionaries(path: str, metadata: pq.FileMetaData, group: int, sizes: GroupSizes) -> list[str]:
+    """Columns that stay dictionaries until their rows are measured: each row may name a long entry.
+
+    Not those with other values, which would all be collected in a dictionary as large as the row group, if
+    the entries are short enough.
+    """
+    longest = BATCH_BYTES // _batch_rows(sizes)
     return [
         column.name
-        for column in group.columns
-        if column.is_text and column.dictionary > _SMALL_DICTIONARY
+        for column in sizes.columns
+        if column.is_text
+        and column.dictionary > _SMALL_DICTIONARY
+        and not (column.is_mixed and _longest_entry(path, metadata, group, column) <= longest)
     ]
+
+
+def _longest_entry(path: str, metadata: pq.FileMetaData, group: int, column: PageSizes) -> int:
+    """Bytes of the longest entry of a dictionary; that of the whole dictionary if it cannot be told."""
+    with _open(path, metadata, [column.name]) as file:
+        first = next(file.iter_batches(1, [group], [column.name], use_threads=False), None)
+    entries = None if first is None else first.column(0)
+    if not isinstance(entries, pa.DictionaryArray) or len(entries.dictionary) != column.entries:
+        return column.dictionary  # the first page is not coded with the dictionary
+    return int(_lengths(entries.dictionary).max())
 
 
 def _batch_rows(group: GroupSizes) -> int:

@@ -26,6 +26,8 @@ _MOST_PER_GROUP = 1_000
 _ROW = 16
 """Minimum bytes that a row counts as: a row of NULLs takes none in the file."""
 _DELTA_BYTE_ARRAY = 7
+_DICTIONARY_CODES = (2, 8)
+"""Encodings of pages whose values are entries of the dictionary."""
 _BYTE_ARRAY = 6
 _DELTA_ROWS = 16
 """Maximum number of values assumed in a page with shared prefixes, because a few may be very long."""
@@ -50,14 +52,21 @@ class PageSizes:
     """Bytes in the file."""
     dictionary: int
     """Bytes of the dictionary page; 0 if there is none."""
-    entry: int
-    """Mean size of an entry of the dictionary."""
+    entries: int
+    """Number of entries of the dictionary."""
+    is_mixed: bool
+    """Whether some pages have the values themselves, because the dictionary was full."""
     largest: int
     """Bytes of the largest data page."""
     unpacked: int
     """Bytes of all data pages."""
     density: float
     """Mean bytes of a value, in the page with the largest values."""
+
+    @property
+    def entry(self) -> int:
+        """Mean size of an entry of the dictionary."""
+        return self.dictionary // max(1, self.entries)
 
     @property
     def value_bytes(self) -> float:
@@ -157,8 +166,8 @@ def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:
     end = at + meta[_STORED]
     if at < 0 or end > len(data):
         raise ThriftError("a column chunk lies outside the file")
-    values = dictionary = entry = largest = unpacked = 0
-    density = 0.0
+    values = dictionary = entries = largest = unpacked = 0
+    density, is_mixed = 0.0, False
     while at < end and values < meta[_VALUES]:
         header, at = read_struct(data, at, end)
         size, kind = header[_PAGE_SIZE], header[_PAGE_TYPE]
@@ -167,12 +176,14 @@ def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:
         at += header[_PAGE_STORED]
         page_header = header.get(_PAGE_HEADERS.get(kind, 0), {})
         if kind == _DICTIONARY_PAGE:
-            dictionary, entry = size, size // max(1, page_header[1])
+            dictionary, entries = size, page_header[1]
         elif kind in _ENCODING:
             values += max(0, page_header[1])
             largest, unpacked = max(largest, size), unpacked + size
             mean_bytes = size / max(1, page_header[1])
-            if page_header[_ENCODING[kind]] == _DELTA_BYTE_ARRAY:
+            encoding = page_header[_ENCODING[kind]]
+            is_mixed |= encoding not in _DICTIONARY_CODES
+            if encoding == _DELTA_BYTE_ARRAY:
                 mean_bytes = max(mean_bytes, size / _DELTA_ROWS)
             density = max(density, mean_bytes)
     return PageSizes(
@@ -180,7 +191,8 @@ def _pages(data: mmap.mmap, meta: dict[int, Any]) -> PageSizes:
         is_text=meta[_TYPE] == _BYTE_ARRAY and len(meta[_PATH]) == 1,
         stored=meta[_STORED],
         dictionary=dictionary,
-        entry=entry,
+        entries=entries,
+        is_mixed=is_mixed,
         largest=largest,
         unpacked=unpacked,
         density=density,
