@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -100,11 +100,8 @@ def read_history(
         )
     find = partial(_find_stories, directories, with_raw=with_raw)
     found = find(selector)
-    if source is not None and all(each.story.source != source for each in found):
-        names = sorted({each.story.source for each in found})
-        raise UsageError(
-            f"{selector} has no record of a source {source!r}: choose one of {', '.join(names)}"
-        )
+    if source is not None:
+        _check_source(selector, source, {each.story.source for each in found})
     of_objects: dict[Object, list[FoundStory]] = {}
     for each in found:
         if each.story.object is not None:
@@ -117,6 +114,13 @@ def read_history(
             if chosen:
                 histories.append(IdentityHistory(obj, _entries(chosen)))
     return histories
+
+
+def _check_source(selector: str, source: str, present: Collection[str]) -> None:
+    if source not in present:
+        raise UsageError(
+            f"{selector} has no record of a source {source!r}: choose one of {', '.join(sorted(present))}"
+        )
 
 
 Place = tuple[int, str, int]
