@@ -41,6 +41,8 @@ T = TypeVar("T")
 
 _OF_RUN = ("run", "lane")
 _ATTEMPTS = 5
+_ROWS = 1 << 16
+"""Maximum number of rows of a batch."""
 _TEXT_BYTES = 32 << 20
 """Bytes of documents that are read together."""
 
@@ -105,6 +107,9 @@ class JournalPart(Protocol):
         Raises:
             FatalError: A file of the journal is missing or damaged.
         """
+
+    def document_batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yields the rows of ``documents``, some thousands at a time."""
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         """Reads documents by their row numbers in ``documents``; ``None`` if they were moved or deleted.
@@ -247,6 +252,12 @@ class _LanePart:
     def documents(self, columns: Sequence[str]) -> pa.Table:
         return self._read(LaneNames(self.lane).index, columns, None)
 
+    def document_batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        path = self.root / LaneNames(self.lane).index
+        with _report_damage(path), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS, columns=list(columns), use_threads=False):
+                yield self._with_numbers(pa.Table.from_batches([batch]))
+
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         places = self.documents(("offset", "length")).take(pa.array(rows, pa.int64()))
         return _read_texts(self.run.documents / LaneNames(self.lane).part, places.to_pylist())
@@ -307,6 +318,11 @@ class _SegmentPart:
 
     def documents(self, columns: Sequence[str]) -> pa.Table:
         return self._read(DOCUMENTS, columns, None)
+
+    def document_batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        rows = self.documents(columns)
+        for start in range(0, len(rows), _ROWS):
+            yield rows.slice(start, _ROWS)
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         found = self.documents(("offset", "length", "text")).take(pa.array(rows, pa.int64()))

@@ -201,19 +201,22 @@ class VerifyWork:
         assert self.journal is not None
         sent, unsent = (self._packer(k) for k in (EvidenceKind.JOURNAL, EvidenceKind.WAITING))
         for part in scan_runs(self.journal.root):
-            rows = part.documents(("association", "new_association", "event_id")).combine_chunks()
-            runs = [run.manifest.run in self.journal.unsent for run in part.runs]
-            for batch in rows.to_batches():
-                is_unsent = pa.array([runs[run] for run in batch.column("run").to_pylist()])
+            is_unsent = np.array([run.manifest.run in self.journal.unsent for run in part.runs])
+            for rows in part.document_batches(("association", "new_association", "event_id")):
+                waits = is_unsent[rows["run"].to_numpy()]
                 for name in ("association", "new_association"):
-                    named = batch.filter(batch[name].is_valid())
-                    waits = is_unsent.filter(batch[name].is_valid())
-                    of_sent = named.filter(pc.invert(waits))
-                    ids = {"event_id": of_sent.column("event_id")}
-                    yield from sent.add(of_sent.column(name), ids)
-                    yield from unsent.add(named.filter(waits).column(name), {})
+                    is_named = rows[name].is_valid().to_numpy()
+                    of_sent = rows.filter(pa.array(is_named & ~waits))
+                    ids = {"event_id": _column(of_sent, "event_id")}
+                    yield from sent.add(_column(of_sent, name), ids)
+                    of_unsent = rows.filter(pa.array(is_named & waits))
+                    yield from unsent.add(_column(of_unsent, name), {})
         yield from sent.rest()
         yield from unsent.rest()
+
+
+def _column(rows: pa.Table, name: str) -> pa.Array:
+    return rows[name].combine_chunks()
 
 
 def _associations(
