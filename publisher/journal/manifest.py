@@ -53,6 +53,8 @@ class SourceEntry:
     """The table of a live source."""
     files: tuple[FileEntry, ...] = ()
     """The files of a source of files."""
+    descriptions: tuple[FileEntry, ...] = ()
+    """The files that describe them, with digests."""
     again: int = 0
     """Number of records that an earlier run had held and that were read again."""
     notes: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import CATALOGUE, RunRequest
 from publisher.sources.files.file_splits import Split
+from publisher.sources.registry import FORMATS
 
 
 class SourceInputs(NamedTuple):
@@ -35,6 +36,12 @@ class SourceInputs(NamedTuple):
 def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
     """Records size and times of the files of a source."""
     return tuple(FileEntry.of(path) for path in source.snapshots)
+
+
+def description_entries(format_: str, files: Iterable[Path]) -> tuple[FileEntry, ...]:
+    """Records the files that describe files of a source."""
+    found = (FORMATS[format_].description_of(path) for path in files)
+    return tuple(FileEntry.of(path).with_digest() for path in found if path is not None)
 
 
 def build_manifest(
@@ -125,6 +132,7 @@ def _source_entries(
                     source.splits, first, _unchanged_files(request, read, inputs.files[source.name])
                 )
             ),
+            descriptions=description_entries(read.format, read.snapshots),
             identity=inputs.logs[source.name].identity,
             database=inputs.logs[source.name].database,
             again=sum(repeated),

@@ -24,6 +24,7 @@ from publisher.journal.source_state import StateArchive, number_of
 from publisher.model.clock import microseconds
 from publisher.planning.filters import Window
 from publisher.runs.acknowledge import has_status
+from publisher.runs.build_manifest import description_entries
 from publisher.runs.execute import plan
 from publisher.runs.open_engine import open_engine
 from publisher.runs.prepare import RunRequest
@@ -133,7 +134,11 @@ def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) 
 
 
 def _changed_files(entry: SourceEntry) -> Iterator[str]:
-    for file in entry.files:
+    described = [each.path for each in entry.descriptions]
+    for new in description_entries(entry.format, (Path(file.path) for file in entry.files)):
+        if new.path not in described:
+            yield f"{new.path} was not there when the run read the file that it describes"
+    for file in (*entry.files, *entry.descriptions):
         try:
             now = FileEntry.of(Path(file.path))
         except OSError as error:

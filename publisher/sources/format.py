@@ -48,6 +48,11 @@ def _keep_options(
     return options
 
 
+def _no_description(path: Path) -> Path | None:
+    del path
+    return None
+
+
 def _no_problems(options: FormatOptions, *, is_table: bool) -> Iterable[OptionProblem]:
     del options, is_table
     return ()
@@ -108,6 +113,8 @@ class Format:
     """Changes are planned together by polls; in other formats each change is an operation by itself."""
     in_commits: bool = False
     """Changes are in the order of commits, not in the order of the file."""
+    description_of: Callable[[Path], Path | None] = _no_description
+    """Returns the file that describes a file; ``None`` if there is none."""
     knows_repetitions: bool = False
     """The source recognises records of earlier files of the job, so equal content is not published
     again."""

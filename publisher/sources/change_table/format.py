@@ -12,6 +12,7 @@ from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable, ChangeTablePart
 from publisher.sources.files.file_splits import Split
+from publisher.sources.files.recognise import dfm_of
 from publisher.sources.format import Format, LiveFormat
 from publisher.sources.retry import CorrectedRecord, RetryFiles, write_json_lines
 
@@ -30,9 +31,14 @@ def _write_retry(
     del options
     files = write_json_lines(records, folder, {})
     for record, (path, _) in zip(records, files.places, strict=True):
-        if record.file is not None and (dfm := Path(record.file).with_suffix(".dfm")).exists():
+        if record.file is not None and (dfm := _description_of(Path(record.file))) is not None:
             shutil.copyfile(dfm, path.with_suffix(".dfm"))
     return files
+
+
+def _description_of(path: Path) -> Path | None:
+    dfm = dfm_of(path)
+    return dfm if dfm.is_file() else None
 
 
 CHANGE_TABLE = Format(
@@ -45,5 +51,6 @@ CHANGE_TABLE = Format(
     live=LiveFormat(LiveChangeTable, ChangeTableBacklog),
     find_problems=_find_problems,
     reads_snapshots=True,
+    description_of=_description_of,
     write_retry=_write_retry,
 )

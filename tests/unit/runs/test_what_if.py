@@ -34,6 +34,8 @@ from tests.support.followed_jobs import HEADER
 from tests.support.samples import SAMPLES
 from tests.support.source_contract import Sample
 
+STORY = Path(__file__).parents[2] / "golden" / "change_table" / "story.csv"
+
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
@@ -155,6 +157,26 @@ def test_changed_input_is_refused(tmp_path: Path) -> None:
     log.unlink()
     with pytest.raises(UsageError, match=r"log.csv cannot be read \(No such file"):
         compare(out)
+
+
+def test_a_changed_description_of_input_is_refused(tmp_path: Path) -> None:
+    for suffix in (".csv", ".dfm"):
+        shutil.copyfile(STORY.with_suffix(suffix), tmp_path / f"usr__ct{suffix}")
+    job = tmp_path / "job.toml"
+    job.write_text('[[sources]]\nformat = "change-table"\n[tables.usr]\nkey = ["idu"]\n')
+    out = tmp_path / "out"
+    replay(load(job), [tmp_path / "usr__ct.csv"], str(out))
+    assert not compare(out).differs
+    dfm = tmp_path / "usr__ct.dfm"
+    content = dfm.read_text()
+    dfm.write_text(content + " ")
+    with pytest.raises(UsageError, match=r"cannot be planned again: .*usr__ct.dfm has changed"):
+        compare(out)
+    dfm.unlink()
+    with pytest.raises(UsageError, match=r"usr__ct.dfm cannot be read \(No such file"):
+        compare(out)
+    dfm.write_text(content)
+    assert not compare(out).differs
 
 
 def test_a_run_of_a_job_continues_from_the_state_before_it(tmp_path: Path) -> None:
