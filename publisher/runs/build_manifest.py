@@ -113,11 +113,12 @@ def _source_entries(
     )
     fates = fates_of_splits(results, request.journal.staging, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
-        repeated = [
+        repeated = (
             tallies[first + number]
             for number, split in enumerate(source.splits)
             if request.carries(source.name, split)
-        ]
+        )
+        files = _unchanged_files(request, read, inputs.files[source.name])
         yield SourceEntry(
             name=source.name,
             format=source.source.format,
@@ -128,9 +129,7 @@ def _source_entries(
             table=read.table,
             files=tuple(
                 _with_fates(request, read, entry, [fates[n] for n in numbers if n in fates])
-                for entry, numbers in _splits_by_file(
-                    source.splits, first, _unchanged_files(request, read, inputs.files[source.name])
-                )
+                for entry, numbers in _splits_by_file(source.splits, first, files)
             ),
             descriptions=description_entries(read.format, read.snapshots),
             identity=inputs.logs[source.name].identity,
