@@ -10,11 +10,11 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.support.process_tree import PROC, Process, process_table, process_tree
@@ -103,7 +103,33 @@ def _ticks(pid: int) -> list[int]:
     return [int(value) for value in text.rpartition(")")[2].split()[11:15]]
 
 
-class CpuWatch:
+class _Sampler(ABC):
+    """Calls ``_look`` repeatedly from ``__enter__`` to ``__exit__``, and once in the end."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self._look()
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Takes one sample."""
+
+
+class CpuWatch(_Sampler):
     """Measures the processor time of this process and its tree, from ``__enter__`` to ``__exit__``.
 
     Spark's daemon ignores the end of its workers, so that nobody counts their time, and Spark ends workers
@@ -113,33 +139,21 @@ class CpuWatch:
 
     def __init__(self, without: Collection[int] = (), interval: float = 0.5) -> None:
         """``without`` are processes whose time does not count, nor that of their children."""
+        super().__init__(interval)
         self._without = without
-        self._interval = interval
         self._before: dict[int, int] = {}
         self._last: dict[int, int] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="processor watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._look()
         self._before = dict(self._last)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._look()
+        return super().__enter__()
 
     @property
     def seconds(self) -> float:
         """Processor time so far."""
         ticks = sum(last - self._before.get(pid, 0) for pid, last in self._last.items())
         return ticks / os.sysconf("SC_CLK_TCK")
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self._look()
 
     def _look(self) -> None:
         table = process_table()
@@ -158,38 +172,24 @@ def reset_peaks(root: int) -> None:
             continue  # it has ended
 
 
-class Watch:
+class Watch(_Sampler):
     """Watches a tree of processes from ``__enter__`` to ``__exit__``."""
 
     def __init__(self, root: int | None = None, interval: float = INTERVAL) -> None:
+        super().__init__(interval)
         self._root = os.getpid() if root is None else root
-        self._interval = interval
         self._peaks: dict[int, Peak] = {}
         self.cpu_seconds = 0.0
         """Processor time of the tree between beginning and end."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def __enter__(self) -> Self:
         reset_peaks(self._root)
         self.cpu_seconds = -cpu_seconds(self._root)
-        self._thread.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.cpu_seconds += cpu_seconds(self._root)
-        self._stop.set()
-        self._thread.join()
-        self._look()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self._look()
+        super().__exit__(*exc)
 
     def _look(self) -> None:
         table = process_table()
@@ -211,30 +211,22 @@ class Watch:
         return max((p.size for p in self.peaks(of)), default=0)
 
 
-class DiskWatch:
+class DiskWatch(_Sampler):
     """Watches how much the files below a folder grow from ``__enter__`` to ``__exit__``."""
 
     def __init__(self, folder: Path, interval: float = 1.0) -> None:
+        super().__init__(interval)
         self._folder = folder
-        self._interval = interval
         self._before = 0
         self.greatest = 0
         """Greatest growth seen so far, bytes."""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="disk watch", daemon=True)
 
     def __enter__(self) -> Self:
         self._before = _size_below(self._folder)
-        self._thread.start()
-        return self
+        return super().__enter__()
 
-    def __exit__(self, *exc: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(self._interval):
-            self.greatest = max(self.greatest, _size_below(self._folder) - self._before)
+    def _look(self) -> None:
+        self.greatest = max(self.greatest, _size_below(self._folder) - self._before)
 
 
 def _size_below(folder: Path) -> int:
