@@ -64,7 +64,7 @@ def migrate(
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.migrate import migrate as run_migration
     from publisher.runs.migrate import rehearse_migration
-    from publisher.sources.contract import Migration
+    from publisher.sources.migration import Migration
 
     pairs = [condition.partition("=")[::2] for condition in conditions]
     if not all(column for column, _ in pairs) or not all("=" in text for text in conditions):

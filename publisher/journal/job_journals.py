@@ -169,6 +169,10 @@ class Journals:
                 if state is not None:
                     yield state
 
+    def state_before(self, run: str, source: str) -> Path | None:
+        """The newest state of a source from the runs before one; ``None`` if there was none."""
+        return next(self.earlier_states(run, source), StateArchive(self.root).newest(source))
+
     def states_of(self, sources: Iterable[str]) -> dict[str, Path]:
         """The newest states by source, omitting sources without a state."""
         states = {source: self.state_of(source) for source in sources}

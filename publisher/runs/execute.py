@@ -23,6 +23,7 @@ from publisher.runs.acknowledge import SentRun, identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
+from publisher.runs.keep_unpublished import keep_rejected
 from publisher.runs.prepare import RunRequest, prepare_work
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
@@ -70,6 +71,7 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)
+        keep_rejected(request, work, results)
         if request.objects is not None and request.job_identity is not None:
             store_states(request.journal, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before

@@ -102,11 +102,15 @@ def read_raw(entry: SourceEntry, split: int, rows: frozenset[int]) -> dict[int, 
     if entry.table is not None:
         return {}
     source = FORMATS[entry.format].restore(entry.options, entry.reading)
-    stored = _split_reader(entry.format).validate_python(entry.splits[split - entry.first_split])
     try:
-        return source.raw_records(stored, rows)
+        return source.raw_records(read_split(entry, split), rows)
     except (OSError, FatalError):  # the input was moved or changed
         return {}
+
+
+def read_split(entry: SourceEntry, split: int) -> Any:
+    """A split of a source, by its number in the run."""
+    return _split_reader(entry.format).validate_python(entry.splits[split - entry.first_split])
 
 
 @cache

@@ -21,7 +21,8 @@ from publisher.runs.rehearse import (
     report_planned_run,
     unsent_notes,
 )
-from publisher.sources.contract import ComparingSource, Migration
+from publisher.sources.contract import ComparingSource
+from publisher.sources.migration import Migration
 from publisher.sources.registry import FORMATS
 
 RESUMED = (

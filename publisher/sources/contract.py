@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -20,6 +19,7 @@ from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.migration import Migration
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.task_runner import TaskRunner
 
@@ -57,22 +57,6 @@ class CarryOver:
     """Name of the source, for messages."""
     by_rows: bool = False
     """True if the source may continue in another database when equal rows prove that it is a copy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """Rows to publish as new even if they are known."""
-
-    tables: tuple[str, ...] = ()
-    """Tables; empty: all of the source."""
-    equal: tuple[tuple[str, str], ...] = ()
-    """Columns and their texts; all must match."""
-    keys: tuple[str, ...] = ()
-    """Keys of rows; empty: all."""
-
-    def plain(self) -> dict[str, object]:
-        """Converts to the plain values that a state stores."""
-        return dict(json.loads(json.dumps(asdict(self))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,6 +310,18 @@ class ComparingSource(Source):
     @abstractmethod
     def count_known_tables(self, state: Path) -> int:
         """Counts the tables of a state."""
+
+    @abstractmethod
+    def keep_unpublished(
+        self,
+        state: Path,
+        before: Path | None,
+        rejected: Iterable[tuple[Split[Any] | TableSplit[Any], frozenset[int]]],
+    ) -> None:
+        """Adds rejected changes, by the numbers of their records in splits, to the new state in a folder, so
+        that the next comparison does not take them for published.
+
+        ``before`` is the folder of the state before.  May be repeated after a crash."""
 
     @abstractmethod
     def describe_tables(

@@ -14,9 +14,9 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
-from publisher.sources.contract import Migration
 from publisher.sources.live import table_reader
 from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.sources.migration import Migration
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place, another_database, sqlite_place
 from tests.support.compared_jobs import key_of, kinds_and_keys, operations_of

@@ -19,6 +19,8 @@ from publisher.journal.durable import link_or_copy, read_versioned_file
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
 """Folders of the differences, and of the known rows."""
+UNPUBLISHED = "unpublished"
+"""The entry of a table with its unpublished rows, and the beginning of the names of their files."""
 FORMAT = 2
 """Version of the description; version 1 had no origins of tables."""
 
@@ -64,9 +66,9 @@ class TriggerlessState:
         return any(table.get("children", {}).get(name) == files for table in self.tables.values())
 
     def carry_over(
-        self, target: Path, compared: Mapping[str, object]
+        self, target: Path, compared: Mapping[str, Mapping[str, Any]]
     ) -> dict[str, Mapping[str, Any]]:
-        """Links or copies the files of tables that were not compared into a new state."""
+        """Links or copies files of uncompared tables, and of unpublished rows, into a new state."""
         tables: dict[str, Mapping[str, Any]] = {}
         for place, (name, plain) in enumerate(self.tables.items()):
             if name in compared:
@@ -75,11 +77,20 @@ class TriggerlessState:
             for old, new in zip(plain["files"], files, strict=True):
                 link_or_copy(self.folder / KNOWN / old, target / KNOWN / new)
             tables[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}
+        for entry in [*compared.values(), *tables.values()]:
+            if UNPUBLISHED in entry:
+                file = entry[UNPUBLISHED]["file"]
+                link_or_copy(self.folder / KNOWN / file, target / KNOWN / file)
         return tables
 
 
 def write_state(target: Path, state: TriggerlessState) -> None:
     """Writes the description of a new state."""
+    (target / MANIFEST).write_text(state_text(state), "utf-8")
+
+
+def state_text(state: TriggerlessState) -> str:
+    """Formats the description of a state."""
     content = {
         "format": FORMAT,
         "keeps": state.keeps,
@@ -87,7 +98,7 @@ def write_state(target: Path, state: TriggerlessState) -> None:
         "migration": state.migration,
         "tables": state.tables,
     }
-    (target / MANIFEST).write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+    return json.dumps(content, indent=1, ensure_ascii=False)
 
 
 def remove_replaced_rows(states: Iterable[Path]) -> None:

@@ -258,7 +258,7 @@ def _find_differences(
     Unknown columns keep the contents of known rows, and do not differ.
     """
     keeps = rules.keeps
-    contents = _contents_to_keep(rows, keeps)
+    contents = contents_to_keep(rows, keeps)
     differs = _compare_contents(rows, known, contents, matches, chosen, keeps, len(columns))
     if rules.unknown:
         unknown = np.array([name in rules.unknown or keeps == "row" for name in columns])
@@ -267,7 +267,7 @@ def _find_differences(
     return contents, differs
 
 
-def _contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
+def contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequence[pa.Array]:
     """Returns the contents of rows that the state stores."""
     if keeps == "values":
         return rows.values

@@ -31,6 +31,16 @@ class KnownFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class UnpublishedKeys:
+    """The keys of a table whose last changes were not published, see ``unpublished``."""
+
+    file: str
+    """File with the rows as consumers have them."""
+    keys: Mapping[str, bool]
+    """True if a comparison may pass over the row as long as it stays as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
 class RowCondition:
     """A condition on the rows to compare."""
 
@@ -77,6 +87,7 @@ class TableWork:
     """The database of the table."""
     to_prove: OriginCheck | None = None
     """Set if rows must prove that the table is the one in the state."""
+    unpublished: UnpublishedKeys | None = None
 
     @property
     def shape(self) -> TableShape:
@@ -187,6 +198,8 @@ class BucketResult:
     """File of the rows whose key may have changed, in the folder ``found``."""
     keys: tuple[str, ...] = ()
     """The keys of its rows among those of ``RowCondition``."""
+    unpublished: tuple[str, ...] = ()
+    """The keys whose changes stay unpublished."""
     moved: int = 0
     """Rows whose changes are not in ``found``, because their objects have changed keys."""
 

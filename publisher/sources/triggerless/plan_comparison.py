@@ -11,11 +11,12 @@ from typing import Any
 from publisher.database import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
-from publisher.sources.contract import Migration
 from publisher.sources.files.file_splits import Split
+from publisher.sources.migration import Migration
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
+    UNPUBLISHED,
     TriggerlessState,
     write_state,
 )
@@ -39,6 +40,7 @@ from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
 from publisher.sources.triggerless.table_shape import TableShape
 from publisher.sources.triggerless.tasks import check_results
+from publisher.sources.triggerless.unpublished import unpublished_of
 
 BUCKET_BYTES = 16 << 20
 """Approximate bytes of text per bucket; a task needs a multiple of this memory."""
@@ -157,6 +159,7 @@ def _work(
         entry or {},
         table.origin,
         to_prove,
+        unpublished_of(state.folder, entry) if state and entry else None,
     )
 
 
@@ -348,6 +351,9 @@ def _describe_table(
     counts = sum((result.counts for result in results), ComparisonCounts())
     migrated = context.migration is not None
     last = table.last
+    keys = {key for result in results for key in result.unpublished}
+    unpublished = last.get(UNPUBLISHED, {"keys": {}})
+    kept = {key: quiet for key, quiet in unpublished["keys"].items() if key in keys}
     return {
         "schema": schema,
         "table": name,
@@ -365,7 +371,7 @@ def _describe_table(
         "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
-    }
+    } | ({UNPUBLISHED: {**unpublished, "keys": kept}} if kept else {})
 
 
 def _remove_others(folder: Path, wanted: set[str]) -> None:

@@ -32,7 +32,6 @@ from publisher.sources.columns.record_batches import (
 from publisher.sources.contract import (
     ComparingSource,
     Context,
-    Migration,
     PendingContext,
     PrepareContext,
     PreparedSource,
@@ -42,6 +41,7 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.migration import Migration
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.carry_over import (
@@ -66,6 +66,7 @@ from publisher.sources.triggerless.plan_comparison import (
 )
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
 from publisher.sources.triggerless.tasks import run_comparison
+from publisher.sources.triggerless.unpublished import keep_unpublished
 from publisher.xds.values import text_of
 
 _ROWS = 8192
@@ -173,6 +174,12 @@ class Triggerless(ComparingSource):
         """As ``ComparingSource.count_known_tables``."""
         return len(TriggerlessState.read(state).tables)
 
+    def keep_unpublished(
+        self, state: Path, before: Path | None, rejected: Iterable[tuple[Any, frozenset[int]]]
+    ) -> None:
+        """As ``ComparingSource.keep_unpublished``."""
+        keep_unpublished(state, before, [(split.payload, rows) for split, rows in rejected])
+
     def finish(self, state: Path, replaced: Iterable[Path], name: str) -> list[str]:
         """As ``Source.finish``: removes the rows of replaced states, not their differences."""
         notes = comparison_notes(state, name)
@@ -236,9 +243,8 @@ class Triggerless(ComparingSource):
             comparison = comparison_of(tables, options, ctx, context.database, text_of)
             results = run_comparison(comparison, context.tasks)
             splits = finish_comparison(comparison, results, ctx, options)
-        by_name = (
-            input_files.group_by_table(self.files(context.paths), options) if context.paths else {}
-        )
+        paths = self.files(context.paths) if context.paths else ()
+        by_name = input_files.group_by_table(paths, options)
         first_files = {name: str(files[0]) for name, files in by_name.items() if files}
         source = replace(self, staged=context.staged, first_files=first_files)
         return PreparedSource(source, splits)

@@ -57,7 +57,7 @@ def read_known_rows(
     Raises ``FatalError`` if a file is missing or damaged.
     """
     names = _files_of(files.files, bucket, buckets)
-    parts = [_read(Path(files.folder) / name, columns, keeps) for name in names]
+    parts = [read_state_file(Path(files.folder) / name, columns, keeps) for name in names]
     known = _concat(parts) if len(parts) > 1 else parts[0]
     if len(files.files) >= buckets:
         return known
@@ -74,7 +74,8 @@ def _files_of(files: Sequence[str], bucket: int, buckets: int) -> Sequence[str]:
     return files[bucket * count : (bucket + 1) * count]
 
 
-def _read(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
+def read_state_file(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
+    """Reads the known rows of one file; raises as ``read_known_rows``."""
     try:
         with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False).combine_chunks()

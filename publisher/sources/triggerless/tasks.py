@@ -50,6 +50,7 @@ from publisher.sources.triggerless.shuffle_pieces import (
 )
 from publisher.sources.triggerless.state_files import read_known_rows, write_known_rows
 from publisher.sources.triggerless.table_shape import ComparableRows, TableShape, read_rows
+from publisher.sources.triggerless.unpublished import restore_unpublished
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +179,13 @@ def compare_bucket(
     """Compares one bucket; writes differences and new state under the name of the attempt."""
     number, bucket = comparison.place(partition)
     table = comparison.tables[number]
-    columns = table.shape.columns
     sides = _Sides.of(pieces)
     size = sides.bytes
     known = _read_known_rows(table, bucket, sides.before)
     rules = _rules_without(table, sides.blind)
     objects = _take_objects(table.shape, sides.now)
-    result = compare(columns, objects.rows, known, rules)
+    known, unpublished = restore_unpublished(objects.rows, known, table, bucket, rules)
+    result = compare(table.shape.columns, objects.rows, known, rules)
     orphans = [] if table.is_part else list(orphan_faults(table.shape, objects))
     rejected = [*sides.rejected, reject_batch(orphans)]
     differences = _with_rejects(result.differences, rejected)
@@ -210,6 +211,7 @@ def compare_bucket(
             table, objects.rows, known, result, rules, target / FOUND / f"keys-{name}"
         ),
         tuple(objects.rows.keys.unique().to_pylist()) if table.condition.keys else (),
+        unpublished,
     )
 
 

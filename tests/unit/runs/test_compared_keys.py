@@ -17,7 +17,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.runs import migrate as migrating
 from publisher.runs import publisher_instance
-from publisher.sources.contract import Migration
+from publisher.sources.migration import Migration
 from tests.support.compared_classes import (
     Rows,
     expected_objects,

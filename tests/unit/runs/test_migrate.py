@@ -14,7 +14,7 @@ from publisher.journal.conservation import RunReport
 from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED
-from publisher.sources.contract import Migration
+from publisher.sources.migration import Migration
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
 from tests.unit.sources.triggerless import test_live_tables as live
 

@@ -30,7 +30,7 @@ from publisher.runs.rehearse import rehearse
 from publisher.runs.repair import repair
 from publisher.runs.replay import replay
 from publisher.runs.verify import VerifyRequest
-from publisher.sources.contract import Migration
+from publisher.sources.migration import Migration
 from tests.support import compared_jobs, event_log_files
 from tests.support.compared_jobs import kinds_and_keys, table_row, write_job, write_table
 from tests.support.followed_jobs import (

@@ -21,7 +21,7 @@ from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, UnreachableError
 from publisher.runs import migrate
-from publisher.sources.contract import Migration
+from publisher.sources.migration import Migration
 from tests.support.compared_classes import (
     Rows,
     expected_objects,

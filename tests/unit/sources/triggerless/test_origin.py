@@ -14,7 +14,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
-from publisher.sources.contract import Migration
+from publisher.sources.migration import Migration
 from publisher.sources.triggerless.compare import ComparisonCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from tests.support.compared_jobs import kinds_and_keys

@@ -1,0 +1,70 @@
+"""Tells compared tables which of their changes were rejected or refused: the state must not count them as
+published."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.engine.tasks import Work
+from publisher.journal.job_journals import Journals
+from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.manifest import Journal, Manifest
+from publisher.model.change import Outcome
+from publisher.runs.known_rejects import read_split
+from publisher.runs.prepare import RunRequest
+from publisher.sources.contract import ComparingSource
+from publisher.sources.registry import FORMATS
+
+Rows = dict[int, set[int]]
+"""Numbers of records by the number of their split in the run."""
+
+
+def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]) -> None:
+    """Adds the changes that planning has rejected to the new states of compared tables."""
+    first = 0
+    for number, source in enumerate(work.sources):
+        state = request.journal.new_state(source.name)
+        if isinstance(source.source, ComparingSource) and state.is_dir():
+            rows: Rows = {}
+            for result in results:
+                folder = request.journal.staging / result.staged
+                rejected = pc.field("outcome") == int(Outcome.REJECTED)
+                _add(rows, folder / LaneNames(result.lane).decisions, number, rejected)
+            splits = [(source.splits[n - first], frozenset(rows[n])) for n in sorted(rows)]
+            if splits:
+                before = (request.state or {}).get(source.name)
+                source.source.keep_unpublished(state, before, splits)
+        first += len(source.splits)
+
+
+def keep_refused(
+    journals: Journals, journal: Journal, manifest: Manifest, refused: Collection[tuple[int, int]]
+) -> None:
+    """Adds the changes whose documents the sink has refused, by lane and document; may be repeated."""
+    lanes: dict[int, list[int]] = {}
+    for lane, document in refused:
+        lanes.setdefault(lane, []).append(document)
+    for number, entry in enumerate(manifest.sources):
+        state = journal.state(entry.name)
+        source = FORMATS[entry.format].restore(entry.options, entry.reading)
+        if state is None or not lanes or not isinstance(source, ComparingSource):
+            continue
+        rows: Rows = {}
+        for lane, documents in lanes.items():
+            sent = pc.field("document").isin(documents)
+            _add(rows, journal.root / LaneNames(lane).decisions, number, sent)
+        splits = [(read_split(entry, n), frozenset(rows[n])) for n in sorted(rows)]
+        if splits:
+            before = journals.state_before(manifest.run, entry.name)
+            source.keep_unpublished(state, before, splits)
+
+
+def _add(rows: Rows, decisions: Path, source: int, where: pc.Expression) -> None:
+    """Adds the changes of a source in the decisions of a lane."""
+    where &= (pc.field("source") == source) & pc.field("event_type").is_valid()
+    for entry in pq.read_table(decisions, columns=["split", "row"], filters=where).to_pylist():
+        rows.setdefault(entry["split"], set()).add(entry["row"])
