@@ -95,11 +95,13 @@ class ConnectedKeys:
         with sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
         if self.masking:
-            file.write_bytes(self.masking.masker.seal(sink.getvalue().to_pybytes()))
+            file.write_bytes(
+                self.masking.masker.seal(sink.getvalue().to_pybytes(), file.name.encode())
+            )
 
     def _read(self, file: Path) -> pa.Table:
         if self.masking:
-            octets = self.masking.masker.unseal(file.read_bytes())
+            octets = self.masking.masker.unseal(file.read_bytes(), file.name.encode())
             return pa.ipc.open_file(pa.py_buffer(octets)).read_all()
         with pa.memory_map(str(file)) as source:
             return pa.ipc.open_file(source).read_all()

@@ -14,6 +14,7 @@ from publisher.model.change import RECORD_SCHEMA
 _PERSONAL = ("key", "old", "new", "perpetrator", "detail", "raw")
 _SEALED = "raw"
 """Column that holds the sealed columns of a record."""
+_PLACE = b"record"
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -21,7 +22,7 @@ def seal_records(batches: Iterable[pa.RecordBatch], masker: Masker) -> Iterator[
     """Replaces keys, values and raw records with sealed text."""
     for batch in batches:
         rows = zip(*(batch.column(name).to_pylist() for name in _PERSONAL), strict=True)
-        sealed = [masker.seal_text(_JSON(row)) for row in rows]
+        sealed = [masker.seal_text(_JSON(row), _PLACE) for row in rows]
         nulls = dict.fromkeys(_PERSONAL, [None] * batch.num_rows)
         yield replace_columns(batch, {**nulls, _SEALED: sealed})
 
@@ -29,8 +30,8 @@ def seal_records(batches: Iterable[pa.RecordBatch], masker: Masker) -> Iterator[
 def unseal_records(batches: Iterable[pa.RecordBatch], masker: Masker) -> Iterator[pa.RecordBatch]:
     """Restores the records that ``seal_records`` has sealed."""
     for batch in batches:
-        texts = map(masker.unseal_text, batch.column(_SEALED).to_pylist())
-        rows = [json.loads(text) for text in texts]
+        sealed = batch.column(_SEALED).to_pylist()
+        rows = [json.loads(masker.unseal_text(text, _PLACE)) for text in sealed]
         columns = {name: [row[place] for row in rows] for place, name in enumerate(_PERSONAL)}
         yield replace_columns(batch, columns)
 

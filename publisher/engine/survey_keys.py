@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import pyarrow as pa
-
 from publisher.engine.connected_keys import ConnectedKeys, KeySurvey, survey_records
-from publisher.engine.sealed_records import seal_records, unseal_records
 from publisher.engine.tasks import SourceWork, Work, read_records
 from publisher.model.catalogue import Catalogue
 from publisher.sources.task_runner import TaskRunner
@@ -31,27 +28,17 @@ def connect_keys(work: Work, tasks: TaskRunner) -> Work:
 
 
 def _survey(work: Work, split: int, _: Catalogue) -> KeySurvey:
-    survey, masking = survey_records(read_records(work, split)), work.rules.masking
-    if masking is None:
-        return survey
-    sealed = seal_records(survey.changes.to_batches(), masking.masker)
-    return replace(survey, changes=pa.Table.from_batches(sealed, survey.changes.schema))
+    return survey_records(read_records(work, split))
 
 
 def _connect(work: Work, number: int, surveys: Sequence[KeySurvey]) -> SourceWork:
-    source, masking = work.sources[number], work.rules.masking
-    changes = [survey.changes for survey in surveys]
-    if masking is not None:
-        changes = [
-            pa.Table.from_batches(unseal_records(table.to_batches(), masking.masker), table.schema)
-            for table in changes
-        ]
+    source = work.sources[number]
     keys = ConnectedKeys.write(
         work.shared / f"keys-{number}",
-        changes,
+        [survey.changes for survey in surveys],
         work.lanes,
         source.place_of,
-        masking,
+        work.rules.masking,
     )
     splits = [
         source.source.read_until(split, survey.last)

@@ -16,6 +16,7 @@ from publisher.engine.garbage import collect_rarely
 from publisher.engine.sealed_records import seal_records
 from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
+from publisher.masking.sealed_pickles import reduce_sealed
 from publisher.model.catalogue import Catalogue
 from publisher.model.key_changes import (
     PlaceOf,
@@ -88,6 +89,9 @@ class Work:
     planned."""
     states: StatesBefore | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduce_sealed(self, self.rules.masking)
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""

@@ -23,8 +23,8 @@ LEAST_KEY = 32
 _HASH_BYTES = 16
 _NONCE_BYTES = 12
 _NOT_OPENED = (
-    "sealed data cannot be opened: it is damaged, or was sealed with another masking key; use the key with "
-    "which it was written"
+    "sealed data cannot be opened: it is damaged or misplaced, or was sealed with another masking key; use "
+    "the key with which it was written"
 )
 _ELLIPSIS = "\u2026"
 
@@ -41,7 +41,7 @@ class Masking:
     def of(cls, options: MaskingOptions) -> Masking:
         """Reads the key to identify it.  Raises ``UsageError`` if it is missing or too short."""
         key = read_key(options)
-        Masker(options, key).seal(b"")  # names a missing extra before anything is read
+        Masker(options, key).seal(b"", b"")  # names a missing extra before anything is read
         return cls(options, _key_id(key))
 
     @property
@@ -147,31 +147,31 @@ class Masker:
         digest = hashlib.blake2b(octets, digest_size=8, key=self._row_key).digest()
         return int.from_bytes(digest, "little", signed=True)
 
-    def seal(self, octets: bytes) -> bytes:
-        """Encrypts octets, so that only the key opens them."""
+    def seal(self, octets: bytes, place: bytes) -> bytes:
+        """Encrypts octets, so that only the key opens them, and only for the same place."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, octets, None)
+        return nonce + self._cipher.encrypt(nonce, octets, place)
 
-    def unseal(self, sealed: bytes) -> bytes:
-        """Decrypts the result of ``seal``.  Raises ``FatalError`` for other octets."""
+    def unseal(self, sealed: bytes, place: bytes) -> bytes:
+        """Decrypts the result of ``seal``.  Raises ``FatalError`` for other octets, or another place."""
         from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
 
         try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], None)
+            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
         except (InvalidTag, ValueError):
             raise FatalError(_NOT_OPENED) from None
 
-    def seal_text(self, text: str) -> str:
+    def seal_text(self, text: str, place: bytes) -> str:
         """``seal`` for text: returns Base64."""
-        return binascii.b2a_base64(self.seal(text.encode()), newline=False).decode()
+        return binascii.b2a_base64(self.seal(text.encode(), place), newline=False).decode()
 
-    def unseal_text(self, sealed: str) -> str:
+    def unseal_text(self, sealed: str, place: bytes) -> str:
         """Decrypts the result of ``seal_text``.  Raises ``FatalError`` for other texts."""
         try:
             octets = binascii.a2b_base64(sealed)
         except ValueError:
             raise FatalError(_NOT_OPENED) from None
-        return self.unseal(octets).decode()
+        return self.unseal(octets, place).decode()
 
     @cached_property
     def _cipher(self) -> AESGCM:

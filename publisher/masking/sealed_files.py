@@ -1,15 +1,18 @@
 """Sealed files: files of masked runs that a later task or run must read as they were.
 
-They are encrypted in chunks.  A process that reads one decrypts it into memory, never to disk, where it is
-found under a path like any other file.
+They are encrypted in chunks, each of which is bound to its number, to its file and to the name of the file:
+who can write in the journal can neither exchange chunks nor give one file the name of another.  A process
+that reads a file decrypts it into memory, never to disk, where it is found under a path like any other file.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import os
+import secrets
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -18,7 +21,13 @@ from typing import IO, Any, BinaryIO
 from publisher.errors import FatalError
 from publisher.masking.masker import Masker, Masking
 
-_MAGIC = b"\x00XDS sealed 1\r\n\x1a"
+_KIND = b"\x00XDS sealed "
+_MAGIC = _KIND + b"2\r\n\x1a"
+"""Version 1 did not bind chunks to their file."""
+_ID_BYTES = 16
+_IS_SEALED = (
+    "is sealed with a masking key: use a job with [masking] and the key of the run that wrote it"
+)
 _CHUNK = 1 << 20
 _LENGTH_BYTES = 4
 _NUMBER_BYTES = 8
@@ -45,10 +54,7 @@ class _SealedFiles:
 
     def _open(self, path: str) -> int:
         if self.masking is None:
-            raise FatalError(
-                f"{path} is sealed with a masking key: use a job with [masking] and the key of the run that "
-                "wrote it"
-            )
+            raise FatalError(f"{path} {_IS_SEALED}")
         descriptor = os.memfd_create("sealed", os.MFD_CLOEXEC)
         try:
             with (
@@ -90,7 +96,7 @@ def content_path(path: str | os.PathLike[str]) -> str:
         OSError: The file cannot be read.
     """
     with Path(path).open("rb", buffering=0) as file:
-        is_sealed = file.read(len(_MAGIC)) == _MAGIC
+        is_sealed = file.read(len(_KIND)) == _KIND
     return _files.find(os.fspath(path)) if is_sealed else os.fspath(path)
 
 
@@ -107,7 +113,7 @@ def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if _files.masking is None:
             yield file
             return
-        sealed = _SealedWriter(file, _files.masking.masker)
+        sealed = _SealedWriter(file, _files.masking.masker, Path(path).name)
         with io.BufferedWriter(sealed, _CHUNK) as target:
             yield target
 
@@ -119,14 +125,54 @@ def open_spill() -> IO[bytes]:
     return os.fdopen(os.memfd_create("spill", os.MFD_CLOEXEC), "w+b")
 
 
+def linked_name(prefix: str, name: str) -> str:
+    """Returns another name for a file, which may be sealed under its own."""
+    return f"{prefix}{_OWN_NAME}{name.rpartition(_OWN_NAME)[2]}"
+
+
+_OWN_NAME = "~"
+
+
+def conceal(plain: Mapping[str, object]) -> Mapping[str, object]:
+    """Returns plain values for comparisons only: in a masked run their hash."""
+    if _files.masking is None:
+        return plain
+    return {"hash": _files.masking.masker.hash(json.dumps(plain))}
+
+
+def seal_plain(plain: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns plain values for a description that is not sealed: in a masked run as sealed text."""
+    if _files.masking is None:
+        return plain
+    return {_SEALED: _files.masking.masker.seal_text(json.dumps(plain), _PLAIN)}
+
+
+def unseal_plain(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Restores values that ``seal_plain`` returned.  Raises ``FatalError`` without their key."""
+    sealed = stored.get(_SEALED)
+    if not isinstance(sealed, str):
+        return stored
+    if _files.masking is None:
+        raise FatalError(f"a state {_IS_SEALED}")
+    plain: Mapping[str, Any] = json.loads(_files.masking.masker.unseal_text(sealed, _PLAIN))
+    return plain
+
+
+_SEALED = "sealed"
+_PLAIN = b"plain"
+
+
 class _SealedWriter(io.RawIOBase):
     """Seals everything that is written, chunk by chunk."""
 
-    def __init__(self, file: IO[bytes], masker: Masker) -> None:
+    def __init__(self, file: IO[bytes], masker: Masker, name: str) -> None:
         self._file = file
         self._masker = masker
         self._size = self._number = 0
-        file.write(_MAGIC)
+        octets = os.fsencode(name)
+        length = len(octets).to_bytes(_LENGTH_BYTES)
+        self._header = _MAGIC + secrets.token_bytes(_ID_BYTES) + length + octets
+        file.write(self._header)
 
     def writable(self) -> bool:
         """See ``io.RawIOBase``."""
@@ -151,24 +197,44 @@ class _SealedWriter(io.RawIOBase):
         super().close()
 
     def _seal(self, chunk: bytes) -> None:
-        sealed = self._masker.seal(self._number.to_bytes(_NUMBER_BYTES) + chunk)
+        sealed = self._masker.seal(chunk, _place(self._header, self._number))
         self._number += 1
         self._file.write(len(sealed).to_bytes(_LENGTH_BYTES) + sealed)
+
+
+def _place(header: bytes, number: int) -> bytes:
+    """The place to which a chunk is bound."""
+    return header + number.to_bytes(_NUMBER_BYTES)
 
 
 def _unseal_chunks(file: IO[bytes], masker: Masker, path: str) -> Iterator[bytes]:
     """Yields the content of a sealed file.
 
-    Raises ``FatalError`` if chunks are missing, damaged, in another order or of another key."""
-    file.seek(len(_MAGIC))
+    Raises ``FatalError`` if chunks are missing, damaged, of another place or of another key."""
+    header = _read_header(file, path)
     for number in count():
         length = int.from_bytes(file.read(_LENGTH_BYTES))
         try:
-            chunk = masker.unseal(file.read(length))
+            chunk = masker.unseal(file.read(length), _place(header, number))
         except FatalError as error:
             raise FatalError(f"{path}: {error}") from None
-        if int.from_bytes(chunk[:_NUMBER_BYTES]) != number:
-            raise FatalError(f"{path} is sealed and damaged: restore it")
-        if len(chunk) == _NUMBER_BYTES:
+        if not chunk:
             return
-        yield chunk[_NUMBER_BYTES:]
+        yield chunk
+
+
+def _read_header(file: IO[bytes], path: str) -> bytes:
+    """Reads the header of a sealed file.
+
+    Raises ``FatalError`` if it has another version, or is the header of a file with another name."""
+    start = file.read(len(_MAGIC) + _ID_BYTES + _LENGTH_BYTES)
+    if not start.startswith(_MAGIC):
+        raise FatalError(
+            f"{path} is sealed by another version of the program: use that version, or start over"
+        )
+    name = file.read(int.from_bytes(start[-_LENGTH_BYTES:]))
+    if os.fsencode(Path(path).name.rpartition(_OWN_NAME)[2]) != name.rpartition(b"~")[2]:
+        raise FatalError(
+            f"{path} is sealed and was written as {os.fsdecode(name)!r}: restore the file of this name"
+        )
+    return start + name

@@ -14,6 +14,7 @@ SEALED_DETAIL = (
     "rejects --export FILE --unmasked, which needs the key"
 )
 _SEALED = "sealed"
+_PLACE = b"reject"
 
 
 class OpenReject(NamedTuple):
@@ -30,7 +31,7 @@ def seal_reject(
 
     ``facts`` about the record remain readable."""
     text = json.dumps([detail, raw], ensure_ascii=False)
-    return json.dumps({_SEALED: masker.seal_text(text), **facts})
+    return json.dumps({_SEALED: masker.seal_text(text, _PLACE), **facts})
 
 
 def is_sealed(raw: str | None) -> bool:
@@ -40,4 +41,4 @@ def is_sealed(raw: str | None) -> bool:
 
 def open_reject(raw: str, masker: Masker) -> OpenReject:
     """Opens a sealed raw record.  Raises ``FatalError`` if another key has sealed it."""
-    return OpenReject(*json.loads(masker.unseal_text(json.loads(raw)[_SEALED])))
+    return OpenReject(*json.loads(masker.unseal_text(json.loads(raw)[_SEALED], _PLACE)))

@@ -50,6 +50,7 @@ from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import forget_refused, remove_replaced_states
 from publisher.masking.masker import Masking
+from publisher.masking.sealed_files import use_masking
 from publisher.runs.keep_unpublished import keep_refused
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.sources.live.table_reader import LiveTable, relation_of
@@ -227,6 +228,7 @@ class Acknowledgement:
         """Prepares writing the statuses of a run; forgets the published values of refused objects."""
         refused = refused_documents(sent.refusals)
         forget_refused(sent.journal, sent.manifest, refused)
+        use_masking(self.settings.masking_of_run)
         keep_refused(self.journals, sent.journal, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(

@@ -93,7 +93,6 @@ def verify(request: VerifyRequest) -> VerifyReport:
         PublisherError: See ``errors``.
     """
     settings = request.settings.for_publish()
-    settings.refuse_masked("verify")
     with (
         open_engine(settings) as engine,
         compare(replace(request, settings=settings), engine) as verification,
@@ -110,6 +109,7 @@ def compare(
     ``is_publisher`` says that nothing is published meanwhile, because this process has the lease of the job.
     """
     settings = request.settings
+    settings.refuse_masked("verify")
     journals = Journals(settings.journals, settings.name)
     if not journals.root.is_dir():
         raise UsageError(f"job {settings.name} has published nothing yet: publish first")
@@ -171,7 +171,7 @@ class _Comparison:
         outcome = BucketOutcome()
         with ExitStack() as stack:
             work = self._plan(folder, stack)
-            for text in self.engine.shuffle(work):
+            for text in EngineTasks(self.engine, self.request.settings.rules).shuffle(work):
                 outcome = outcome.join(BucketOutcome.from_json(text), self.request.examples)
         files = [name for table in outcome.tables for name in table.files]
         self.unsettled = objects_with(folder, files, ResultKind.UNSETTLED)

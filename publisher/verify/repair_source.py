@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.model.catalogue import Table
 from publisher.model.change import EventType
 from publisher.model.keys import IdentifierCase
+from publisher.sources.columns.private_tables import open_table, write_table
 from publisher.sources.contract import PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
 from publisher.sources.triggerless.carry_over import FOUND, TriggerlessState, write_state
@@ -69,7 +69,7 @@ class RepairSource(Triggerless):
         for number, rows in enumerate(self._changes(table)):
             shape = table.shape
             name = f"{shape.source_name}-{number:05d}.parquet".replace("/", "_")
-            pq.write_table(pa.Table.from_batches([rows]), context.staged / FOUND / name)
+            write_table(rows, context.staged / FOUND / name)
             found = FoundDifferences(
                 shape.source_name,
                 shape.schema,
@@ -89,7 +89,7 @@ class RepairSource(Triggerless):
     def _changes(self, table: TableToRepair) -> Iterator[pa.RecordBatch]:
         wanted = pa.array([str(kind) for kind in self.kinds], pa.string())
         for name in table.files:
-            with pq.ParquetFile(self.folder / name) as file:
+            with open_table(self.folder / name) as file:
                 for rows in file.iter_batches(use_threads=False):
                     chosen = rows.filter(pc.is_in(rows.column("result"), wanted))
                     chosen = chosen.filter(_has_change(chosen))

@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.model.plain import restore
+from publisher.sources.columns.private_tables import read_table
 from publisher.sources.triggerless.differences import DIFFERENCE_SCHEMA
 from publisher.verify.compare import FINDINGS, ResultKind
 
@@ -217,6 +217,6 @@ def objects_with(folder: Path, files: Iterable[str], kind: ResultKind) -> pa.Arr
     """Reads the associations of the objects with a result from files of ``RESULT_SCHEMA``."""
     columns = [pa.chunked_array([[]], pa.string())]
     for name in files:
-        table = pq.read_table(folder / name, columns=["result", "association"])
+        table = read_table(folder / name, ["result", "association"])
         columns.append(table.filter(pc.equal(table["result"], str(kind)))["association"])
     return pa.concat_arrays([chunk for column in columns for chunk in column.chunks])

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Work, read_records
@@ -21,6 +20,7 @@ from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.sources.columns.private_tables import write_table
 from publisher.sources.columns.row_images import Places
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.sources.triggerless.differences import TableRows
@@ -349,7 +349,7 @@ class _Bucket:
             return result
         name = f"{number:03d}-{self.number:05d}-{self.attempt}.parquet"
         path = Path(self.work.comparison.target) / name
-        pq.write_table(pa.Table.from_batches([differences]), path, compression="zstd")
+        write_table(differences, path, compression="zstd")
         return replace(result, files=(name,))
 
 

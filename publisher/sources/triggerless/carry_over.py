@@ -15,6 +15,7 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.durable import link_or_copy, read_versioned_file
+from publisher.masking.sealed_files import linked_name
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -73,7 +74,8 @@ class TriggerlessState:
         for place, (name, plain) in enumerate(self.tables.items()):
             if name in compared:
                 continue
-            files = [f"kept-{plain['generation']}-{place}-{old}" for old in plain["files"]]
+            prefix = f"kept-{plain['generation']}-{place}"
+            files = [linked_name(prefix, old) for old in plain["files"]]
             for old, new in zip(plain["files"], files, strict=True):
                 link_or_copy(self.folder / KNOWN / old, target / KNOWN / new)
             tables[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.errors import InternalError
+from publisher.sources.columns.private_tables import read_table, write_table
 from publisher.sources.triggerless.changed_keys import (
     IDENTITY_COLUMNS,
     build_changes,
@@ -79,22 +79,21 @@ def join_keys(shape: TableShape, results: Sequence[BucketResult], folder: Path) 
             " was published; run again, and report this if it happens again"
         )
     name = f"{_MOVED}{results[0].found}"
-    pq.write_table(pa.Table.from_batches([moved.changes]), folder / name, compression="zstd")
+    write_table(moved.changes, folder / name, compression="zstd")
     file = MovedObjects(name, moved.changes.num_rows, records, moved.deleted)
     return TableDifferences(rest, file)
 
 
 def _read(folder: Path, result: BucketResult, columns: Sequence[str] | None = None) -> pa.Table:
-    path = folder / str(result.candidates)
-    return pq.read_table(path, columns=columns and list(columns), use_threads=False)
+    return read_table(folder / str(result.candidates), columns)
 
 
 def _leave_out(result: BucketResult, keys: pa.ChunkedArray, folder: Path) -> BucketResult:
     """Writes the differences of a bucket without the changes of some keys."""
-    found = pq.read_table(folder / result.found, use_threads=False)
+    found = read_table(folder / result.found)
     are_moved = pc.and_(found["event_type"].is_valid(), pc.is_in(found["key"], keys))
     rest = found.filter(pc.invert(are_moved))
     name = f"{_REST}{result.found}"
-    pq.write_table(rest, folder / name, compression="zstd")
+    write_table(rest, folder / name, compression="zstd")
     moved = found.num_rows - rest.num_rows
     return replace(result, found=name, found_rows=rest.num_rows, moved=moved)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
+from publisher.sources.columns.private_tables import open_table, write_table
 from publisher.sources.triggerless.compare import KnownRows, no_known_rows
 from publisher.sources.triggerless.comparison import KnownFiles
 from publisher.sources.triggerless.options import Keeps
@@ -39,7 +39,7 @@ def write_known_rows(path: Path, known: KnownRows, columns: Sequence[str], keeps
     )
     text = "zstd" if keeps == "values" else "none"  # hashes are incompressible
     codecs = {name: "none" if name == "hash" else text for name in table.schema.names}
-    pq.write_table(
+    write_table(
         table,
         path,
         row_group_size=_ROWS,
@@ -77,7 +77,7 @@ def _files_of(files: Sequence[str], bucket: int, buckets: int) -> Sequence[str]:
 def read_state_file(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
     """Reads the known rows of one file; raises as ``read_known_rows``."""
     try:
-        with pq.ParquetFile(path) as file:
+        with open_table(path) as file:
             table = file.read(use_threads=False).combine_chunks()
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(

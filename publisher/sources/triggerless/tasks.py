@@ -9,16 +9,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.database import Database
 from publisher.errors import FatalError, InternalError
 from publisher.journal.conservation import gather_tallies
 from publisher.journal.durable import link_or_copy
+from publisher.masking.sealed_files import linked_name
 from publisher.model.change import Outcome, Reason
 from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
 from publisher.sources.columns.object_names import RecordFault
+from publisher.sources.columns.private_tables import write_table
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
@@ -191,9 +192,9 @@ def compare_bucket(
     differences = _with_rejects(result.differences, rejected)
     name = f"{partition:05d}-{attempt}.parquet"
     target = Path(comparison.target)
-    pq.write_table(pa.Table.from_batches([differences]), target / FOUND / name, compression="zstd")
-    if comparison.keep:
-        _write_state(table, bucket, result, target / KNOWN / name)
+    write_table(differences, target / FOUND / name, compression="zstd")
+    state = target / KNOWN / name
+    known_name = _write_state(table, bucket, result, state) if comparison.keep else None
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
@@ -203,7 +204,7 @@ def compare_bucket(
         result.counts,
         name,
         differences.num_rows,
-        name if comparison.keep else None,
+        known_name,
         len(result.known),
         size,
         result.emptied,
@@ -232,17 +233,21 @@ def _write_candidates(
     candidates = find_candidates(table.shape.columns, by, rows, known, result.differences)
     if not candidates.num_rows:
         return None
-    pq.write_table(pa.Table.from_batches([candidates]), path, compression="zstd")
+    write_table(candidates, path, compression="zstd")
     return path.name
 
 
-def _write_state(table: TableWork, bucket: int, result: ComparisonResult, path: Path) -> None:
-    """Writes the known rows of a bucket for the next state; links the last file if no row has changed."""
+def _write_state(table: TableWork, bucket: int, result: ComparisonResult, path: Path) -> str:
+    """Writes the known rows of a bucket for the next state; links the last file if no row has changed.
+
+    Returns the name of the file."""
     unchanged_file = _unchanged_file(table, bucket, result.counts)
-    if unchanged_file is not None:
-        link_or_copy(unchanged_file, path)
-    else:
+    if unchanged_file is None:
         write_known_rows(path, result.known, table.shape.columns, table.rules.keeps)
+        return path.name
+    name = linked_name(path.stem, unchanged_file.name)
+    link_or_copy(unchanged_file, path.with_name(name))
+    return name
 
 
 def _unchanged_file(table: TableWork, bucket: int, counts: ComparisonCounts) -> Path | None:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.masking.sealed_files import seal_plain, unseal_plain
 from publisher.model.change import EventType
 from publisher.model.keys import format_key, parse
+from publisher.sources.columns.private_tables import read_table
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
@@ -52,7 +53,7 @@ def unpublished_of(folder: Path, entry: Mapping[str, Any]) -> UnpublishedKeys | 
     return (
         None
         if plain is None
-        else UnpublishedKeys(str(folder / KNOWN / plain["file"]), plain["keys"])
+        else UnpublishedKeys(str(folder / KNOWN / plain["file"]), unseal_plain(plain["keys"]))
     )
 
 
@@ -130,7 +131,7 @@ def keep_unpublished(
     tables = dict(state.tables)
     for name, changes in _changes_by_table(folder, rejected).items():
         entry = tables[name]
-        known = entry.get(UNPUBLISHED, {"keys": {}})["keys"]
+        known = unseal_plain(entry.get(UNPUBLISHED, {"keys": {}})["keys"])
         new = {key: change for key, change in changes.items() if key not in known}
         if new:
             rows = _rows_before(state, before, name, new)
@@ -140,7 +141,10 @@ def keep_unpublished(
             path = folder / KNOWN / file
             write_known_rows(path, rows, entry["columns"], _keeps(state))
             make_private(path)
-            tables[name] = {**entry, UNPUBLISHED: {"keys": known | quiet, "file": file}}
+            tables[name] = {
+                **entry,
+                UNPUBLISHED: {"keys": seal_plain({**known, **quiet}), "file": file},
+            }
     sync_folder(folder / KNOWN)
     write_durably(folder / MANIFEST, state_text(replace(state, tables=tables)))
 
@@ -179,7 +183,7 @@ def _changes_by_table(
 def _differences(folder: Path, found: FoundDifferences) -> Iterator[dict[str, Any]]:
     for file in found.files:
         columns = ["key", "event_type", "columns", "new"]
-        yield from pq.read_table(folder / FOUND / file, columns=columns).to_pylist()
+        yield from read_table(folder / FOUND / file, columns).to_pylist()
 
 
 def _rows_before(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from publisher.errors import FatalError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions, MaskMethod, names_match
 
@@ -35,9 +36,12 @@ def test_a_shortened_text_shows_at_most_half_of_it(text: str, kept: int) -> None
 
 @given(st.binary())
 def test_only_the_key_opens_what_is_sealed(octets: bytes) -> None:
-    sealed = masker().seal(octets)
-    assert masker().unseal(sealed) == octets
-    assert sealed != masker().seal(octets)
+    sealed = masker().seal(octets, b"here")
+    assert masker().unseal(sealed, b"here") == octets
+    assert sealed != masker().seal(octets, b"here")
+    for other, place in ((masker(), b"there"), (Masker(MaskingOptions(), b"l" * 32), b"here")):
+        with pytest.raises(FatalError, match="damaged or misplaced, or was sealed with another"):
+            other.unseal(sealed, place)
     assert len(octets) < 8 or octets not in sealed
 
 

@@ -16,6 +16,7 @@ from publisher.masking.sealed_files import (
     content_path,
     content_size,
     create_private,
+    linked_name,
     open_spill,
     release_contents,
     use_masking,
@@ -53,7 +54,8 @@ def test_the_content_is_read_back(tmp_path: Path, size: int) -> None:
 def test_a_replaced_file_is_read_again(tmp_path: Path) -> None:
     path = write(tmp_path / "a", b"one")
     assert Path(content_path(path)).read_bytes() == b"one"
-    write(tmp_path / "new", b"three").replace(path)
+    (tmp_path / "new").mkdir()
+    write(tmp_path / "new" / "a", b"three").replace(path)
     assert Path(content_path(path)).read_bytes() == b"three"
     release_contents()
     assert Path(content_path(path)).read_bytes() == b"three"
@@ -103,19 +105,22 @@ def test_only_the_key_opens_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         content_path(path)
 
 
+CHUNK_SIZE = 4 + 12 + CHUNK + 16
+END_SIZE = 4 + 12 + 16
+
+
 def cut(octets: bytes) -> bytes:
     return octets[:-1]
 
 
 def cut_last_chunk(octets: bytes) -> bytes:
-    return octets[: -(4 + 12 + 8 + 16)]
+    return octets[:-END_SIZE]
 
 
 def swap_chunks(octets: bytes) -> bytes:
-    chunk = 4 + 12 + 8 + CHUNK + 16
-    start = len(octets) - (4 + 12 + 8 + 16) - 2 * chunk
-    first, second = octets[start : start + chunk], octets[start + chunk : start + 2 * chunk]
-    return octets[:start] + second + first + octets[start + 2 * chunk :]
+    start = len(octets) - END_SIZE - 2 * CHUNK_SIZE
+    first, second = (octets[at : at + CHUNK_SIZE] for at in (start, start + CHUNK_SIZE))
+    return octets[:start] + second + first + octets[-END_SIZE:]
 
 
 @pytest.mark.parametrize("damage", [cut, cut_last_chunk, swap_chunks])
@@ -126,4 +131,35 @@ def test_damage_is_found(tmp_path: Path, damage: Callable[[bytes], bytes]) -> No
     assert damaged != octets
     path.write_bytes(damaged)
     with pytest.raises(FatalError, match="damaged"):
+        content_path(path)
+
+
+def test_a_chunk_belongs_to_its_file(tmp_path: Path) -> None:
+    """Two files with the same name and size: neither a chunk nor the end of one is taken for another's."""
+    paths = [tmp_path / folder / "a" for folder in "12"]
+    for path in paths:
+        path.parent.mkdir()
+    one, other = (write(path, bytes(2 * CHUNK)).read_bytes() for path in paths)
+    for stop, length in ((len(one), END_SIZE), (len(one) - END_SIZE, CHUNK_SIZE)):
+        start = stop - length
+        paths[0].write_bytes(one[:start] + other[start:stop] + one[stop:])
+        with pytest.raises(FatalError, match="misplaced"):
+            content_path(paths[0])
+
+
+def test_a_file_belongs_to_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "usr.csv", b"content")
+    linked = path.with_name(linked_name("kept-1", linked_name("kept-0", path.name)))
+    assert linked.name == "kept-1~usr.csv"
+    path.rename(linked)
+    assert Path(content_path(linked)).read_bytes() == b"content"
+    linked.rename(tmp_path / "kept-1~grp.csv")
+    with pytest.raises(FatalError, match=r"was written as 'usr\.csv': restore"):
+        content_path(tmp_path / "kept-1~grp.csv")
+
+
+def test_another_version_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", b"content")
+    path.write_bytes(path.read_bytes().replace(b"XDS sealed 2", b"XDS sealed 1"))
+    with pytest.raises(FatalError, match="sealed by another version of the program"):
         content_path(path)

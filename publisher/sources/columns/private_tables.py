@@ -1,0 +1,31 @@
+"""Tables of records in Parquet files that only their owner can read, and that are sealed in a masked run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.masking.sealed_files import content_path, create_private
+
+
+def write_table(table: pa.Table | pa.RecordBatch, path: Path, **options: Any) -> None:
+    """Writes a table; the options are those of ``pyarrow.parquet.write_table``."""
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    with create_private(path) as file:
+        pq.write_table(table, file, **options)
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """Reads a table, or some of its columns.  Raises ``FatalError`` if it is sealed with another key."""
+    chosen = None if columns is None else [*columns]
+    return pq.read_table(content_path(path), columns=chosen, use_threads=False)
+
+
+def open_table(path: Path) -> pq.ParquetFile:
+    """Opens a table to read it by batches.  Raises as ``read_table`` does."""
+    return pq.ParquetFile(content_path(path))
