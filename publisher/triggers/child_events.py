@@ -35,7 +35,7 @@ class SqlForms(NamedTuple):
 
 
 class CascadedMove(Enum):
-    """Which events child rows get when the database links them to the new key of their parent."""
+    """The events that child rows get when the database links them to the new key of their parent."""
 
     UPDATE = auto()
     """The same events as if a user had linked the rows to another parent."""

@@ -48,7 +48,7 @@ from publisher.sources.triggerless.state_files import (
 
 
 def unpublished_of(folder: Path, entry: Mapping[str, Any]) -> UnpublishedKeys | None:
-    """The unpublished keys of a table in a state; ``None`` if there are none."""
+    """Returns the unpublished keys of a table in a state; ``None`` if all changes were published."""
     plain = entry.get(UNPUBLISHED)
     return (
         None
