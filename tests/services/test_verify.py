@@ -15,6 +15,7 @@ from publisher.config.job_file import load
 from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
 from publisher.engine.local.engine import LocalEngine
+from publisher.engine.sealed_tasks import SealedShuffle
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.repair import repair
@@ -205,8 +206,8 @@ class LatePublisher(LocalEngine):
 
     def shuffle(self, work: ShuffleWork) -> list[str]:
         results = super().shuffle(work)
-        if isinstance(work, VerifyWork):
-            self.parts.append(work.documents)
+        if isinstance(work, SealedShuffle) and isinstance(work.work, VerifyWork):
+            self.parts.append(work.work.documents)
             if len(self.parts) == 1:
                 self.job.publish()
         return results
