@@ -47,13 +47,15 @@ def keep_refused(
     journals: Journals, journal: Journal, manifest: Manifest, refused: Collection[tuple[int, int]]
 ) -> None:
     """Adds the changes whose documents the sink has refused, by lane and document; may be repeated."""
+    if not refused:
+        return
     lanes: dict[int, list[int]] = {}
     for lane, document in refused:
         lanes.setdefault(lane, []).append(document)
     for number, entry in enumerate(manifest.sources):
         state = journal.state(entry.name)
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
-        if state is None or not lanes or not isinstance(source, ComparingSource):
+        if state is None or not isinstance(source, ComparingSource):
             continue
         rows: Rows = {}
         for lane, documents in lanes.items():
