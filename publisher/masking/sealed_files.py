@@ -127,7 +127,12 @@ def open_spill() -> IO[bytes]:
 
 def linked_name(prefix: str, name: str) -> str:
     """Returns another name for a file, which may be sealed under its own."""
-    return f"{prefix}{_OWN_NAME}{name.rpartition(_OWN_NAME)[2]}"
+    return f"{prefix}{_OWN_NAME}{_own_name(name)}"
+
+
+def _own_name(name: str) -> str:
+    """Returns the name under which a file was sealed."""
+    return name.rpartition(_OWN_NAME)[2]
 
 
 _OWN_NAME = "~"
@@ -233,7 +238,7 @@ def _read_header(file: IO[bytes], path: str) -> bytes:
             f"{path} is sealed by another version of the program: use that version, or start over"
         )
     name = file.read(int.from_bytes(start[-_LENGTH_BYTES:]))
-    if os.fsencode(Path(path).name.rpartition(_OWN_NAME)[2]) != name.rpartition(b"~")[2]:
+    if _own_name(Path(path).name) != _own_name(os.fsdecode(name)):
         raise FatalError(
             f"{path} is sealed and was written as {os.fsdecode(name)!r}: restore the file of this name"
         )

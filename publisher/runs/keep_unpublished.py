@@ -15,7 +15,7 @@ from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.manifest import Journal, Manifest
 from publisher.masking.sealed_files import use_masking
 from publisher.model.change import Outcome
-from publisher.runs.known_rejects import read_split
+from publisher.runs.journaled_splits import restore_split
 from publisher.runs.prepare import RunRequest
 from publisher.sources.contract import ComparingSource
 from publisher.sources.registry import FORMATS
@@ -61,7 +61,7 @@ def keep_refused(
         for lane, documents in lanes.items():
             sent = pc.field("document").isin(documents)
             _add(rows, journal.root / LaneNames(lane).decisions, number, sent)
-        splits = [(read_split(entry, n), frozenset(rows[n])) for n in sorted(rows)]
+        splits = [(restore_split(entry, n), frozenset(rows[n])) for n in sorted(rows)]
         if splits:
             before = journals.state_before(manifest.run, entry.name)
             source.keep_unpublished(state, before, splits)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import pyarrow.compute as pc
-from pydantic import TypeAdapter
 
 from publisher.errors import FatalError
 from publisher.journal.manifest import SourceEntry
@@ -16,6 +14,7 @@ from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart
 from publisher.model.change import Outcome
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
+from publisher.runs.journaled_splits import restore_split
 from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, "part", "high", "low")
@@ -103,16 +102,6 @@ def read_raw(entry: SourceEntry, split: int, rows: frozenset[int]) -> dict[int, 
         return {}
     source = FORMATS[entry.format].restore(entry.options, entry.reading)
     try:
-        return source.raw_records(read_split(entry, split), rows)
+        return source.raw_records(restore_split(entry, split), rows)
     except (OSError, FatalError):  # the input was moved or changed
         return {}
-
-
-def read_split(entry: SourceEntry, split: int) -> Any:
-    """A split of a source, by its number in the run."""
-    return _split_reader(entry.format).validate_python(entry.splits[split - entry.first_split])
-
-
-@cache
-def _split_reader(format_: str) -> TypeAdapter[Any]:
-    return TypeAdapter(FORMATS[format_].split)

@@ -1,0 +1,21 @@
+"""Restores the splits of a run from its journal."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from publisher.journal.manifest import SourceEntry
+from publisher.sources.registry import FORMATS
+
+
+def restore_split(entry: SourceEntry, number: int) -> Any:
+    """Restores a split of a source, by its number in the run."""
+    return _split_type(entry.format).validate_python(entry.splits[number - entry.first_split])
+
+
+@cache
+def _split_type(format_: str) -> TypeAdapter[Any]:
+    return TypeAdapter(FORMATS[format_].split)
