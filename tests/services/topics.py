@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -66,8 +66,7 @@ class Topics:
         new = NewTopic(name, partitions, replication, config=config)
         admin.create_topics([new], operation_timeout=30)[name].result(30)
         self.made.append(name)
-        while not _has_leaders(admin, name, partitions):
-            time.sleep(0.02)
+        _wait_until(lambda: _has_leaders(admin, name, partitions))
         return name
 
     def alter(self, topic: str, **settings: str | int) -> None:
@@ -81,13 +80,16 @@ class Topics:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         admin = self._admin()
         admin.incremental_alter_configs([resource])[resource].result(30)
+        wanted = {entry.name: entry.value for entry in entries}.items()
+        _wait_until(lambda: wanted <= _settings(admin, topic).items())
 
     def drop(self) -> None:
-        """Deletes the topics that were made."""
+        """Deletes the topics that were made; afterwards no broker takes or gives their records."""
         if self.made:
             admin = self._admin()  # its answers come only while it lives
             for answer in admin.delete_topics(self.made).values():
                 answer.result(30)
+            _wait_until(lambda: not admin.list_topics(timeout=30).topics.keys() & set(self.made))
             self.made.clear()
 
     def ends(self, topic: str) -> dict[int, int]:
@@ -185,6 +187,21 @@ class Topics:
     def _admin(self) -> AdminClient:
         # silent while brokers are away
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+
+def _wait_until(reached: Callable[[], bool]) -> None:
+    """Waits for the brokers, which learn of a change after the controller has answered."""
+    deadline = time.monotonic() + 60
+    while not reached():
+        if time.monotonic() > deadline:
+            raise TimeoutError("the brokers do not know of the change after 60 s")
+        time.sleep(0.02)
+
+
+def _settings(admin: AdminClient, topic: str) -> dict[str, str | None]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found = admin.describe_configs([resource])[resource].result(30)
+    return {name: entry.value for name, entry in found.items()}
 
 
 def _has_leaders(admin: AdminClient, name: str, partitions: int) -> bool:
