@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,9 @@ class LanePlanner:
 
     ``rows`` are the row numbers of changes in the lane.
     """
+
+    few_rows: ClassVar[int] = 150
+    """Maximum number of complete changes that are planned one by one, which is faster for so few."""
 
     def __init__(
         self,
@@ -86,6 +90,9 @@ class LanePlanner:
         """Plans complete polls; ``after`` are rank and high of the next change, if there is one."""
         assert self._columnar is not None
         open_objects = self._planner.advance(batch["rank"][0].as_py())
+        if batch.num_rows <= self.few_rows:
+            yield self._plan_singly(rows, batch)
+            return
         single_keys = [obj.key for obj in open_objects]
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
         single_keys += self._planner.waiting_keys()

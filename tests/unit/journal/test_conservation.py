@@ -18,6 +18,7 @@ from publisher.journal.conservation import check_conservation, outcome_counts, r
 from publisher.journal.lane_writer import Count, LaneResult
 from publisher.model.change import TALLY, Change, Outcome
 from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
+from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import ObjectPoll
 from tests.support.event_log_files import Row, event, write
@@ -121,6 +122,7 @@ def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
         plain = plan(self, *args, **options)
         return plain._replace(documents=plain.documents[1:])
 
+    monkeypatch.setattr(LanePlanner, "few_rows", 0)
     monkeypatch.setattr(ColumnarPlanner, "plan", forget_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)

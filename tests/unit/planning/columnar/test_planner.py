@@ -23,8 +23,9 @@ from publisher.engine.tasks import Work
 from publisher.journal.object_states import StatesBefore
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import RECORD_SCHEMA, Change
-from publisher.planning.columnar import query_back
+from publisher.planning.columnar import ColumnarPlanner, query_back
 from publisher.planning.filters import FilterOptions
+from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from publisher.xds.document import DocumentOptions
@@ -155,6 +156,9 @@ logs = st.tuples(
 )
 """A log, size and slack of polls, loopback user, hidden columns, ranks by place, rows read back."""
 
+few_rows = st.sampled_from([0, 0, 3])
+"""No rows are too few to be planned by the column, or some batches have too few."""
+
 
 def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatch]:
     """The work of a run over a log, and its records."""
@@ -176,9 +180,9 @@ def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatc
 
 
 @settings(max_examples=80, deadline=None)
-@given(logs, st.integers(1, 15))
+@given(logs, st.integers(1, 15), few_rows)
 def test_planning_by_the_column_gives_the_same_files(
-    database: str, drawn: object, cut: int
+    database: str, drawn: object, cut: int, few: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -186,6 +190,7 @@ def test_planning_by_the_column_gives_the_same_files(
         batches = records.to_batches(max_chunksize=cut)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
+            patch.setattr(LanePlanner, "few_rows", few)
             in_bulk = staged_files(work, batches, folder / "bulk")
             patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
             singly = staged_files(work, batches, folder / "singly")
@@ -199,6 +204,7 @@ def test_planning_by_the_column_gives_the_same_files(
     st.booleans(),
     st.sampled_from(["modify", "add"]),
     st.sampled_from([None, *range(270, 500, 10)]),
+    few_rows,
 )
 def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
     database: str,
@@ -207,6 +213,7 @@ def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
     is_complete: bool,
     insert: Any,
     limit: int | None,
+    few: int,
 ) -> None:
     """The states are those that an earlier run leaves, planned one by one; sinks may refuse documents."""
     with tempfile.TemporaryDirectory() as name:
@@ -220,6 +227,7 @@ def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
             batches = records.to_batches(max_chunksize=cut)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(query_back, "ROWS_AT_ONCE", 2)
+                patch.setattr(LanePlanner, "few_rows", few)
                 in_bulk = staged_files(work, batches, folder / f"bulk{number}")
                 patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
                 singly = staged_files(work, batches, folder / f"singly{number}")
@@ -254,6 +262,25 @@ def test_most_of_a_usual_log_is_planned_by_the_column(
     monkeypatch.setattr(Planner, "add", add_and_count)
     staged_files(work, list(unpack(pieces.to_batches())), tmp_path)
     assert 0 < len(singly) < 0.05 * len(rows)
+
+
+@pytest.mark.parametrize("few", [2, 3])
+def test_few_rows_are_planned_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    rows = [event(at, table_key=f"idu={at}", event_type=1, new_value="x") for at in (1, 2, 3)]
+    work = work_of([write(tmp_path / "log.csv", rows)])
+    by_column: list[int] = []
+    plan = ColumnarPlanner.plan
+
+    def plan_and_count(self: ColumnarPlanner, batch: Any, *args: Any, **options: Any) -> Any:
+        by_column.append(batch.num_rows)
+        return plan(self, batch, *args, **options)
+
+    monkeypatch.setattr(ColumnarPlanner, "plan", plan_and_count)
+    monkeypatch.setattr(LanePlanner, "few_rows", few)
+    staged_files(work, list(unpack(read_all(work).to_batches())), tmp_path)
+    assert by_column == ([3] if few == 2 else [])
 
 
 def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: Path) -> None:
