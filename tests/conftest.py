@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("here")
+# a shell starts what it does not wait for with SIGINT ignored, and so would be all programs that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
 """Fixtures that take seconds of processor time to make, and the group of the tests that use them."""
