@@ -110,7 +110,8 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
         rows = _read_rows(comparison, work, table, member, frame)
         yield from packers[member].add(rows.hashes, rows.keys, rows.values)
         faults = _faults(work, table.tables[member].shape, frame, rows)
-        record_count += len(rows.keys) + len(faults) if table.condition.keys else _row_count(frame)
+        count = len(rows.keys) if table.condition.keys else frame.batch.num_rows - len(rows.faults)
+        record_count += count + len(faults)
         if faults and kind is PieceKind.BEFORE:
             raise FatalError(
                 f"{faults[0][0].detail}; an earlier snapshot must be completely readable"
@@ -182,19 +183,20 @@ def compare_bucket(
     table = comparison.tables[number]
     sides = _Sides.of(pieces)
     size = sides.bytes
-    known = _read_known_rows(table, bucket, sides.before)
+    stored = _read_known_rows(table, bucket, sides.before)
     rules = _rules_without(table, sides.blind)
     objects = _take_objects(table.shape, sides.now)
-    known, unpublished = restore_unpublished(objects.rows, known, table, bucket, rules)
+    known, unpublished = restore_unpublished(objects.rows, stored, table, bucket, rules)
     result = compare(table.shape.columns, objects.rows, known, rules)
     orphans = [] if table.is_part else list(orphan_faults(table.shape, objects))
     rejected = [*sides.rejected, reject_batch(orphans)]
     differences = _with_rejects(result.differences, rejected)
     name = f"{partition:05d}-{attempt}.parquet"
-    target = Path(comparison.target)
-    write_table(differences, target / FOUND / name, compression="zstd")
-    state = target / KNOWN / name
-    known_name = _write_state(table, bucket, result, state) if comparison.keep else None
+    found, state = (Path(comparison.target) / folder for folder in (FOUND, KNOWN))
+    write_table(differences, found / name, compression="zstd")
+    known_name = None
+    if comparison.keep:
+        known_name = _write_state(table, bucket, result, state / name, known is not stored)
     return BucketResult(
         partition,
         tuple(sorted(sides.tallies)),
@@ -208,9 +210,7 @@ def compare_bucket(
         len(result.known),
         size,
         result.emptied,
-        _write_candidates(
-            table, objects.rows, known, result, rules, target / FOUND / f"keys-{name}"
-        ),
+        _write_candidates(table, objects.rows, known, result, rules, found / f"keys-{name}"),
         tuple(objects.rows.keys.unique().to_pylist()) if table.condition.keys else (),
         unpublished,
     )
@@ -237,11 +237,14 @@ def _write_candidates(
     return path.name
 
 
-def _write_state(table: TableWork, bucket: int, result: ComparisonResult, path: Path) -> str:
-    """Writes the known rows of a bucket for the next state; links the last file if no row has changed.
+def _write_state(
+    table: TableWork, bucket: int, result: ComparisonResult, path: Path, has_restored: bool
+) -> str:
+    """Writes the known rows of a bucket for the next state, or links the last file if no row has changed.
 
-    Returns the name of the file."""
-    unchanged_file = _unchanged_file(table, bucket, result.counts)
+    The last file has other rows than were compared if some were restored.  Returns the name of the file.
+    """
+    unchanged_file = None if has_restored else _unchanged_file(table, bucket, result.counts)
     if unchanged_file is None:
         write_known_rows(path, result.known, table.shape.columns, table.rules.keeps)
         return path.name
@@ -289,10 +292,6 @@ def _read_rows(
         binary = "base64"  # the encoding of table_reader
     rows = read_rows(shape, frame.batch, binary, where)
     return rows.with_keys(table.condition.keys) if table.condition.keys else rows
-
-
-def _row_count(frame: Frame) -> int:
-    return int(frame.batch.num_rows) + len(frame.broken)
 
 
 def _faults(

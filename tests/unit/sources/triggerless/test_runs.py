@@ -96,6 +96,20 @@ def test_rows_that_are_as_they_were_are_counted(tmp_path: Path) -> None:
     assert kinds_and_keys(report, tmp_path) == [("add", "100"), ("delete", "0")]
 
 
+@pytest.mark.parametrize("state", ["columns", "row", "values"])
+def test_a_table_as_it_was_before_a_rejected_change_is_compared_once(
+    tmp_path: Path, state: str
+) -> None:
+    more = f'state = "{state}"'
+    rows = [table_row(1), table_row(2)]
+    for first in (table_row(1), table_row(1, "bell \x07"), table_row(1)):
+        write_table(tmp_path, [first, *rows[1:]])
+        report = publish(tmp_path, more)
+    assert report.reasons == {"ignored": {"unchanged": 2}}
+    write_table(tmp_path, rows[::-1])
+    assert publish(tmp_path, more).reasons == {"ignored": {"unchanged": 2}}
+
+
 def test_the_same_files_are_not_compared_again(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
