@@ -54,7 +54,9 @@ def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
         for entry in part.decisions(_COLUMNS).to_pylist():
             run = part.runs[entry["run"]].manifest
             file = file_of(run.sources[entry["source"]], entry["split"])
-            name = ids.get((entry["run"], entry["source"], PurePath(file or ""), entry["row"]))
+            places = PurePath(file or ""), PurePath()
+            keys = ((entry["run"], entry["source"], place, entry["row"]) for place in places)
+            name = next((ids[key] for key in keys if key in ids), None)
             if name is not None:
                 outcome = Outcome(entry["outcome"]).label
                 results[name] = RetryResult(run.run, outcome, entry["reason"])

@@ -108,8 +108,8 @@ def _source_entries(
 ) -> Iterator[SourceEntry]:
     first = 0
     tallies = {split: records for result in results for split, records in result.tallies}
-    needs_fates = request.state is not None and any(
-        source.snapshots and not source.descriptor.compares for source in request.settings.sources
+    needs_fates = any(
+        source.snapshots and _follows_files(request, source) for source in request.settings.sources
     )
     fates = fates_of_splits(results, request.journal.staging, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
@@ -147,7 +147,7 @@ def _unchanged_files(
     """Yields the entries of the files of a source; in a job with digests, which the next run compares.
 
     Raises ``FatalError`` if a file has changed since ``before``."""
-    with_digest = request.state is not None and not source.descriptor.compares
+    with_digest = _follows_files(request, source)
     for previous, now in zip(before, file_entries(source), strict=True):
         entry = now.with_digest() if with_digest else now
         if not (previous.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(previous.path)))):
@@ -156,6 +156,11 @@ def _unchanged_files(
                 f"{now.bytes:,} after): write files elsewhere, then move them here"
             )
         yield entry
+
+
+def _follows_files(request: RunRequest, source: SourceSettings) -> bool:
+    """Returns whether the next run needs to know what became of the files of a source."""
+    return request.state_of(source) is not None and not source.descriptor.compares
 
 
 def _splits_by_file(
@@ -174,7 +179,7 @@ def _with_fates(
     request: RunRequest, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
 ) -> FileEntry:
     """Adds the result of reading a file, for the next run of the job."""
-    if request.state is None or source.descriptor.compares:
+    if not _follows_files(request, source):
         return entry
     refused = any(fate.rejected for fate in fates) and not any(
         fate.used or fate.ignored for fate in fates

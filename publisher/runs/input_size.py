@@ -21,7 +21,8 @@ def input_size(request: RunRequest) -> InputSize:
     rows = request.waiting
     if rows is None:
         rows = sum(_count_rows(request, source) for source in sources if source.table is not None)
-    folders = [(request.state or {}).get(source.name) for source in sources if source.reads]
+    states = {} if request.retried else request.state or {}  # few rows of which are read again
+    folders = [states.get(source.name) for source in sources if source.reads]
     earlier = [
         path
         for source in sources

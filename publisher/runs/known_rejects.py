@@ -34,6 +34,8 @@ class KnownReject:
     """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
     is_change: bool
     """True if it was rejected after it was read: the journal has it as a change, not as it was."""
+    part: str
+    """The part of its position."""
     entry: SourceEntry
     split: int
     row: int
@@ -62,6 +64,7 @@ def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
                 order=(runs.setdefault(run, len(runs)), entry["rank"]),
                 transaction=_transaction(columns_of[run, number], entry),
                 is_change=entry["event_type"] is not None,
+                part=entry["part"],
                 entry=source,
                 split=entry["split"],
                 row=entry["row"],

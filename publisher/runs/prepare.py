@@ -89,17 +89,22 @@ class RunRequest:
     def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:
         """This request for sources whose input is published in full, whether it is pending or not.
 
-        A run with ``retried`` records changes no state of sources."""
+        A run with ``retried`` records changes no state of sources, except of those that compare."""
         if retried:
-            return replace(self, state=None, is_repetition=None, retried=tuple(retried))
+            return replace(self, is_repetition=None, retried=tuple(retried))
         return replace(self, objects=self.objects and self.objects.hide())
 
-    def carry_over(self, source: str) -> CarryOver | None:
+    def state_of(self, source: SourceSettings) -> Mapping[str, Path] | None:
+        """The states of sources for one of them; ``None`` if it has none, and leaves none."""
+        return None if self.retried and not source.descriptor.compares else self.state
+
+    def carry_over(self, source: SourceSettings) -> CarryOver | None:
         """The folders with the state of a source: from the previous run, and for the next run."""
-        if self.state is None:
+        states = self.state_of(source)
+        if states is None:
             return None
-        before, after = self.state.get(source), self.journal.new_state(source)
-        return CarryOver(before, after, self.clock, source, self.by_rows)
+        before, after = states.get(source.name), self.journal.new_state(source.name)
+        return CarryOver(before, after, self.clock, source.name, self.by_rows)
 
     def carries(self, source: str, split: AnySplit) -> bool:
         """Returns whether a split has records that the previous run carried over."""
@@ -187,7 +192,7 @@ def _prepare(
                 committed=request.journal.committed_state(source.name),
                 paths=source.snapshots,
                 database=source.database,
-                carry_over=request.carry_over(source.name),
+                carry_over=request.carry_over(source),
                 number=request.number,
                 reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),

@@ -99,12 +99,12 @@ def retry_rejects(
     Records that were retried before are left out, with a note.
 
     Raises:
-        UsageError: No record remains, a record is unknown, or its format cannot be retried.
+        UsageError: No record remains, or a record is unknown.
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
     use_masking(settings.masking_of_run)
-    refuse_formats(settings, corrections)
+    refuse_unknown_sources(settings, corrections)
     with open_job(settings, progress) as job:
         finished = job.finish()
         journals = Journals(settings.journals, settings.name)
@@ -128,7 +128,7 @@ def rehearse_retry(
     Raises as ``retry_rejects``."""
     settings = settings.for_publish()
     use_masking(settings.masking_of_run)
-    refuse_formats(settings, corrections)
+    refuse_unknown_sources(settings, corrections)
     journals = Journals(settings.journals, settings.name)
     check_takeover(settings, journals)
     pending, notes = _select(journals, corrections)
@@ -139,21 +139,14 @@ def rehearse_retry(
     return with_notes(report, notes)
 
 
-def refuse_formats(settings: Settings, corrections: Iterable[Correction]) -> None:
-    """Raises ``UsageError`` for records of unknown sources, and of formats that cannot be retried."""
-    sources = {source.name: source for source in settings.sources}
+def refuse_unknown_sources(settings: Settings, corrections: Iterable[Correction]) -> None:
+    """Raises ``UsageError`` for records of unknown sources."""
+    names = [source.name for source in settings.sources]
     for correction in corrections:
-        source = sources.get(correction.source)
-        where = correction.record.where
-        if source is None:
-            names = ", ".join(sources)
+        if correction.source not in names:
             raise UsageError(
-                f"{where}: job {settings.name} has no source {correction.source}: its sources are {names}"
-            )
-        if source.descriptor.write_retry is None:
-            raise UsageError(
-                f"{where}: rejected records of format {source.format} cannot be retried: "
-                f"{source.descriptor.retry_advice}"
+                f"{correction.record.where}: job {settings.name} has no source {correction.source}: its "
+                f"sources are {', '.join(names)}"
             )
 
 
@@ -178,7 +171,9 @@ def _select(
             )
         result = retries.get(record.id)
         if result is None:
-            of_journal = replace(record, file=reject.file, transaction=reject.transaction)
+            of_journal = replace(
+                record, file=reject.file, transaction=reject.transaction, part=reject.part
+            )
             pending.append(replace(correction, record=of_journal))
         else:
             notes.append(f"{record.where}: {record.id} is left out: {result.text()}")
@@ -230,16 +225,16 @@ def _write(
     sources, retried = [], []
     for number, source in enumerate(settings.sources):
         records = [c.record for c in corrections if c.source == source.name]
-        write = source.descriptor.write_retry
-        if not records or write is None:
+        if not records:
             continue
-        files = write(source.options, records, folder / str(number))
+        files = source.descriptor.write_retry(source.options, records, folder / str(number))
         reading = replace(SnapshotOptions(), max_record=source.reading.max_record)
         options = files.options or source.options
         source = replace(  # noqa: PLW2901
             source, table=None, options=options, reading=reading, run_input=None
         )
-        sources.append(source.with_input(SourceInput(source.reader, files.paths, reads=True)))
+        reader = files.reader or source.reader
+        sources.append(source.with_input(SourceInput(reader, files.paths, reads=True)))
         retried += [
             (source.name, RetriedRecord(record.id, 0, str(path), row))
             for record, (path, row) in zip(records, files.places, strict=True)

@@ -99,6 +99,8 @@ class Format:
     options: type[FormatOptions]
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
+    write_retry: WriteRetry
+    """Writes corrected rejected records."""
     split: type[Split[Any]]
     """Type of its splits of files; a journal stores their plain values."""
     live: LiveFormat | None = None
@@ -120,10 +122,6 @@ class Format:
     again."""
     compares: bool = False
     """Whole tables are compared with their last known state."""
-    write_retry: WriteRetry | None = None
-    """Writes corrected records; ``None`` if rejected records cannot be retried."""
-    retry_advice: str = ""
-    """What to do with rejected records instead."""
 
     @property
     def has_status(self) -> bool:

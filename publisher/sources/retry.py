@@ -11,6 +11,7 @@ from publisher.errors import UsageError
 from publisher.masking.sealed_files import create_private
 from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
+from publisher.sources.contract import Source
 
 RAW_BYTES = 1 << 20
 """Maximum bytes of a binary record in its raw form."""
@@ -29,15 +30,21 @@ class CorrectedRecord:
     raw: Any
     transaction: TransactionKey | None = None
     """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
+    part: str = ""
+    """The part of its position: of a compared table its name."""
 
 
 class RetryFiles(NamedTuple):
-    """Files of corrected records, and for each record its file and its number in the file."""
+    """Files of corrected records, and for each record its file and its number in the file.
+
+    An empty file stands for all of the source, whose records have numbers of their own."""
 
     paths: tuple[Path, ...]
     places: tuple[tuple[Path, int], ...]
     options: Any = None
     """Options that read the files, if not those of the source."""
+    reader: Source | None = None
+    """The source that reads the files, if not that of the options."""
 
 
 def write_json_lines(

@@ -42,6 +42,15 @@ def export(base: Path, reason: str, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in target.read_text().splitlines()]
 
 
+def export_all(base: Path) -> list[dict[str, Any]]:
+    """Exports all records that were not retried."""
+    target = base / "rejects.jsonl"
+    target.unlink(missing_ok=True)
+    result = invoke(base, "rejects", "--export", target)
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in target.read_text().splitlines()]
+
+
 def retry(base: Path, entries: list[dict[str, Any]]) -> Result:
     fixed = base / "fixed.jsonl"
     fixed.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))

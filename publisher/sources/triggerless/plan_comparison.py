@@ -111,15 +111,21 @@ def comparison_of(
 ) -> Comparison:
     """Plans the comparison of tables.  Raises ``FatalError`` if the state does not fit."""
     state = TriggerlessState.read(context.state) if context.state is not None else None
-    if state is not None and state.keeps != options.state:
-        raise FatalError(
-            f'the state in {state.folder} was written with state = "{state.keeps}": restore that setting,'
-            " or remove the state and migrate"
-        )
+    if state is not None:
+        refuse_other_contents(state, options)
     works = tuple(_work(table, options, context, state) for table in tables)
     return Comparison(
         works, str(context.target), context.keep, options.binary_text, database, text_of
     )
+
+
+def refuse_other_contents(state: TriggerlessState, options: TriggerlessOptions) -> None:
+    """Raises ``FatalError`` if a state keeps other contents of rows than the settings say."""
+    if state.keeps != options.state:
+        raise FatalError(
+            f'the state in {state.folder} was written with state = "{state.keeps}": restore that setting,'
+            " or remove the state and migrate"
+        )
 
 
 _FIRST: Mapping[str, First] = {"resynchronise": "replace", "future": "nothing", "all": "add"}
@@ -372,7 +378,7 @@ def _describe_table(
         "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
-    } | ({UNPUBLISHED: {**unpublished, "keys": seal_plain(kept)}} if kept else {})
+    } | ({UNPUBLISHED: {"keys": seal_plain(kept), "file": unpublished["file"]}} if kept else {})
 
 
 def _remove_others(folder: Path, wanted: set[str]) -> None:

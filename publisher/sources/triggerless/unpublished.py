@@ -6,7 +6,7 @@ Once a row differs from that, it is compared with the row before its rejected ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -24,6 +24,7 @@ from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
     MANIFEST,
+    RETRIED,
     UNPUBLISHED,
     TriggerlessState,
     state_text,
@@ -128,25 +129,53 @@ def keep_unpublished(
 
     ``before`` is the folder of the state before.  May be repeated after a crash."""
     state = TriggerlessState.read(folder)
+    old = TriggerlessState.read(before) if before is not None else None
     tables = dict(state.tables)
     for name, changes in _changes_by_table(folder, rejected).items():
         entry = tables[name]
         known = unseal_plain(entry.get(UNPUBLISHED, {"keys": {}})["keys"])
-        new = {key: change for key, change in changes.items() if key not in known}
+        retried = retried_keys(entry)
+        new = {k: change for k, change in changes.items() if k not in known or k in retried}
         if new:
-            rows = _rows_before(state, before, name, new)
+            origins = {key: change.origin for key, change in new.items()}
             quiet = {key: change.is_quiet for key, change in new.items()}
-            place, count = list(tables).index(name), len(known) + len(new)
-            file = f"{UNPUBLISHED}-{entry['generation']}-{place}-{count}.parquet"
-            path = folder / KNOWN / file
-            write_known_rows(path, rows, entry["columns"], _keeps(state))
-            make_private(path)
-            tables[name] = {
-                **entry,
-                UNPUBLISHED: {"keys": seal_plain({**known, **quiet}), "file": file},
-            }
+            rows = published_rows(old, name, origins, entry["columns"], keeps_of(state))
+            tables[name] = replace_unpublished(
+                state, name, new.keys(), rows, {**quiet, **known}, retried - new.keys()
+            )
     sync_folder(folder / KNOWN)
     write_durably(folder / MANIFEST, state_text(replace(state, tables=tables)))
+
+
+def retried_keys(entry: Mapping[str, Any]) -> frozenset[str]:
+    """The keys of a table of a state whose rows the run of this state has corrected."""
+    return frozenset(unseal_plain(entry.get(UNPUBLISHED, {}).get(RETRIED, {})))
+
+
+def replace_unpublished(
+    state: TriggerlessState,
+    name: str,
+    replaced: Collection[str],
+    rows: KnownRows,
+    keys: Mapping[str, bool],
+    retried: Collection[str] = (),
+) -> Mapping[str, Any]:
+    """Replaces unpublished rows of a table by ``rows``, in a new file; returns the table's new entry.
+
+    ``keys`` are those of all unpublished rows, as in ``UnpublishedKeys``; see ``retried_keys``."""
+    entry = state.tables[name]
+    old, number = unpublished_of(state.folder, entry), 1
+    if old is not None:
+        rows_before = read_state_file(Path(old.file), entry["columns"], keeps_of(state))
+        rows = replace_rows(rows_before, rows, list(replaced))
+        number += int(Path(old.file).stem.rpartition("-")[2])
+    place = list(state.tables).index(name)
+    path = state.folder / KNOWN / f"{UNPUBLISHED}-{entry['generation']}-{place}-{number}.parquet"
+    write_known_rows(path, rows, entry["columns"], keeps_of(state))
+    make_private(path)
+    plain = {"keys": seal_plain(dict(keys)), "file": path.name}
+    corrected = {RETRIED: seal_plain(dict.fromkeys(retried, True))} if retried else {}
+    return {**entry, UNPUBLISHED: plain | corrected}
 
 
 class _RejectedChange(NamedTuple):
@@ -186,30 +215,31 @@ def _differences(folder: Path, found: FoundDifferences) -> Iterator[dict[str, An
         yield from read_table(folder / FOUND / file, columns).to_pylist()
 
 
-def _rows_before(
-    state: TriggerlessState, before: Path | None, name: str, new: Mapping[str, _RejectedChange]
+def published_rows(
+    state: TriggerlessState | None,
+    name: str,
+    origins: Mapping[str, str],
+    columns: Sequence[str],
+    keeps: Keeps,
 ) -> KnownRows:
-    """The rows of unpublished keys as consumers have them: those of the state, and of new keys."""
-    keeps, columns = _keeps(state), state.tables[name]["columns"]
-    known = unpublished_of(state.folder, state.tables[name])
+    """The rows of a table as consumers have them; ``origins`` has their keys in the state by their new keys.
+
+    ``None`` is the state before the first comparison."""
     rows = no_known_rows(keeps, len(columns))
-    if known is not None:
-        rows = read_state_file(Path(known.file), columns, keeps)
-    old = TriggerlessState.read(before) if before is not None else None
-    entry = None if old is None else old.tables.get(name)
-    if old is None or entry is None:
+    entry = None if state is None else state.tables.get(name)
+    if state is None or entry is None:
         return rows
-    earlier = unpublished_of(old.folder, entry)
-    unpublished = {key for key, change in new.items() if earlier and change.origin in earlier.keys}
-    origins = {key: change.origin for key, change in new.items() if key not in unpublished}
-    files = KnownFiles(str(old.folder / KNOWN), tuple(entry["files"]), tuple(columns))
-    hashes = text_hashes(pa.array(list(origins.values()), pa.string()))
+    earlier = unpublished_of(state.folder, entry)
+    unpublished = {key: old for key, old in origins.items() if earlier and old in earlier.keys}
+    others = {key: old for key, old in origins.items() if key not in unpublished}
+    files = KnownFiles(str(state.folder / KNOWN), tuple(entry["files"]), tuple(columns))
+    hashes = text_hashes(pa.array(list(others.values()), pa.string()))
     for bucket in np.unique(bucket_of(hashes, len(files.files))).tolist():
         part = read_known_rows(files, bucket, len(files.files), columns, keeps)
-        rows = _add_rows(rows, part, origins)
+        rows = _add_rows(rows, part, others)
     if earlier is not None and unpublished:
         part = read_state_file(Path(earlier.file), columns, keeps)
-        rows = _add_rows(rows, part, {key: new[key].origin for key in unpublished})
+        rows = _add_rows(rows, part, unpublished)
     return rows
 
 
@@ -245,5 +275,6 @@ def replace_rows(rows: KnownRows, others: KnownRows, names: Sequence[str]) -> Kn
     return KnownRows(hashes[order.to_numpy()], merged.take(order), contents)
 
 
-def _keeps(state: TriggerlessState) -> Keeps:
+def keeps_of(state: TriggerlessState) -> Keeps:
+    """The contents of rows that a state keeps."""
     return cast("Keeps", state.keeps)

@@ -216,3 +216,33 @@ def test_an_operation_of_a_dispatch_queue(tmp_path: Path) -> None:
     (text,) = documents(tmp_path, "job-000002")
     assert f"idu={hash_of(key)}" in text
     job.check(result.output, refused.output)
+
+
+def test_a_row_of_a_compared_table(tmp_path: Path) -> None:
+    job = MaskedJob(tmp_path)
+    names = [job.planted.text() for _ in range(3)]
+    content = f"idu,fname\n1,{names[0]} \x07\nx{names[1]},{names[2]}\n"
+    source = (
+        '[[sources]]\nname = "hr"\nformat = "triggerless"\nsnapshots = ["in"]\nstate = "values"\n'
+    )
+    table = '[tables.usr]\nkey = ["idu"]\ncolumns = { idu = "int", fname = "string" }\n'
+    job.publish(source + table, "usr.csv", content.encode())
+    (tmp_path / "rejects.jsonl").unlink(missing_ok=True)
+    invoke(tmp_path, "rejects", "--export", tmp_path / "rejects.jsonl", "--unmasked")
+    lines = (tmp_path / "rejects.jsonl").read_text().splitlines()
+    entries = {entry["reason"]: entry for entry in map(json.loads, lines)}
+    changed, row = entries["forbidden-character"], entries["table-key"]
+    row["raw"] |= {"idu": "2", "other": "x"}
+    refused = retry(tmp_path, [row])
+    assert refused.exit_code == 2
+    changed["raw"]["new"] = [names[0]]
+    del row["raw"]["other"]
+    result = retry(tmp_path, [changed, row])
+    assert json.loads(result.stdout)["outcomes"]["published"] == 2, result.stderr
+    text = "".join(documents(tmp_path, json.loads(result.stdout)["run"]))
+    assert hash_of(names[0]) in text
+    assert hash_of(names[2]) in text
+    (tmp_path / "in" / "usr.csv").write_text(f"idu,fname\n1,{names[0]}\n2,{names[2]}\n")
+    again = invoke(tmp_path, "publish", "--engine", "local", "--json")
+    assert json.loads(again.stdout)["reasons"] == {"ignored": {"unchanged": 2}}
+    job.check(*(shown.output for shown in (refused, result, again, invoke(tmp_path, "rejects"))))

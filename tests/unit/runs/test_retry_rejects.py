@@ -217,14 +217,3 @@ def test_corrections_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     path.write_text('{"id": "hr-000001:0:3", "source": "hr", "raw": {}}\n', "utf-8-sig")
     (correction,) = read_corrections(path)
     assert correction.record.id == "hr-000001:0:3"
-
-
-def test_compared_tables_are_refused_with_the_way_out(tmp_path: Path) -> None:
-    (tmp_path / "job.toml").write_text(
-        '\n[[sources]]\nname = "people"\nformat = "triggerless"\nsnapshots = ["in"]\n'
-        'tables = ["hr.usr"]\n[tables.usr]\nkey = ["idu"]\n' + SINK
-    )
-    (tmp_path / "in").mkdir()
-    result = retry(tmp_path, [{"id": "job-000001:0:1", "source": "people", "raw": {}}])
-    assert result.exit_code == 2
-    assert "records of format triggerless cannot be retried: correct the rows" in result.stderr

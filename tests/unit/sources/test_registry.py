@@ -24,6 +24,7 @@ from publisher.sources.files.file_splits import Split, every_file
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.registry import FORMATS
+from publisher.sources.retry import CorrectedRecord, RetryFiles, write_private
 from tests.support.local_engine import EngineSwitch
 from tests.support.source_contract import SourceContract
 
@@ -102,6 +103,15 @@ class TinySource(Source):
         return {row: lines[row - 1] for row in rows}
 
 
+def _write_retry(
+    options: TinyOptions, records: Sequence[CorrectedRecord], folder: Path
+) -> RetryFiles:
+    del options
+    path = folder / "people.txt"
+    write_private(path, "".join(f"{record.raw}\n" for record in records).encode())
+    return RetryFiles((path,), tuple((path, number + 1) for number in range(len(records))))
+
+
 TINY = Format(
     name="tiny",
     title="Tiny",
@@ -109,6 +119,7 @@ TINY = Format(
     options=TinyOptions,
     source=TinySource,
     split=Split[None],
+    write_retry=_write_retry,
 )
 
 
