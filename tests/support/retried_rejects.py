@@ -11,24 +11,6 @@ from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
 
-EXTRACT = """
-[[sources]]
-format = "linkexpress"
-snapshots = ["in"]
-unit = "table"
-extract = "diff"
-difftype = "OPEN"
-nulls = true
-charset = "CP932"
-[[sources.tables]]
-name = "usr"
-schema = "hr"
-xid = 1
-key = ["idu"]
-items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
-"""
-"""A source that reads extractions of a table."""
-
 
 def invoke(base: Path, command: str, *words: object) -> Result:
     config = str(base / "job.toml")

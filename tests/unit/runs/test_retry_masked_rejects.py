@@ -20,7 +20,8 @@ from tests.support.local_engine import EngineSwitch
 from tests.support.planted_logs import JOB, PlantedLog
 from tests.support.planted_values import PlantedValues
 from tests.support.renamed_rows import SETTINGS
-from tests.support.retried_rejects import EXTRACT, documents, export, invoke, retry
+from tests.support.retried_jobs import EXTRACT
+from tests.support.retried_rejects import documents, export, invoke, retry
 
 KEY = "pvmaskingkey" * 3
 """Has the form of a planted text, so the search finds it, too."""

@@ -18,30 +18,11 @@ from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
 from tests.support.linkexpress_files import OPEN, jack, record
 from tests.support.local_engine import EngineSwitch
-from tests.support.retried_rejects import EXTRACT, documents, export, invoke, retry
+from tests.support.retried_jobs import EXTRACT, LOG, MESSAGES, ROWS
+from tests.support.retried_rejects import documents, export, invoke, retry
 from tests.support.samples.change_table import CHANGES, messages
 
 SINK = '\n[dispatch]\npath = "out"\n'
-ROWS = """
-[[sources]]
-format = "change-table"
-snapshots = ["in"]
-source_table = "indirect.usr"
-binary_text = "hex"
-mask_order = "msb"
-header_columns = 7
-pair_wait = 0
-key = ["idu"]
-"""
-MESSAGES = """
-[[sources]]
-format = "change-table"
-snapshots = ["in"]
-layout = "messages"
-mask_order = "msb"
-key = ["idu"]
-pair_wait = 0
-"""
 
 
 def _correct_sequence(raw: Any) -> Any:
@@ -116,12 +97,6 @@ def test_a_corrected_record_is_published_once(
     # the next files are read as if there had been no retry
     assert invoke(tmp_path, "publish", "--engine", "local").exit_code == 0
     assert not (tmp_path / "out" / "runs" / "job-000003").exists()
-
-
-LOG = """
-[[sources]]
-snapshots = ["in"]
-"""
 
 
 def test_a_record_that_no_document_can_hold_is_exported_as_it_was(
