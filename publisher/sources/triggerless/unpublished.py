@@ -127,8 +127,11 @@ def keep_unpublished(
 ) -> None:
     """Adds rejected changes, by the numbers of their differences, to the state in a folder.
 
-    ``before`` is the folder of the state before.  May be repeated after a crash."""
+    ``before`` is the folder of the state before.  May be repeated after a crash.  The state of a repair has
+    no tables: the next repair finds the differences again."""
     state = TriggerlessState.read(folder)
+    if not state.tables:
+        return
     old = TriggerlessState.read(before) if before is not None else None
     tables = dict(state.tables)
     for name, changes in _changes_by_table(folder, rejected).items():
