@@ -16,7 +16,7 @@ from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
 from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work
+from publisher.engine.tasks import SourceWork, Work, column_masks_of
 from publisher.journal.lane_writer import LaneFiles, LaneResult
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
@@ -200,12 +200,12 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
 
 def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
     masking, source = work.rules.masking, work.sources[number]
-    if masking is None:
+    masks = column_masks_of(work, number, resources)
+    if masking is None or masks is None:
         return None
-    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    filter_ = Filter(source.filters, catalogue=catalogue)
     is_live = isinstance(source.source, LiveSource)
-    return MaskedLane(masking.masker, filter_, catalogue, is_live=is_live)
+    knows_masked = source.source.knows_masked_keys
+    return MaskedLane(masking.masker, masks, is_live=is_live, knows_masked_keys=knows_masked)
 
 
 def _planner_of(

@@ -11,10 +11,9 @@ from publisher.acknowledge.reasons import written_id
 from publisher.engine.sealed_records import replace_columns
 from publisher.masking.masker import Masker
 from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
-from publisher.model.catalogue import Catalogue
 from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object, Outcome
 from publisher.model.change_batches import changes_of
-from publisher.planning.filters import Filter, FilterOptions
+from publisher.planning.filters import FilterOptions
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import (
@@ -32,11 +31,13 @@ class MaskedLane:
     """Masks what one source of a lane writes."""
 
     def __init__(
-        self, masker: Masker, filter_: Filter, catalogue: Catalogue, *, is_live: bool
+        self, masker: Masker, masks: ColumnMasks, *, is_live: bool, knows_masked_keys: bool
     ) -> None:
-        """``is_live`` is true for a table, whose rows get statuses."""
+        """``is_live`` is true for a table, whose rows get statuses; for ``knows_masked_keys`` see
+        ``SourceBase``."""
         self._is_live = is_live
-        self.masks = ColumnMasks(masker, filter_, catalogue)
+        self._knows_masked_keys = knows_masked_keys
+        self.masks = masks
         self._masker = masker
         self._objects = RealObjects()
 
@@ -47,8 +48,8 @@ class MaskedLane:
         known: dict[Object, str] = {}
         masked: list[str | None] = []
         for schema, table, key, event_type in zip(schemas, tables, keys, types, strict=True):
-            if key is None:
-                masked.append(None)
+            if key is None or (self._knows_masked_keys and event_type == EventType.DELETE_ROW):
+                masked.append(key)
                 continue
             obj = Object(schema, table or "", key)
             if obj not in known:

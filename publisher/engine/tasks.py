@@ -26,6 +26,7 @@ from publisher.model.key_changes import (
 )
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
@@ -130,6 +131,16 @@ def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         catalogue = resources.catalogue_of(reader.format, reader.tables())
         context = context_of(work, source, catalogue)
         yield from contract.read_split(reader, split, number, context)
+
+
+def column_masks_of(work: Work, source: int, resources: Resources) -> ColumnMasks | None:
+    """Returns the masks of the columns of a source; ``None`` if the run is not masked."""
+    if work.rules.masking is None:
+        return None
+    reader = work.sources[source].source
+    catalogue = resources.catalogue_of(reader.format, reader.tables())
+    filter_ = Filter(work.sources[source].filters, catalogue=catalogue)
+    return ColumnMasks(work.rules.masking.masker, filter_, catalogue)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:

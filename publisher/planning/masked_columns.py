@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from publisher.errors import FatalError, TableRefusedError
 from publisher.masking.masker import Masker
-from publisher.model.catalogue import Catalogue
+from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Change, EventType, Object
 from publisher.model.key_changes import object_after
-from publisher.model.keys import KeyProblem, format_key, parse
+from publisher.model.keys import KeyProblem, decimal_text, format_key, parse
 from publisher.planning.filters import Filter
 from publisher.planning.query_back import (
     NO_NAMED_COLUMNS,
@@ -131,11 +131,14 @@ def _apply(mask: Mask | None, value: str) -> str:
     return value if mask is None else mask(value)
 
 
-def masked_converter(converter: Converter, mask: Mask) -> Converter:
-    """Masks the contents of a converter, which become strings."""
+def masked_converter(converter: Converter, mask: Mask, kind: ColumnKind | None) -> Converter:
+    """Masks the contents of a converter, which become strings; of decimals in their canonical form."""
 
     def content(text: str) -> str:
-        return escape_permitted(mask(unescape(converter.content(text))))
+        plain = unescape(converter.content(text))
+        if kind is ColumnKind.DECIMAL:
+            plain = decimal_text(plain) or plain
+        return escape_permitted(mask(plain))
 
     return Converter("string", content, None)
 

@@ -46,7 +46,7 @@ class ColumnRenderer:
         masks: ColumnMasks | None = None,
     ) -> None:
         """Without ``masks`` all values are published as they are."""
-        self._masks = masks
+        self.masks = masks
         self._case = case
         self._values = values
         self._filter = filter_
@@ -89,15 +89,16 @@ class ColumnRenderer:
     def _masked_converter(
         self, obj: Object, name: str, table: Table | None, column: str | None
     ) -> Converter:
-        if self._masks is None:
+        if self.masks is None:
             return self._converter(table, column)
         mask, of_target = (
-            find(obj, name) for find in (self._masks.of_column, self._masks.of_reference)
+            find(obj, name) for find in (self.masks.of_column, self.masks.of_reference)
         )
         if mask is None or of_target is not None:
             return self._converter(table, column, of_target)
         # a reference to an object that is not masked would show its key: only the mask remains
-        return masked_converter(self._value_converter(table, column), mask)
+        kind = None if table is None or column is None else table.columns[column]
+        return masked_converter(self._value_converter(table, column), mask, kind)
 
     def _converter(
         self, table: Table | None, column: str | None, mask: Mask | None = None

@@ -20,6 +20,7 @@ from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal
+from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
 from publisher.runs.open_engine import open_engine
@@ -109,7 +110,7 @@ def compare(
     ``is_publisher`` says that nothing is published meanwhile, because this process has the lease of the job.
     """
     settings = request.settings
-    settings.refuse_masked("verify")
+    use_masking(settings.masking_of_run)
     journals = Journals(settings.journals, settings.name)
     if not journals.root.is_dir():
         raise UsageError(f"job {settings.name} has published nothing yet: publish first")
@@ -125,7 +126,10 @@ def compare(
         report = VerifyReport(
             settings.name, _sink_of(settings), outcome, comparison.documents.has_expired
         )
-        yield Verification(report, folder, comparison.planned)
+        try:
+            yield Verification(report, folder, comparison.planned)
+        finally:
+            release_contents()
 
 
 @dataclass(slots=True)
@@ -223,6 +227,7 @@ class _Comparison:
             self.request.examples,
             self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
+            settings.masking_of_run,
         )
 
     def _survey(self) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object
 from publisher.model.keys import format_key, parse
+from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.sources.columns.row_images import Mask, Places
 from publisher.sources.triggerless.differences import Differences, TableRows
@@ -60,15 +61,19 @@ class ComparedTable:
         """The part that the associations of its objects share."""
         return suffix(self.shape.table, self.shape.schema)
 
-    def associations(self, keys: pa.Array) -> pa.Array:
-        """Writes the associations of canonical keys."""
+    def associations(self, keys: pa.Array, masks: ColumnMasks | None) -> pa.Array:
+        """Writes the associations of canonical keys, which ``masks`` replace."""
+        if masks is not None:
+            obj = Object(self.shape.schema, self.shape.table, "")
+            masked = [masks.key(obj._replace(key=key)) for key in keys.to_pylist()]
+            keys = pa.array(masked, pa.string())
         if len(self.shape.key) > 1:
             ordered = [key_text(key, self.key_order) for key in keys.to_pylist()]
             keys = pa.array(ordered, pa.string())
         return pc.binary_join_element_wise(keys, self.suffix, "")
 
     def keys(self, associations: Sequence[str]) -> pa.Array:
-        """Reads the canonical keys of associations."""
+        """Reads the canonical keys of associations; in a masked run they are masked."""
         keys = [split_association(name) for name in associations]
         texts = ["" if parts is None else parts.key for parts in keys]
         if len(self.shape.key) > 1:
@@ -101,6 +106,8 @@ class TableComparison:
     evidence: ObjectEvidence = field(default_factory=ObjectEvidence)
     kinds: dict[str, ResultKind] = field(default_factory=dict)
     """The results of objects that are not equal, by key."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Their associations."""
     found: list[Example] = field(default_factory=list)
     taken: Counter[str] = field(default_factory=Counter)
     different: Counter[str] = field(default_factory=Counter)
@@ -111,7 +118,7 @@ class TableComparison:
         rows, published = self.given.rows, self.given.published
         # attributes that only documents have follow the columns of the table
         names = [*{**dict.fromkeys(self.table.shape.columns), **dict.fromkeys(published)}]
-        associations = self.table.associations(rows.keys)
+        associations = self.table.associations(rows.keys, self.renderer.masks)
         ours, bad = self._table_values(names)
         nothing = pa.nulls(len(self.given.associations), pa.string())
         values = [published.get(name, nothing) for name in names]
@@ -232,7 +239,7 @@ class TableComparison:
         kind: ResultKind,
         attributes: tuple[AttributeValues, ...] = (),
     ) -> None:
-        self.kinds[key] = kind
+        self.kinds[key], self.names[key] = kind, association
         self.taken[kind] += 1
         if self.taken[kind] <= self.examples:
             origins = self.evidence.origins(association)
@@ -240,9 +247,10 @@ class TableComparison:
             self.found.append(Example(str(kind), association, attributes, place))
 
     def _with_results(self, differences: pa.RecordBatch) -> pa.RecordBatch:
-        keys = differences.column("key")
-        results = pa.array([str(self.kinds[key]) for key in keys.to_pylist()], pa.string())
-        columns = [results, self.table.associations(keys), *differences.columns]
+        keys = differences.column("key").to_pylist()
+        results, names = ([of_key[key] for key in keys] for of_key in (self.kinds, self.names))
+        of_objects = [pa.array(texts, pa.string()) for texts in (map(str, results), names)]
+        columns = [*of_objects, *differences.columns]
         return pa.RecordBatch.from_arrays(columns, schema=RESULT_SCHEMA)
 
 

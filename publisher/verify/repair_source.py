@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,6 +42,8 @@ class TableToRepair:
 class RepairSource(Triggerless):
     """Publishes the differences of tables; like a comparison, but the differences are known already."""
 
+    knows_masked_keys: ClassVar[bool] = True
+    """Only documents name the objects that are deleted."""
     folder: Path = Path()
     differences: tuple[TableToRepair, ...] = ()
     described: tuple[Table, ...] = ()

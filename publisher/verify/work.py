@@ -13,12 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.tasks import Work, read_records
+from publisher.engine.task_resources import Resources
+from publisher.engine.tasks import Work, column_masks_of, read_records
 from publisher.journal.scan_runs import scan_runs
+from publisher.masking.masker import Masking
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions
+from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.sources.columns.private_tables import write_table
 from publisher.sources.columns.row_images import Places
@@ -96,6 +99,8 @@ class VerifyWork:
     """The state of a consumer."""
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
+    masking: Masking | None = None
+    """``None``: documents have the values as they are."""
 
     @property
     def parts(self) -> int:
@@ -139,7 +144,10 @@ class VerifyWork:
         """Returns the renderer of a table's columns."""
         rules, catalogue = self.rules[table.source], JobCatalogue(self.catalogue)
         filter_ = Filter(rules.filters, catalogue=catalogue)
-        return ColumnRenderer(rules.case, Values(self.values), filter_, catalogue)
+        masks = None
+        if self.masking is not None:
+            masks = ColumnMasks(self.masking.masker, filter_, catalogue)
+        return ColumnRenderer(rules.case, Values(self.values), filter_, catalogue, masks)
 
     def _readers(self) -> list[tuple[EvidenceKind, int]]:
         counts = {
@@ -168,10 +176,11 @@ class VerifyWork:
         table = self.tables[work.table]
         packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
         faulty = EvidencePacker(self.buckets, EvidenceKind.FAULTS, work.table)
+        masks = self.renderer(table).masks
         for member, rows in read_split_rows(self.comparison, number):
             yield from faulty.add(pa.array([""] * len(rows.faults), pa.string()), {})
             columns = {"key": rows.keys} | {f"v{n}": text for n, text in enumerate(rows.values)}
-            yield from packers[member].add(table.associations(rows.keys), columns)
+            yield from packers[member].add(table.associations(rows.keys, masks), columns)
         for packer in (*packers.values(), faulty):
             yield from packer.rest()
 
@@ -179,12 +188,18 @@ class VerifyWork:
         assert self.waiting is not None
         packer = self._packer(EvidenceKind.WAITING)
         orders = {table.name: table.key_order for table in self.tables}
-        for records in read_records(self.waiting, number):
-            changes = records.filter(
-                pc.and_(records["key"].is_valid(), records["outcome"].is_null())
-            )
-            names = (changes.column(name).to_pylist() for name in ("schema", "table", "key"))
-            yield from packer.add(_associations(zip(*names, strict=True), orders), {})
+        source, _ = self.waiting.splits()[number]
+        with Resources(self.waiting.rules) as resources:
+            masks = column_masks_of(self.waiting, source, resources)
+            for records in read_records(self.waiting, number):
+                changes = records.filter(
+                    pc.and_(records["key"].is_valid(), records["outcome"].is_null())
+                )
+                names = (changes.column(name).to_pylist() for name in Object._fields)
+                objects: Iterable[Object] = map(Object._make, zip(*names, strict=True))
+                if masks is not None:
+                    objects = (obj._replace(key=masks.key(obj)) for obj in objects)
+                yield from packer.add(_associations(objects, orders), {})
         yield from packer.rest()
 
     def _read_dump(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -220,12 +235,10 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
 
 
 def _associations(
-    objects: Iterable[tuple[str | None, str, str]],
-    orders: Mapping[AssociationTable, tuple[str, ...]],
+    objects: Iterable[Object], orders: Mapping[AssociationTable, tuple[str, ...]]
 ) -> pa.Array:
     names = [
-        association(Object(schema, table, key), orders.get(AssociationTable(schema, table), ()))
-        for schema, table, key in objects
+        association(obj, orders.get(AssociationTable(obj.schema, obj.table), ())) for obj in objects
     ]
     return pa.array(names, pa.string())
 

@@ -128,9 +128,6 @@ def write_job(folder: Path, text: str) -> Path:
         (["inspect", "log.csv", "-c", "job.toml"], "inspect"),
         (["inspect", "log.csv", "-c", "job.toml", "--format", "table-queue"], "inspect"),
         (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
-        (["verify", "-c", "job.toml"], "verify"),
-        (["verify", "-c", "job.toml", "--repair", "--dry-run"], "verify"),
-        (["verify", "-c", "job.toml", "--repair"], "verify"),
     ],
 )
 def test_commands_that_need_values_are_refused(

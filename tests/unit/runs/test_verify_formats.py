@@ -30,16 +30,21 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def job_of(company: Path, name: str, *, has_database: bool = True) -> Path:
+MASKING = '[masking]\nhash = ["*"]\n'
+
+
+def job_of(company: Path, name: str, *, has_database: bool = True, masking: str = "") -> Path:
     """A job file with one of the demo's sources."""
     sources = re.split(r"(?m)^(?=\[\[sources\]\]$)", (company / JOB).read_text())[1:]
     source = next(source for source in sources if f'name = "{name}"' in source)
     database, rest = sources[-1][sources[-1].index("[database]") :].split("[documents]", 1)
     source = source.partition("[database]")[0]
-    rest = rest.replace('path = "published"', f'path = "{name}-{has_database}"')
-    job = f'[job]\nname = "{name}-{has_database}"\n'
-    path = company / f"{name}-{has_database}.toml"
-    path.write_text(job + source + (database if has_database else "") + "[documents]" + rest)
+    title = f"{name}-{has_database}-{bool(masking)}"
+    rest = rest.replace('path = "published"', f'path = "{title}"')
+    job = f'[job]\nname = "{title}"\n'
+    path = company / f"{title}.toml"
+    parts = (job, source, database if has_database else "", "[documents]", rest, masking)
+    path.write_text("".join(parts))
     return path
 
 
@@ -51,9 +56,13 @@ def counts(report: VerifyReport) -> Counter[str]:
     return total
 
 
+@pytest.mark.parametrize("masking", ["", MASKING])
 @pytest.mark.parametrize("name", FORMATS)
-def test_recordings_of_each_system_are_compared_with_the_tables(company: Path, name: str) -> None:
-    settings = load(job_of(company, name))
+def test_recordings_of_each_system_are_compared_with_the_tables(
+    company: Path, name: str, masking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDS_MASKING_KEY", "k" * 32)
+    settings = load(job_of(company, name, masking=masking))
     publish(settings)
     report = verify(VerifyRequest(settings, examples=100))
     before = counts(report)
