@@ -1,4 +1,4 @@
-"""Connections that a job needs soon, opened while its sink answers."""
+"""Connections and tables that a job needs soon, opened and looked up while its sink answers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from threading import Thread
 from publisher.config.settings import Settings
 from publisher.database.connection import Database, LostError
 from publisher.errors import PublisherError
+from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class ClientOpener:
@@ -36,10 +37,11 @@ class ClientOpener:
 
 
 def open_clients(settings: Settings) -> None:
-    """Imports the clients of sink and databases, and connects to the databases of the job's tables.
+    """Imports the clients of sink and databases, connects to the databases of the job's tables, and reads the
+    definitions of these tables.
 
-    The connections are left to the current cache.  A database that does not answer is tried again when it is
-    used.
+    Connections and definitions are left to the current cache.  A database that does not answer is tried again
+    when it is used, and then a table that cannot be read is reported.
 
     Raises:
         SettingsError: The URL of a database is wrong.
@@ -47,7 +49,11 @@ def open_clients(settings: Settings) -> None:
     """
     if settings.sink.to == "kafka":
         import_module("publisher.dispatch.kafka.dispatcher")
-    for options in {each.database for each in settings.sources if each.table is not None}:
-        if options is not None:
-            with suppress(LostError), Database(options) as database, database.connect():
-                pass
+    tables = {(each.database, each.table) for each in settings.sources}
+    for options, table in tables:
+        if options is not None and table is not None:
+            with suppress(LostError), Database(options) as database:
+                with database.connect():
+                    pass
+                with suppress(PublisherError):
+                    relation_of(database, LiveTable(table))

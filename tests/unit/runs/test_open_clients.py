@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from publisher.config.job_file import load
+from publisher.config.settings import Settings
+from publisher.database import Database
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError
+from publisher.runs.open_clients import ClientOpener, open_clients
 from publisher.runs.publisher_instance import publish
 from tests.support.event_log_files import csv_text, event
 
@@ -36,3 +43,48 @@ def test_a_failed_publication_does_not_wait_for_a_database(tmp_path: Path) -> No
         connection, _ = server.accept()
         connection.close()
     thread.join()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
+        connection.execute("CREATE TABLE event_log (record_id INTEGER PRIMARY KEY)")
+    return job(tmp_path, "event_log")
+
+
+def job(directory: Path, table: str, file: str = "log.db") -> Settings:
+    """Settings of a job that reads a table of a SQLite file."""
+    path = directory / "job.toml"
+    path.write_text(
+        f'[[sources]]\nformat = "event-log"\nschema = "s"\ntable = "{table}"\nurl = "sqlite:///{file}"\n'
+        f'[tables.usr]\nkey = ["idu"]\n[dispatch]\nto = "files"\npath = "{directory}/out"\n'
+    )
+    return load(path)
+
+
+def test_definitions_of_tables_are_read_before_their_first_use(
+    settings: Settings, tmp_path: Path
+) -> None:
+    options = settings.sources[0].database
+    assert options is not None
+    with keep_connections():
+        open_clients(settings)
+        with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
+            connection.execute("DROP TABLE event_log")
+        with Database(options) as database:
+            relation = catalogue_of(database).relation(None, "event_log")
+    assert relation is not None
+    assert list(relation.types) == ["record_id"]
+
+
+def test_a_missing_table_is_left_to_its_first_use(settings: Settings, tmp_path: Path) -> None:
+    assert settings.sources
+    with keep_connections():
+        open_clients(job(tmp_path, "other"))
+
+
+def test_a_missing_database_is_reported_when_the_clients_are_needed(tmp_path: Path) -> None:
+    with keep_connections():
+        clients = ClientOpener(job(tmp_path, "event_log", "missing.db"))
+        with pytest.raises(FatalError, match=r"missing\.db does not exist"):
+            clients.wait()
