@@ -25,7 +25,7 @@ from publisher.engine.without_pandas import start_arrow_without_pandas
 @parameters.schema
 @parameters.status
 def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> None:
-    """Print the normalised changes of files as JSON lines.
+    """Print the normalised changes of files as JSON lines; those of a masked job are masked.
 
     With --format table-queue it prints the elements of samples of the table queue.
     """
@@ -36,8 +36,9 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
         from publisher.activity.inspection import call_lines
 
         settings = parameters.load_settings(config)
-        settings.refuse_masked("inspect")
-        _print(call_lines(files, settings.table_queue), files)
+        masking = settings.masking_of_run
+        masker = None if masking is None else masking.masker
+        _print(call_lines(files, settings.table_queue, masker), files)
         return
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
     _print(records_of(settings, files), files)

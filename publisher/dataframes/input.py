@@ -39,8 +39,8 @@ def changes(
     """Reads the records of files as changes in their normal form.
 
     A record that gives no change is a row, too: its ``outcome`` is ``ignored``, ``held`` or ``rejected``,
-    with reason, detail and raw record.  Filters, precedence and query-backs belong to ``plan``.  Rows have
-    no order; sort by ``part``, ``high``, ``low`` and ``ordinal`` for that of the source.
+    with reason, detail and raw record.  Filters, precedence and query-backs belong to ``plan``; ``[masking]``
+    applies.  Rows have no order; sort by ``part``, ``high``, ``low`` and ``ordinal`` for that of the source.
 
     >>> log = changes(spark, "log.csv")
     >>> log.select("position", "key", "event_type", "columns", "new", "outcome").show()

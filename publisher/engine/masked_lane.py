@@ -129,14 +129,21 @@ class MaskedLane:
         return pa.array(masked, values.type)
 
     def _decision(self, decision: Decision) -> Decision:
-        detail, raw = decision.detail, decision.raw
-        if decision.outcome is Outcome.REJECTED:
-            detail = SEALED_DETAIL
-        elif detail is not None and len(detail) > 1:  # the status of a row is one letter
-            detail = HIDDEN_DETAIL
-        if raw is not None or decision.outcome is Outcome.REJECTED:
-            raw = seal_reject(decision.detail, raw, self._masker, self._facts(raw))
+        detail, raw = self.seal_fault(decision.outcome, decision.detail, decision.raw)
         return decision._replace(detail=detail, raw=raw)
+
+    def seal_fault(
+        self, outcome: int | None, detail: str | None, raw: str | None
+    ) -> tuple[str | None, str | None]:
+        """Returns the detail and the raw record of a reject, or of another record, as they are written."""
+        shown = detail
+        if outcome == Outcome.REJECTED:
+            shown = SEALED_DETAIL
+        elif detail is not None and len(detail) > 1:  # the status of a row is one letter
+            shown = HIDDEN_DETAIL
+        if raw is not None or outcome == Outcome.REJECTED:
+            raw = seal_reject(detail, raw, self._masker, self._facts(raw))
+        return shown, raw
 
     def _facts(self, raw: str | None) -> dict[str, object]:
         """Facts by which the acknowledgement of a live log recognises a rejected row."""

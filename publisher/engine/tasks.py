@@ -13,6 +13,7 @@ from publisher.database import DatabaseOptions
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
+from publisher.engine.masked_records import mask_records
 from publisher.engine.sealed_records import seal_records
 from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
@@ -131,6 +132,15 @@ def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         catalogue = resources.catalogue_of(reader.format, reader.tables())
         context = context_of(work, source, catalogue)
         yield from contract.read_split(reader, split, number, context)
+
+
+def read_shown_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
+    """Reads the records of a split as they may be shown: masked, if the job is."""
+    source = work.sources[work.splits()[number][0]]
+    with Resources(work.rules) as resources:
+        catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+        records, case = read_records(work, number), source.identifier_case
+        yield from mask_records(records, work.rules, source.filters, case, catalogue)
 
 
 def column_masks_of(work: Work, source: int, resources: Resources) -> ColumnMasks | None:

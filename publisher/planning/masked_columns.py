@@ -132,15 +132,20 @@ def _apply(mask: Mask | None, value: str) -> str:
 
 
 def masked_converter(converter: Converter, mask: Mask, kind: ColumnKind | None) -> Converter:
-    """Masks the contents of a converter, which become strings; of decimals in their canonical form."""
+    """Masks the contents of a converter, which become strings."""
 
     def content(text: str) -> str:
-        plain = unescape(converter.content(text))
-        if kind is ColumnKind.DECIMAL:
-            plain = decimal_text(plain) or plain
-        return escape_permitted(mask(plain))
+        return escape_permitted(mask(canonical_text(text, converter, kind)))
 
     return Converter("string", content, None)
+
+
+def canonical_text(text: str, converter: Converter, kind: ColumnKind | None) -> str:
+    """Converts a value to the text that is masked; equal values have equal texts.
+
+    Raises ``ValueProblem``."""
+    plain = unescape(converter.content(text))
+    return (decimal_text(plain) or plain) if kind is ColumnKind.DECIMAL else plain
 
 
 class RealObjects:

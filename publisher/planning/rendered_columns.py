@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
@@ -9,7 +11,12 @@ from publisher.model.catalogue import Catalogue, ColumnKind, Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
-from publisher.planning.masked_columns import ColumnMasks, Mask, masked_converter
+from publisher.planning.masked_columns import (
+    ColumnMasks,
+    Mask,
+    canonical_text,
+    masked_converter,
+)
 from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
@@ -65,6 +72,25 @@ class ColumnRenderer:
         if name not in columns:
             columns[name] = self._column(obj, name)
         return columns[name]
+
+    def text_mask(self, obj: Object, name: str) -> Mask | None:
+        """The mask of the texts of a column, which gives the masks that documents show.
+
+        ``None`` if documents show its values."""
+        mask = None if self.masks is None else self.masks.of_value(obj, name)
+        if mask is None:
+            return None
+        with suppress(ValueProblem):
+            table = self.known_table(obj)
+            column = None if table is None else table.column(name)
+            if table is not None and column is not None:
+                reference = table.references.get(column)
+                kind = table.columns[column]
+                if reference is not None and reference.key is not None:
+                    kind = self._kind_of_key(reference, reference.key, kind)
+                converter = self._values.converter(kind, column in table.padded)
+                return partial(_mask_text, mask, converter, kind)
+        return mask
 
     def _column(self, obj: Object, name: str) -> RenderedColumn:
         table = self.known_table(obj)
@@ -133,3 +159,10 @@ class ColumnRenderer:
             return self._catalogue.table(obj.schema, obj.table)
         except TableRefusedError as error:
             raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
+
+
+def _mask_text(mask: Mask, converter: Converter, kind: ColumnKind | None, text: str) -> str:
+    """Masks a value; one that documents cannot have as it is."""
+    with suppress(ValueProblem):
+        text = canonical_text(text, converter, kind)
+    return mask(text)

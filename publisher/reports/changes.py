@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
+from publisher.engine.masked_records import mask_records
 from publisher.engine.task_resources import Resources
 from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
 from publisher.sources.contract import Context, Source
@@ -19,16 +20,17 @@ from publisher.sources.registry import FORMATS
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
-    """Yields the records of files as JSON lines, in the order of the files.  Starts no Spark.
+    """Yields the records of files as JSON lines, in the order of the files; a masked job's are masked.
+
+    Starts no Spark.
 
     Raises:
         UsageError: There is nothing to read.
         FatalError: A file does not have its format.
     """
-    settings.refuse_masked("inspect")
     source = settings.for_replay().sources[0]
-    reader = source.reader
-    with Resources(settings.rules) as resources:
+    reader, rules, case = source.reader, settings.rules, source.options.identifier_case
+    with Resources(rules) as resources:
         catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(
             source=0, lanes=settings.run.lanes, catalogue=catalogue, classes=settings.classes
@@ -37,7 +39,9 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         with prepare_here(reader, snapshots, split_count, catalogue) as prepared:
             for number, split in enumerate(prepared.splits):
                 file = prepared.source.file_of(split)
-                for record in in_order(prepared.read(number, context), source.format):
+                batches = prepared.read(number, context)
+                shown = mask_records(batches, rules, source.filters, case, catalogue)
+                for record in in_order(shown, source.format):
                     content = {"file": file} | _describe(record, reader.position_text)
                     yield json.dumps(content, ensure_ascii=False)
 

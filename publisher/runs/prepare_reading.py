@@ -30,9 +30,8 @@ def prepare_reading(
     """Prepares the work of tasks that read the changes in files with the only source of settings.
 
     Tasks need ``folder``, which they all see, and the resources of ``stack``.  Large files are cut into
-    at most about ``most`` parts.  Raises the errors of the source, and ``UsageError`` for masked runs.
+    at most about ``most`` parts.  Raises the errors of the source.
     """
-    settings.refuse_masked("reading changes")
     [source] = settings.sources
     reader, rules = source.reader, settings.rules
     files = tuple(path.absolute() for path in reader.files(paths))  # executors work elsewhere

@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+import publisher.dataframes as xds
 from publisher.config.job_file import load
 from publisher.runs.replay import replay
 from tests.support import planted_tables
 from tests.support.local_engine import EngineSwitch
+from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_held import SOURCES, all_documents, publish
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
 from tests.support.planted_tables import KEY_CHANGES, ComparingJob, PlantedTables
@@ -67,6 +70,8 @@ def test_spark_compares_tables_as_the_local_engine_does(
         for job, use in zip(jobs, (spark_engine.use_spark, spark_engine.use), strict=True):
             use()
             assert "published" in job.run(planted, "publish")
+            if again:
+                assert "missing" in job.run(planted, "verify", "--repair")
     assert [job.found for job in jobs] == [set(), set()]
     assert jobs[0].documents() == jobs[1].documents() != []
 
@@ -86,3 +91,24 @@ def test_spark_opens_the_records_of_an_earlier_run(
         assert found == set()
         parts.append(all_documents(tmp_path / engine))
     assert parts[0] == parts[1] != []
+
+
+def test_changes_are_masked(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(KEY + "\n")
+    masking = f'[masking]\nhash = ["*"]\nkey_file = "{tmp_path / "key"}"\n'
+    for format_ in ("change-table", "linkexpress"):
+        planted, frames = PlantedValues(), {}
+        path = write_planted(planted, format_, tmp_path, 40)
+        for name, settings in {"masked": masking, "open": ""}.items():
+            job = tmp_path / f"{name}.toml"
+            job.write_text(f"[source]\n{SETTINGS[format_]}{settings}")
+            scratch = tmp_path / f"{name}-{format_}"
+            scratch.mkdir()
+            frame = xds.changes(spark, path, job=job, scratch=scratch)
+            frames[name] = [row.asDict() for row in frame.orderBy("position", "ordinal").collect()]
+        found = {name: planted.find_in(repr(rows)) for name, rows in frames.items()}
+        assert found["masked"] == planted.find_below(tmp_path / f"masked-{format_}") == set()
+        assert len(found["open"]) > 0.8 * len(planted.tokens)
+        same = ("position", "ordinal", "event_type", "outcome", "reason", "columns")
+        structures = [[[row[name] for name in same] for row in rows] for rows in frames.values()]
+        assert structures[0] == structures[1]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.engine.tables.columns import CHANGES, TIME, schema_of
-from publisher.engine.tasks import Work, read_records
+from publisher.engine.tasks import Work, read_shown_records
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.change_batches import tuples
 
@@ -21,7 +21,7 @@ def read_changes(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """Reads the records of split ``number`` as batches of ``CHANGE_ROWS``."""
     reader = work.sources[0].source
     files = pa.array([reader.file_of(split) for _, split in work.splits()], pa.string())
-    for batch in read_records(work, number):
+    for batch in read_shown_records(work, number):
         records = batch.filter(pc.not_equal(pc.fill_null(batch.column("outcome"), 0), TALLY))
         if not records.num_rows:
             continue

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
-from publisher.config.job_file import Overrides, load_to_read
-from publisher.engine.local.engine import LocalEngine
-from publisher.errors import UsageError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
-from publisher.runs.prepare_reading import prepare_reading
 from tests.support.event_log_files import csv_text, event
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
@@ -26,6 +24,7 @@ from tests.support.planted_values import PlantedValues
 
 KEY = "pvmaskingkey" * 3
 """Has the form of a planted text, so the search finds it, too."""
+HASH_ALL = '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n'
 NOW = ("--now", "2030-01-01")
 
 
@@ -125,8 +124,6 @@ def write_job(folder: Path, text: str) -> Path:
 @pytest.mark.parametrize(
     ("command", "refused"),
     [
-        (["inspect", "log.csv", "-c", "job.toml"], "inspect"),
-        (["inspect", "log.csv", "-c", "job.toml", "--format", "table-queue"], "inspect"),
         (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
     ],
 )
@@ -141,11 +138,51 @@ def test_commands_that_need_values_are_refused(
     assert f"{refused} needs values as they are, and [masking] masks them" in result.output
 
 
-def test_changes_have_values_and_are_refused(tmp_path: Path) -> None:
-    log, job = small_log(tmp_path), write_job(tmp_path, EVENT_LOG + MASKING)
-    settings = load_to_read(job, {}, Overrides())
-    with ExitStack() as stack, pytest.raises(UsageError, match="changes needs values as they are"):
-        prepare_reading(settings, [log], LocalEngine(), tmp_path / "shared", stack, 1)
+def inspect(job: Path, *words: object) -> list[dict[str, Any]]:
+    result = run("inspect", *words, "-c", job)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("format_", SETTINGS)
+def test_inspect_masks_records(tmp_path: Path, format_: str) -> None:
+    planted = PlantedValues()
+    path = write_planted(planted, format_, tmp_path, 40)
+    shown = {}
+    for name, masking in {"masked": HASH_ALL, "open": ""}.items():
+        job = write_job(tmp_path, f"[source]\n{SETTINGS[format_]}{masking}")
+        shown[name] = inspect(job, path)
+    texts = {name: json.dumps(records) for name, records in shown.items()}
+    assert planted.find_in(texts["masked"]) == set()
+    assert len(planted.find_in(texts["open"])) > 0.8 * len(planted.tokens)
+    same = ("position", "event_type", "outcome", "reason", "table", "transaction")
+    assert [[record.get(name) for name in same] for record in shown["masked"]] == [
+        [record.get(name) for name in same] for record in shown["open"]
+    ]
+
+
+def test_inspect_shows_the_masks_of_documents(tmp_path: Path) -> None:
+    planted, job = PlantedValues(), tmp_path / "job.toml"
+    log = PlantedLog(planted, tmp_path, 150)
+    snapshot = log.write()
+    job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{MASKING}')
+    run("replay", snapshot, "-c", job, "--to", tmp_path / "out", *NOW)
+    documents = "".join(path.read_text("utf-8") for path in (tmp_path / "out").glob("part-*.xds"))
+    records = inspect(job, snapshot)
+    assert planted.find_in(json.dumps(records)) == set()
+    values = {
+        value
+        for record in records
+        if "outcome" not in record and record["event_type"] < 4
+        for column in record["columns"]
+        for value in (column.get("old"), column.get("new"))
+        if value and re.fullmatch("[0-9a-f]{32}", value)
+    }
+    written = {*re.findall("[0-9a-f]{32}", documents)}
+    assert len(values) > 50
+    assert len(values & written) > 0.7 * len(values)
+    keys = {record["key"] for record in records if "outcome" not in record}
+    assert len([key for key in keys if f"<association>{key},table" in documents]) > 50
 
 
 @pytest.mark.parametrize("format_", SETTINGS)
