@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -44,20 +45,18 @@ def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
     """The results of all retries, by the id of the rejected record."""
     results: dict[str, RetryResult] = {}
     for part in parts:
-        ids = {
-            (number, record.source, PurePath(record.file), record.row): record.id
-            for number, run in enumerate(part.runs)
-            for record in run.manifest.retried
-        }
+        ids: defaultdict[tuple[int, int, PurePath, int], list[str]] = defaultdict(list)
+        for number, run in enumerate(part.runs):
+            for record in run.manifest.retried:
+                place = number, record.source, PurePath(record.file), record.row
+                ids[place].append(record.id)
         if not ids:
             continue
         for entry in part.decisions(_COLUMNS).to_pylist():
-            run = part.runs[entry["run"]].manifest
-            file = file_of(run.sources[entry["source"]], entry["split"])
-            places = PurePath(file or ""), PurePath()
-            keys = ((entry["run"], entry["source"], place, entry["row"]) for place in places)
-            name = next((ids[key] for key in keys if key in ids), None)
-            if name is not None:
-                outcome = Outcome(entry["outcome"]).label
-                results[name] = RetryResult(run.run, outcome, entry["reason"])
+            manifest = part.runs[entry["run"]].manifest
+            file = file_of(manifest.sources[entry["source"]], entry["split"])
+            outcome = Outcome(entry["outcome"]).label
+            for path in {PurePath(file or ""), PurePath()}:
+                for name in ids.get((entry["run"], entry["source"], path, entry["row"]), ()):
+                    results[name] = RetryResult(manifest.run, outcome, entry["reason"])
     return results

@@ -118,10 +118,12 @@ def read_to_export(
         name: reject for name, reject in known.items() if name in selected or reject.group in groups
     }
     raws = read_again({name: reject for name, reject in chosen.items() if reject.is_change})
+    written: set[str] = set()
     for record in read():
         reject = chosen.get(record.id or "")
-        if reject is None and not selection.matches(record):
+        if record.id in written or (reject is None and not selection.matches(record)):
             continue
+        written |= {record.id} if record.id is not None else set()
         record = _unmask(record, masking)  # noqa: PLW2901
         if reject is not None and reject.is_change:
             record = replace(record, raw=raws.get(record.id or ""))  # noqa: PLW2901
@@ -247,13 +249,14 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
     if options.dead_letter_topic is None:
         raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")
     retries = read_retries(scan_kept_runs(journals))
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for letter in read_topic(options, options.dead_letter_topic):
         headers = letter.headers
-        name = headers.get("reject-id") or None
-        if name in seen:  # sent again
-            continue
-        seen |= {name} if name else set()
+        name, reason = headers.get("reject-id") or None, headers.get("reason", "")
+        if name is not None:
+            if (name, reason) in seen:  # sent again
+                continue
+            seen.add((name, reason))
         source = headers.get("source", "")
         yield RejectedRecord(
             id=name,
@@ -261,7 +264,7 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
             source=source,
             position=headers.get("position", ""),
             file=None,
-            reason=headers.get("reason", ""),
+            reason=reason,
             object=None,
             detail=headers.get("detail", ""),
             raw=(letter.value or b"").decode("utf-8", "replace") or None,

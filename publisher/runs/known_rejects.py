@@ -93,7 +93,7 @@ def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for names in of_splits.values():
         reject = rejects[next(iter(names.values()))]
-        found = read_raw(reject.entry, reject.split, frozenset(names))
+        found = _read_raw(reject.entry, reject.split, frozenset(names), whole=True)
         texts |= {names[row]: text for row, text in found.items()}
     return texts
 
@@ -101,10 +101,17 @@ def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:
 def read_raw(entry: SourceEntry, split: int, rows: frozenset[int]) -> dict[int, str]:
     """Reads records of a run from their file, by their numbers, as JSON text; none if the file is gone, or
     for a table."""
+    return _read_raw(entry, split, rows, whole=False)
+
+
+def _read_raw(
+    entry: SourceEntry, split: int, rows: frozenset[int], *, whole: bool
+) -> dict[int, str]:
     if entry.table is not None:
         return {}
     source = FORMATS[entry.format].restore(entry.options, entry.reading)
+    read = source.raw_operations if whole else source.raw_records
     try:
-        return source.raw_records(restore_split(entry, split), rows)
+        return read(restore_split(entry, split), rows)
     except (OSError, FatalError):  # the input was moved or changed
         return {}

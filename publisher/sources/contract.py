@@ -275,6 +275,10 @@ class Source(SourceBase):
     def raw_records(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
         """Reads records of a split again, by their numbers, as JSON text; omits those that do not exist."""
 
+    def raw_operations(self, split: Split[Any], rows: frozenset[int]) -> dict[int, str]:
+        """Reads changes with all of their records for ``rejects --retry``; by default as ``raw_records``."""
+        return self.raw_records(split, rows)
+
 
 class ComparingSource(Source):
     """Optional: a source that compares whole tables with their last known rows (``Format.compares``).
@@ -337,10 +341,7 @@ class ComparingSource(Source):
         """Describes the tables to compare, in words, without comparing them.
 
         ``state`` is the folder with the state of the last run, ``name`` the name of the source.
-
-        Raises:
-            PublisherError: Tables, files or the state do not fit.
-        """
+        Raises ``PublisherError`` if tables, files or the state do not fit."""
 
 
 class LiveSource(SourceBase):

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.services.topics import Record, Topics
+from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq
 from tests.support.change_table_files import write as write_changes
 from tests.support.dispatch_queue_files import binary, delimited_text
@@ -79,6 +80,8 @@ class Case:
     reason: str
     correct: Callable[[Raw], Raw]
     retried: list[str]
+    records: int = 0
+    """Number of exported records, if each has not one document."""
 
 
 def _events(*rows: Raw) -> Callable[[Path], object]:
@@ -90,6 +93,11 @@ def _extract(options: Any, *records: tuple[int, int]) -> Callable[[Path], object
 
 
 QUEUE = QUEUE_JOB.format(more="").replace('[dispatch]\npath = "out"\n', "")
+KEY_CHANGE = [
+    change(1, "I", [0, 1], idu="1", fname="Ann"),
+    change(2, "B", idu="1", fname="Ann"),
+    change(2, "U", [0, 1], idu="4", fname="bell \x07"),
+]
 KEYS_OF_QUEUE = ["idu=1", "idu=2", *(f"idu={10 + number}" for number in range(5))]
 CASES = {
     "event-log": Case(
@@ -115,6 +123,15 @@ CASES = {
         "change-seq",
         lambda raw: raw | {"header__change_seq": seq(7)},
         ["idu=2"],
+    ),
+    "change-table-key": Case(
+        ROWS,
+        "usr__ct.csv",
+        lambda path: write_changes(path, KEY_CHANGE),
+        "forbidden-character",
+        _replace(" \\u0007", ""),
+        ["idu=1", "idu=4"],
+        records=1,
     ),
     "change-messages": Case(
         MESSAGES,
@@ -239,10 +256,10 @@ def test_rejected_records_come_back(
     before = job.documents()
     assert len(kafka.read(job.letters)) >= len(case.retried)
     entries = job.export(case.reason, *words)
-    assert len(entries) == len(case.retried)  # with the others of a transaction
+    assert len(entries) == (case.records or len(case.retried))  # with the others of a transaction
     fixed = [entry | {"raw": case.correct(entry["raw"])} for entry in entries]
     report = job.retry(fixed[::-1])
-    assert report["outcomes"]["published"] == len(fixed)
+    assert report["outcomes"]["published"] == len(case.retried)
     assert not report["outcomes"]["rejected"]
 
     after = job.documents()
@@ -253,7 +270,7 @@ def test_rejected_records_come_back(
     assert again.stderr.count(f"retried in run {report['run']}: published") == len(fixed)
     assert invoke(tmp_path, "publish", "--engine", "local").exit_code == 0
     assert len(job.documents()) == len(after)
-    assert job.count_retried(*words) == len(fixed)
+    assert job.count_retried(*words) >= len(fixed)  # once for each reason
     assert job.export(case.reason, *words) == []
 
 

@@ -7,6 +7,7 @@ before image, and the other task leaves it out.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,10 +33,11 @@ from publisher.sources.change_table.keys import key_of
 from publisher.sources.change_table.layout import ChangeTableLayout, layout_of
 from publisher.sources.change_table.message_splits import MessageLines
 from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.retry import BEFORE_IMAGE, find_before_images
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.survey import PlannedRows, SplitPlan
 from publisher.sources.columns.object_names import Names
-from publisher.sources.columns.record_batches import Place, broken, find_records, tally
+from publisher.sources.columns.record_batches import Place, as_json, broken, find_records, tally
 from publisher.sources.contract import (
     Context,
     PendingContext,
@@ -208,6 +210,30 @@ class ChangeTable(Source):
                 return message_splits.raw_records(split.with_payload(part), rows, self.snapshot)
             case PlannedRows(planned):
                 return self._raw_rows(split.with_payload(planned), rows)
+
+    def raw_operations(self, split: Split[ChangeTablePart], rows: frozenset[int]) -> dict[int, str]:
+        """As ``Source.raw_operations``: an UPDATE has its before image."""
+        raws = self.raw_records(split, rows)
+        if not isinstance(split.payload, PlannedRows):
+            return raws
+        planned, plan = split.payload.rows, split.payload.plan
+        layout, own = self._layout(split), split.with_payload(planned)
+
+        def read() -> Iterator[ChangeRows]:
+            for frame in file_splits.frames(own, layout.reading, layout.columns()):
+                yield rows_of(frame, layout)
+
+        strangers = {*plan.given, *(image.update for image in plan.taking)}
+        images = dict(find_before_images(rows - strangers, read, strangers))
+        others = dict(plan.others)
+        for update, step, row in plan.taking:
+            if update in rows:
+                other = others[step]
+                found = self._raw_rows(other, frozenset([row]))
+                images[update] = json.loads(found[row])
+        for row, image in images.items():
+            raws[row] = as_json({**json.loads(raws[row]), BEFORE_IMAGE: image})
+        return raws
 
     def _raw_rows(self, split: Split[FileRange], rows: frozenset[int]) -> dict[int, str]:
         layout = self._layout(split)

@@ -1,0 +1,130 @@
+"""Corrected records of change tables as files; an UPDATE keeps its before image.
+
+An UPDATE that was rejected after it was read is exported with its before image, because both records are one
+change.  Pairs that were rejected as they were read are exported as two records.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from publisher.errors import FatalError, UsageError
+from publisher.sources.change_table.before_images import find_partners
+from publisher.sources.change_table.layout import layout_of
+from publisher.sources.change_table.options import ChangeTableOptions
+from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows, rows_of
+from publisher.sources.files import file_splits
+from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.files.recognise import dfm_of
+from publisher.sources.retry import CorrectedRecord, RetryFiles, write_json_lines
+
+BEFORE_IMAGE = "before image"
+"""Name of the before image among the columns of an exported UPDATE."""
+
+
+def find_description(path: Path) -> Path | None:
+    """Returns the ``.dfm`` file of a file, if there is one."""
+    dfm = dfm_of(path)
+    return dfm if dfm.is_file() else None
+
+
+def write_retry(
+    options: ChangeTableOptions, records: Sequence[CorrectedRecord], folder: Path
+) -> RetryFiles:
+    """Writes the records, and copies the ``.dfm`` files of the files that had them.
+
+    The place of a before image that was rejected as a record is that of its UPDATE."""
+    with_images = [part for record in records for part in _with_before_image(record)]
+    files = write_json_lines(with_images, folder, {})
+    for record, (path, _) in zip(with_images, files.places, strict=True):
+        if record.file is not None and (dfm := find_description(Path(record.file))) is not None:
+            shutil.copyfile(dfm, path.with_suffix(".dfm"))
+    lines = {record.id: place for record, place in zip(with_images, files.places, strict=True)}
+    updates: dict[tuple[Path, int], tuple[Path, int]] = {}
+    if options.layout != "messages":
+        for path in files.paths:
+            pairs = _pairs_in(path, options, records[0].where)
+            updates |= {(path, before): (path, update) for before, update in pairs}
+    places = (lines[record.id] for record in records)
+    return files._replace(places=tuple(updates.get(place, place) for place in places))
+
+
+def _with_before_image(record: CorrectedRecord) -> Iterator[CorrectedRecord]:
+    """Yields a record after its before image, if it has one."""
+    if not isinstance(record.raw, dict) or BEFORE_IMAGE not in record.raw:
+        yield record
+        return
+    image = record.raw[BEFORE_IMAGE]
+    if image is not None:
+        yield replace(record, id=f"{BEFORE_IMAGE} of {record.id}", raw=image)
+    rest = {name: value for name, value in record.raw.items() if name != BEFORE_IMAGE}
+    yield replace(record, raw=rest)
+
+
+def _pairs_in(path: Path, options: ChangeTableOptions, where: str) -> Iterator[tuple[int, int]]:
+    """Yields the lines of the before image and of the UPDATE of each pair of a written file."""
+    reading = SnapshotOptions()
+    try:
+        layout = layout_of(path, options, reading)
+        splits = file_splits.splits([path], layout.reading, layout.columns(), 1)
+        chunks = [
+            rows_of(frame, layout)
+            for split in splits
+            for frame in file_splits.frames(split, layout.reading, layout.columns())
+        ]
+    except FatalError as error:
+        raise UsageError(f"{where}: {error.message}") from None
+    for image, update in _pairs(chunks):
+        yield int(image.numbers[0]), int(update.numbers[0])
+
+
+def find_before_images(
+    rows: Collection[int], read: Callable[[], Iterable[ChangeRows]], strangers: Collection[int]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Finds the before images of UPDATEs of a split, by their numbers, with the names of columns.
+
+    ``read`` reads the split; ``strangers`` are rows whose partner is not in the split."""
+    wanted = {
+        position
+        for chunk in read()
+        for position, number in zip(_positions(chunk), chunk.numbers.tolist(), strict=True)
+        if number in rows
+    }
+    chunks = []
+    for chunk in read():
+        own = [
+            place
+            for place, position in enumerate(_positions(chunk))
+            if position in wanted
+            and place not in chunk.faults
+            and int(chunk.numbers[place]) not in strangers
+        ]
+        chunks.append(chunk.take(np.array(own, np.int64)))
+    for image, update in _pairs(chunks):
+        if int(update.numbers[0]) in rows:
+            yield int(update.numbers[0]), image.batch.to_pylist()[0]
+
+
+def _positions(rows: ChangeRows) -> Iterator[tuple[int, int]]:
+    return zip(rows.high.tolist(), rows.low.tolist(), strict=True)
+
+
+def _pairs(chunks: Sequence[ChangeRows]) -> Iterator[tuple[ChangeRows, ChangeRows]]:
+    """Yields each before image with its UPDATE."""
+    if not chunks:
+        return
+    rows = chunks[0]
+    for chunk in chunks[1:]:
+        rows = concat_rows(rows, chunk)
+    kinds = (ChangeOperation.UPDATE, ChangeOperation.BEFORE_IMAGE)
+    rows = rows.take(np.flatnonzero(np.isin(rows.operations, kinds) & rows.placed))
+    is_before = rows.operations == ChangeOperation.BEFORE_IMAGE
+    partners = find_partners(is_before, rows.high, rows.low)
+    for place in np.flatnonzero(is_before & (partners >= 0)).tolist():
+        yield rows.take(np.array([place])), rows.take(partners[[place]])
