@@ -62,7 +62,26 @@ class _Key(NamedTuple):
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Packs batches of ``RECORD_SCHEMA`` into batches of ``PIECE_SCHEMA``."""
-    yield from map(_cut_pieces, gather(batches, BYTES, ROWS))
+    yield from pack_gathered(gather_records(batches))
+
+
+def gather_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Joins batches of ``RECORD_SCHEMA`` to batches that are large enough to be packed."""
+    return gather(batches, BYTES, ROWS)
+
+
+def pack_gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Packs the batches of ``gather_records``."""
+    return map(_cut_pieces, batches)
+
+
+def sort_lanes(records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yields the lanes of records that need no shuffle, each in the order of ``unpack``."""
+    keys = _keys(records)
+    order = np.lexsort([*_order_keys(records), *keys[::-1]])
+    records, lanes = records.take(pa.array(order)), keys[0][order]
+    for start, end in pairwise([0, *(np.flatnonzero(np.diff(lanes)) + 1), len(lanes)]):
+        yield int(lanes[start]), records.slice(start, end - start)
 
 
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,17 +144,33 @@ def _keys(records: pa.RecordBatch) -> np.ndarray:
     """
     rank = _integers(records, "rank")
     ranked = rank > 0
-    part = pc.dictionary_encode(records.column("part"), null_encoding="encode").indices
     return np.stack(
         [
             _integers(records, "lane"),
             _integers(records, "source"),
-            part.to_numpy(zero_copy_only=False).astype(np.int64),
+            _part_numbers(records.column("part")),
             np.where(ranked, rank >> BLOCK_BITS, -1),
             np.where(ranked, 0, _integers(records, "split")),
             np.where(ranked, 0, _integers(records, "row") >> BLOCK_BITS),
         ]
     )
+
+
+def _part_numbers(parts: pa.Array) -> np.ndarray:
+    """Numbers the parts in their order, null first."""
+    encoded = pc.dictionary_encode(parts, null_encoding="encode")
+    names = encoded.dictionary.to_pylist()
+    numbers = np.empty(len(names), np.int64)
+    numbers[sorted(range(len(names)), key=lambda n: (names[n] is not None, names[n]))] = range(
+        len(names)
+    )
+    codes: np.ndarray = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+    return codes
+
+
+def _order_keys(records: pa.RecordBatch) -> list[np.ndarray]:
+    """The columns of ``_ORDER``, the least important first."""
+    return [_integers(records, name) for name in reversed(_ORDER)]
 
 
 def _integers(records: pa.RecordBatch, name: str) -> np.ndarray:
@@ -158,8 +193,8 @@ def _split_large(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _join_block(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Joins the pieces of a block, and sorts its records."""
     records = concat(pieces)
-    keys = [_integers(records, name) for name in _ORDER]
-    rank = keys[0]
+    keys = _order_keys(records)
+    rank = keys[-1]
     if np.all(rank[1:] > rank[:-1]):
         return records
-    return records.take(pa.array(np.lexsort(keys[::-1])))
+    return records.take(pa.array(np.lexsort(keys)))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, groupby, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +20,14 @@ from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
-from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.engine.shuffle_pieces import (
+    KEYS,
+    PIECE_SCHEMA,
+    gather_records,
+    pack_gathered,
+    sort_lanes,
+    unpack,
+)
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, read_split
 from publisher.journal.conservation import EngineUse
@@ -119,11 +127,11 @@ class LocalEngine:
         attempt = secrets.token_hex(4)
         results: dict[int, LaneResult] = {}
 
-        def plan(lane: int, pieces: Iterable[pa.RecordBatch]) -> None:
+        def plan(lane: int, records: Iterable[pa.RecordBatch]) -> None:
             report(Phase.PLANNING, lane, work.lanes)
             results[lane] = plan_lane(
                 work,
-                unpack(pieces),
+                records,
                 lane=lane,
                 staging=staging,
                 documents=documents,
@@ -131,17 +139,31 @@ class LocalEngine:
                 syncs=False,
             )
 
-        with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), staging, self._memory) as pieces:
-            for batch in pack(
-                rank_by_time(self._limit_bytes(_read(work, report)), work, staging, self._memory)
-            ):
-                pieces.add(batch)
-            for lane, rows in _group(pieces.sorted_batches(), "lane"):
-                plan(lane, rows)
+        with closing(self._read_lanes(work, staging, report)) as lanes:
+            for lane, records in lanes:
+                plan(lane, records)
         for lane in range(work.lanes):
             if lane not in results:
                 plan(lane, ())
         return [results[lane] for lane in range(work.lanes)]
+
+    def _read_lanes(
+        self, work: Work, folder: Path, report: Progress
+    ) -> Generator[tuple[int, Iterable[pa.RecordBatch]]]:
+        """Yields the lanes that have records, and their records in order; packs more than one batch."""
+        limited = self._limit_bytes(_read(work, report))
+        batches = gather_records(rank_by_time(limited, work, folder, self._memory))
+        first = list(islice(batches, 2))
+        if len(first) < 2 and sum(batch.nbytes for batch in first) <= self._memory:
+            for records in first:
+                for lane, of_lane in sort_lanes(records):
+                    yield lane, (of_lane,)
+            return
+        with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), folder, self._memory) as pieces:
+            for batch in pack_gathered(chain(first, batches)):
+                pieces.add(batch)
+            for lane, rows in _group(pieces.sorted_batches(), "lane"):
+                yield lane, unpack(rows)
 
     def send(
         self, lanes: Sequence[LaneSendTask], progress: Progress | None = None

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.engine import shuffle_pieces
-from publisher.engine.shuffle_pieces import KEYS, pack, unpack
+from publisher.engine.local.external_sort import ExternalSort
+from publisher.engine.shuffle_pieces import (
+    KEYS,
+    PIECE_SCHEMA,
+    gather_records,
+    pack,
+    sort_lanes,
+    unpack,
+)
 from publisher.model.change import RECORD_SCHEMA
 
 ORDER = ["source", "part", "rank", "high", "low", "ordinal", "split", "row"]
@@ -59,7 +67,7 @@ ranks = st.one_of(st.integers(1, 5), st.integers(1, 1 << 40))
             record,
             source=st.integers(0, 1),
             lane=st.integers(0, 3),
-            part=st.sampled_from(["", "node-1"]),
+            part=st.sampled_from(["node-2", "", "node-1"]),
             rank=ranks,
             high=st.integers(0, 9),
             split=st.integers(0, 2),
@@ -77,6 +85,33 @@ def test_every_record_comes_out_in_its_lane_and_in_order(records: list[dict[str,
     }
     found = {} if not records else lanes(list(pack(batches(numbered))))
     assert {lane: rows(out) for lane, out in found.items()} == wanted
+    together = [*gather_records(batches(numbered))]
+    lanes_together = [lane for batch in together for lane in sort_lanes(batch)]
+    assert {lane: rows([out]) for lane, out in lanes_together} == wanted
+    assert len(lanes_together) == len(wanted)
+
+
+unranked = st.builds(
+    record,
+    part=st.sampled_from(["b", None, "", "a"]),
+    rank=st.sampled_from([None, 0, 1, 2, 1 << 20]),
+    high=st.integers(0, 3),
+    split=st.integers(0, 2),
+    row=st.integers(0, 1 << 18),
+)
+
+
+@given(st.lists(unranked, min_size=1, max_size=40))
+def test_records_that_are_not_packed_have_the_order_of_packed_records(
+    records: list[dict[str, Any]],
+) -> None:
+    (together,) = gather_records(batches(records))
+    ((_, in_order),) = sort_lanes(together)
+    with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS)) as pieces:
+        for batch in pack(batches(records)):
+            pieces.add(batch)
+        packed = list(unpack(pieces.sorted_batches()))
+    assert rows([in_order]) == rows(packed)
 
 
 def test_a_block_at_a_time_is_held_whatever_the_order_of_the_input() -> None:
