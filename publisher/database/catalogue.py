@@ -126,6 +126,11 @@ class DatabaseCatalogue:
             key = (database.url, database.options.schema)
             self._entries = cache.catalogues.setdefault(key, self._entries)
 
+    @property
+    def stamp(self) -> str | None:
+        """A digest that changes with the tables that were asked for, as of this run; ``None`` if unknown."""
+        return self._current().stamp
+
     def table(self, schema: str | None, name: str) -> Table | None:
         """Returns the table or view with this name; ``None`` if there is none.
 

@@ -42,6 +42,9 @@ _CONCLUSIVE = "postgresql:"
 _NUMBERS = ("system identifier", "database number", "table number")
 """Parts of an identity that can prove a difference."""
 
+_KEPT = "identity"
+"""Key of identities in the facts that SQLAlchemy keeps with a connection."""
+
 _POSTGRESQL = text("""
     SELECT s.system_identifier, d.oid, c.oid
     FROM pg_catalog.pg_control_system() AS s, pg_catalog.pg_database AS d, pg_catalog.pg_class AS c
@@ -61,15 +64,17 @@ _MARIADB = text("""
 """)
 
 
-def identity_of(database: Database, relation: Relation) -> str | None:
+def identity_of(database: Database, relation: Relation, stamp: str | None = None) -> str | None:
     """Reads the identity of a table; ``None`` if it has none.
+
+    A connection that has read it for this ``stamp`` (``DatabaseCatalogue.stamp``) is not asked again.
 
     Raises ``UnreachableError``.
     """
     if database.engine.dialect.name == "sqlite":
         return _of_file(Path(database.url.database or ""), [relation.table.name])
     names = {"schema": relation.schema, "name": relation.table.name}
-    return _of_server(database, _POSTGRESQL, _MARIADB, names)
+    return _of_server(database, _POSTGRESQL, _MARIADB, names, stamp)
 
 
 def place_of(database: Database, relation: Relation) -> str | None:
@@ -89,8 +94,9 @@ def _of_server(
     postgresql: TextClause,
     mariadb: TextClause,
     names: dict[str, str | None],
+    stamp: str | None = None,
 ) -> str | None:
-    """Reads an identity with the statement for the kind of server."""
+    """Reads an identity with the statement for the kind of server; for ``stamp`` see ``identity_of``."""
     dialect = database.engine.dialect.name
     statement = {"postgresql": postgresql, "mysql": mariadb, "mariadb": mariadb}.get(dialect)
     if statement is None:
@@ -112,7 +118,18 @@ def _of_server(
             else f"mariadb:{digest_of(parts)}"
         )
 
-    return database.run(ask, is_query=True)
+    def ask_once(connection: Connection) -> str | None:
+        if stamp is None:
+            return ask(connection)
+        key = (_KEPT, *names.values())
+        kept: str | None
+        last_stamp, kept = connection.info.get(key, (None, None))
+        if last_stamp != stamp or kept is None:
+            kept = ask(connection)
+            connection.info[key] = stamp, kept
+        return kept
+
+    return database.run(ask_once, is_query=True)
 
 
 def compare(before: str | None, now: str | None) -> Verdict:

@@ -38,6 +38,7 @@ from publisher.acknowledge.write_status import (
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database import Database
+from publisher.database.catalogue import catalogue_of
 from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
 from publisher.database.statuses import DELETED
@@ -342,7 +343,8 @@ def identify_log(source: SourceSettings) -> LogIdentity:
         return LogIdentity()
     with Database(source.database) as database:
         relation = relation_of(database, LiveTable(source.table))
-        return LogIdentity(identity_of(database, relation), database.name)
+        stamp = catalogue_of(database).stamp
+        return LogIdentity(identity_of(database, relation, stamp), database.name)
 
 
 def has_status(entry: SourceEntry) -> bool:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
 
 from publisher.database import Relation, catalogue_of
 from publisher.database.connection_cache import ConnectionCache, keep_connections
+from publisher.database.identity import identity_of
 from publisher.errors import TableRefusedError
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
+from publisher.sources.live.table_reader import LiveTable, relation_of
 from tests.services.databases import Place
 
 
@@ -96,6 +98,40 @@ def test_the_next_run_sees_a_changed_definition(
     assert changed is not None
     assert list(changed.types) == columns
     assert changed.table.key == key
+
+
+def read_identity(place: Place, cache: ConnectionCache) -> tuple[str | None, int]:
+    """The identity of the table as the next run sees it, and the number of statements that ask for it."""
+    cache.run += 1
+    statements: list[str] = []
+    with place.database() as database:
+        usr = relation_of(database, LiveTable("usr"))
+        stamp = catalogue_of(database).stamp
+
+        def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            statements.append(statement)
+
+        event.listen(database.engine, "before_cursor_execute", note)
+        identity = identity_of(database, usr, stamp)
+        event.remove(database.engine, "before_cursor_execute", note)
+    return identity, len(statements)
+
+
+def test_a_connection_reads_the_identity_of_an_unchanged_table_once(postgres: Place) -> None:
+    postgres.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
+    with keep_connections() as cache:
+        for _ in range(2):
+            relation(postgres, cache)
+        first, statements = read_identity(postgres, cache)
+        assert first is not None
+        assert statements == 1
+        assert read_identity(postgres, cache) == (first, 0)
+        postgres.query(f"SELECT pg_terminate_backend({session(postgres)}, 5000)")
+        assert read_identity(postgres, cache) == (first, 1)
+        postgres.execute("DROP TABLE usr", "CREATE TABLE usr (idu INTEGER PRIMARY KEY)")
+        second, statements = read_identity(postgres, cache)
+    assert second not in (None, first)
+    assert statements == 1
 
 
 def test_the_next_run_sees_a_new_type_of_a_column(postgres: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from publisher.dispatch.kafka.records import SIZE_COLUMNS, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
+from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import Journal
 from publisher.runs import execute
 from tests.services.dispatching import (
@@ -159,3 +161,15 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in planned}
     assert len(found) == 2_000 or mode == "at-least-once"
+
+
+def test_the_index_of_a_lane_with_few_documents_is_read_once(tmp_path: Path) -> None:
+    journal, _ = commit_run(tmp_path, [documents(3)])
+    lane = lane_of(journal, 0, "topic")
+    ((_, before),) = lane.rows(SIZE_COLUMNS)
+    copy = pickle.loads(pickle.dumps(lane))
+    (journal.root / LaneNames(0).index).unlink()
+    ((first, after),) = lane.rows(SIZE_COLUMNS, 1)
+    assert (first, after) == (1, before.slice(1))
+    with pytest.raises(FatalError, match="cannot be read"):
+        list(copy.rows(SIZE_COLUMNS))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from itertools import accumulate, repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,8 @@ _COLUMNS = [
     *("source", "offset", "length", "ordinal", "operation", "schema", "table"),
     *("association", "new_association", "event_id", "records"),
 ]
+_FEW_DOCUMENTS = 1_000
+"""Maximum documents of a lane whose index is read once and kept."""
 _BATCH_OVERHEAD = 61
 """Bytes of a record batch before its records (Kafka protocol, RecordBatch, magic 2)."""
 
@@ -87,6 +89,11 @@ class LaneDocuments:
     """The reason of the documents of each source; see ``REASON``."""
     recovered: frozenset[int] = frozenset()
     """Documents that the topic may have already; they get the header ``RECOVERED``."""
+    _kept: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The index of a lane with few documents; other processes read it themselves."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, each.name) for each in fields(self) if each.init)
 
     def batches(self, start: int, size: int, refused: Collection[int] = ()) -> Iterator[Batch]:
         """Reads the documents from number ``start`` on, except ``refused``, in batches of at most ``size``.
@@ -108,12 +115,20 @@ class LaneDocuments:
 
     def rows(self, columns: list[str], start: int = 0) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Reads the index from row ``start`` on; yields batches with the number of their first row."""
-        path = self.root / LaneNames(self.lane).index
-        try:
-            with pq.ParquetFile(path) as file:
-                yield from _rows(file, columns, start)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FatalError(f"{path} cannot be read ({error}): publish again") from error
+        if not self._kept:
+            path = self.root / LaneNames(self.lane).index
+            try:
+                with pq.ParquetFile(path) as file:
+                    if file.metadata.num_rows > _FEW_DOCUMENTS:
+                        yield from _rows(file, columns, start)
+                        return
+                    table = file.read(_COLUMNS, use_threads=False)
+            except (OSError, pa.ArrowInvalid) as error:
+                raise FatalError(f"{path} cannot be read ({error}): publish again") from error
+            self._kept.extend(table.combine_chunks().to_batches())
+        for kept in self._kept:
+            if start < kept.num_rows:
+                yield start, kept.select(columns).slice(start)
 
     def _batch(
         self, part: int, first: int, rows: pa.RecordBatch, refused: Collection[int]
