@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Hashable
 from enum import Enum
 from pathlib import Path
 
@@ -119,17 +120,22 @@ def _of_server(
         )
 
     def ask_once(connection: Connection) -> str | None:
-        if stamp is None:
-            return ask(connection)
-        key = (_KEPT, *names.values())
-        kept: str | None
-        last_stamp, kept = connection.info.get(key, (None, None))
-        if last_stamp != stamp or kept is None:
-            kept = ask(connection)
-            connection.info[key] = stamp, kept
-        return kept
+        assert stamp is not None
+        return _ask_once(connection, ask, stamp, (_KEPT, *names.values()))
 
-    return database.run(ask_once, is_query=True)
+    return database.run(ask if stamp is None else ask_once, is_query=True)
+
+
+def _ask_once(
+    connection: Connection, ask: Callable[[Connection], str | None], stamp: str, key: Hashable
+) -> str | None:
+    """Asks a connection, unless it has answered with this stamp before."""
+    identity: str | None
+    last_stamp, identity = connection.info.get(key, (None, None))
+    if last_stamp != stamp or identity is None:
+        identity = ask(connection)
+        connection.info[key] = stamp, identity
+    return identity
 
 
 def compare(before: str | None, now: str | None) -> Verdict:

@@ -28,7 +28,6 @@ from publisher.journal.manifest import (
     Journal,
     Manifest,
 )
-from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, to_lines
 
 REJECTS = "rejects.jsonl"
@@ -227,7 +226,8 @@ def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any
     """Reads the rejected records of a run in the order of their positions."""
     from publisher.journal.retried_records import reject_id  # noqa: PLC0415 - it can scan all runs
 
-    lanes = [_lane_rejects(journal.root / LaneNames(n).rejects) for n in range(manifest.lanes)]
+    paths = [journal.root / LaneNames(r.lane).rejects for r in manifest.results if r.has_rejects]
+    lanes = map(_lane_rejects, paths)
     for _, entry in merge(*lanes, key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
@@ -289,9 +289,7 @@ def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequenc
 
     Without rejected records and documents, it writes no file."""
     path = journal.root / REJECTS
-    rejected = any(
-        count.outcome == Outcome.REJECTED for result in manifest.results for count in result.counts
-    )
+    rejected = any(result.has_rejects for result in manifest.results)
     if not (rejected or refused or path.exists()):
         return
     staged = path.with_name(f"{REJECTS}.new")

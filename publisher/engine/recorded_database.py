@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.errors import UsageError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.lookups import LookupAnswer
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue
@@ -59,15 +59,16 @@ class RecordedDatabase:
         return RecordedCatalogue(CatalogueRecord.from_text(self.catalogue))
 
 
-def write_lookups(root: Path, lanes: int, file: Path) -> None:
-    """Copies the look-ups of a journal into a file in which objects are found by their names.
+def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None:
+    """Copies the look-ups of the lanes of a journal into a file in which objects are found by their names.
 
     Spelling of tables and columns may differ in case when they are found."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_SCHEMA)
-        for lane in range(lanes):
-            names = LaneNames(lane)
-            for entry in _rows(root / names.lookups, (*_OBJECT, "answer", "text")):
+        for result in results:
+            names = LaneNames(result.lane)
+            columns: tuple[str, ...] = (*_OBJECT, "answer", "text")
+            for entry in _rows(root / names.lookups, columns) if result.has_lookups else ():
                 obj = _object(entry)
                 row = (entry["source"], fold_name(obj), repr(obj), entry["answer"], entry["text"])
                 connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?)", row)

@@ -10,6 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import pyarrow as pa
@@ -64,7 +65,9 @@ class DecisionLog:
         """``position_texts`` formats the positions of each source, for rejects."""
         self._position_texts = position_texts
         self._table = LaneTable(path, DECISION_SCHEMA, _REPEATING, _ASCENDING)
-        self._rejects = rejects.open("w", encoding="utf-8", newline="\n")
+        self._rejects_path = rejects
+        self._rejects: TextIO | None = None
+        """The file of rejects, which exists only if there are any."""
         self._batches: deque[pa.RecordBatch] = deque()
         self._ready: list[pa.Table] = []
         self._base = 0
@@ -128,13 +131,17 @@ class DecisionLog:
             raise InternalError(f"change {missing} of a lane has no decision: report this")
         self._write()
         self._table.close()
-        self._rejects.close()
+        self._close_rejects()
 
     def abandon(self) -> None:
         """Closes incomplete files."""
         try:
             self._table.abandon()
         finally:
+            self._close_rejects()
+
+    def _close_rejects(self) -> None:
+        if self._rejects is not None:
             self._rejects.close()
 
     def _build_table(self, batch: pa.RecordBatch, count: int) -> pa.Table:
@@ -177,6 +184,8 @@ class DecisionLog:
             self.counts[kind] = self.counts.get(kind, 0) + int(records[codes == code].sum())
 
     def _write_rejects(self, table: pa.Table) -> None:
+        if self._rejects is None:
+            self._rejects = self._rejects_path.open("w", encoding="utf-8", newline="\n")
         rejected = table.filter(pc.equal(table["outcome"], int(Outcome.REJECTED)))
         for entry in rejected.to_pylist():
             position = Position(*(entry[name] for name in Position._fields))

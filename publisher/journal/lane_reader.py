@@ -18,6 +18,7 @@ from publisher.errors import FatalError
 from publisher.journal.key_index import may_have_keys
 from publisher.journal.lane_writer import LaneNames
 from publisher.journal.lookups import LookupAnswer
+from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import Object, Outcome, Position, Reason
 
 _ROWS_AT_ONCE = 1_000
@@ -185,8 +186,11 @@ class LaneReader:
         documents: Path,
         lane: int,
         tables: Mapping[str, pa.Table] | None = None,
+        *,
+        has_lookups: bool = True,
     ) -> None:
-        """For ``tables`` see ``Journal.lane_tables``."""
+        """For ``tables`` see ``Journal.lane_tables``, for ``has_lookups`` ``Manifest.has_lookups``."""
+        self._has_lookups = has_lookups
         self._root = root
         self._documents = documents
         self._names = LaneNames(lane)
@@ -293,6 +297,8 @@ class LaneReader:
         ]
 
     def _lookups_of(self, key: str) -> Iterator[dict[str, Any]]:
+        if not self._has_lookups:
+            return
         for _, rows in self._open(self._names.lookups).groups():
             yield from rows.filter(pc.equal(rows["key"], key)).to_pylist()
 
@@ -318,6 +324,15 @@ class LaneReader:
         places = pc.indices_nonzero(mask)
         for place, entry in zip(places.to_pylist(), table.take(places).to_pylist(), strict=True):
             yield _record(self.lane, first + place, entry)
+
+
+def readers_of(journal: Journal, manifest: Manifest) -> list[LaneReader]:
+    """The readers of all lanes of a run."""
+    root, documents, tables = journal.root, journal.documents(manifest), journal.lane_tables
+    return [
+        LaneReader(root, documents, lane, tables, has_lookups=manifest.has_lookups(lane))
+        for lane in range(manifest.lanes)
+    ]
 
 
 def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:

@@ -51,6 +51,26 @@ class LaneResult:
     """Number of objects in the file of published states; 0 if there is no such file."""
     seconds: float = 0.0
     """Seconds from the start of the lane's task to its complete files; 0 in runs of older versions."""
+    lookups: int | None = None
+    """Number of look-ups; ``None`` in runs of older versions, which also wrote empty files."""
+
+    @property
+    def has_rejects(self) -> bool:
+        """True if the lane has rejected records."""
+        return any(count.outcome == Outcome.REJECTED for count in self.counts)
+
+    @property
+    def has_lookups(self) -> bool:
+        """True if the lane has a file of look-ups."""
+        return self.lookups != 0
+
+    @property
+    def journal_files(self) -> tuple[str, ...]:
+        """Names of the lane's files in the journal's own folder: all except the part file."""
+        names = LaneNames(self.lane)
+        lookups = (names.lookups,) if self.has_lookups else ()
+        rejects = (names.rejects,) if self.lookups is None or self.has_rejects else ()
+        return (names.index, names.decisions, names.keys, *lookups, *rejects)
 
     def to_json(self) -> str:
         """Writes the result as one line of JSON."""
@@ -90,22 +110,18 @@ class LaneNames:
 
     @property
     def lookups(self) -> str:
-        """Answers to look-ups (``lookups.LOOKUP_SCHEMA``)."""
+        """Answers to look-ups (``lookups.LOOKUP_SCHEMA``), if there are any."""
         return f"lane-{self.lane:05d}.lookups.parquet"
 
     @property
     def rejects(self) -> str:
-        """Rejected records, one JSON object on each line."""
+        """Rejected records, one JSON object on each line, if there are any."""
         return f"lane-{self.lane:05d}.rejects.jsonl"
 
     @property
     def objects(self) -> str:
         """Published states of objects, only while a run is planned."""
         return f"lane-{self.lane:05d}.objects.db"
-
-    def journal_files(self) -> tuple[str, ...]:
-        """The files of the journal's own folder: all except the part file."""
-        return (self.index, self.decisions, self.keys, self.lookups, self.rejects)
 
 
 class LaneFiles:
@@ -188,8 +204,7 @@ class LaneFiles:
         self._keys.write(self._folder / self._names.keys)
         self._documents.close()
         self.lookups.close()
-        self._protect([self.objects] if objects else [], syncs=syncs)
-        return LaneResult(
+        result = LaneResult(
             lane=self._lane,
             staged=self._staged,
             documents=self._documents.count,
@@ -203,10 +218,13 @@ class LaneFiles:
             digest=self._documents.digest,
             objects=objects,
             seconds=round(time.monotonic() - self._started, 3),
+            lookups=self.lookups.count,
         )
+        self._protect(result, [self.objects] if objects else [], syncs=syncs)
+        return result
 
-    def _protect(self, others: Sequence[Path], *, syncs: bool) -> None:
-        files = [*(self._folder / name for name in self._names.journal_files()), *others]
+    def _protect(self, result: LaneResult, others: Sequence[Path], *, syncs: bool) -> None:
+        files = [*(self._folder / name for name in result.journal_files), *others]
         files.append(self._documents_folder / self._names.part)
         for path in files:
             path.chmod(0o600)

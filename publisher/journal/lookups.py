@@ -47,10 +47,13 @@ class LookupAnswer(StrEnum):
 
 
 class LookupLog:
-    """Writes the answers to the look-ups of one lane."""
+    """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
 
     def __init__(self, path: Path) -> None:
-        self._writer = pq.ParquetWriter(path, LOOKUP_SCHEMA, use_dictionary=_REPEATING)
+        self._path = path
+        self._writer: pq.ParquetWriter | None = None
+        self.count = 0
+        """Number of answers that are written."""
         self._singles: list[tuple[object, ...]] = []
         self._pending: list[pa.RecordBatch] = []
 
@@ -87,11 +90,12 @@ class LookupLog:
     def close(self) -> None:
         """Writes the remaining look-ups and closes the file."""
         self._write()
-        self._writer.close()
+        self.abandon()
 
     def abandon(self) -> None:
         """Closes the incomplete file."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def _pack_singles(self) -> None:
         if self._singles:
@@ -102,9 +106,14 @@ class LookupLog:
 
     def _write(self) -> None:
         self._pack_singles()
-        if self._pending:
-            self._writer.write_batch(pa.concat_batches(self._pending))
-            self._pending.clear()
+        if not self._pending:
+            return
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, LOOKUP_SCHEMA, use_dictionary=_REPEATING)
+        batch = pa.concat_batches(self._pending)
+        self._writer.write_batch(batch)
+        self.count += batch.num_rows
+        self._pending.clear()
 
 
 def row_texts(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:

@@ -128,6 +128,10 @@ class Manifest:
         documents = self.settings.get("documents")
         return isinstance(documents, dict) and bool(documents.get("minimal"))
 
+    def has_lookups(self, lane: int) -> bool:
+        """Returns whether a lane has a file of look-ups."""
+        return all(result.has_lookups for result in self.results if result.lane == lane)
+
     def is_masked_with(self, key_id: str) -> bool:
         """Returns whether a key with this id has masked the run."""
         masking = self.settings.get("masking")
@@ -352,7 +356,7 @@ class Journal:
     def _lane_renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
         for result in manifest.results:
             names, folder = LaneNames(result.lane), self.staging / result.staged
-            for name in names.journal_files():
+            for name in result.journal_files:
                 yield folder / name, self.root / name
             staged = documents / DOCUMENT_STAGING / result.staged / names.part
             yield staged, documents / names.part

@@ -28,6 +28,7 @@ from publisher.journal.manifest import SENT, Journal, Manifest, RunEnd
 from publisher.journal.segment_files import (
     DECISIONS,
     DOCUMENTS,
+    LOOKUPS,
     RUNS,
     SegmentTable,
     file_of,
@@ -263,6 +264,8 @@ class _LanePart:
         return _read_texts(self.run.documents / LaneNames(self.lane).part, places.to_pylist())
 
     def rows(self, table: SegmentTable) -> Iterator[pa.Table]:
+        if table == LOOKUPS and not self.run.manifest.has_lookups(self.lane):
+            return
         path = self.root / file_of(table, LaneNames(self.lane))
         with _report_damage(path), pq.ParquetFile(path) as file:
             for group in range(file.num_row_groups):

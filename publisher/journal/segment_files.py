@@ -247,6 +247,8 @@ def _row_of_run(
 def _read_lane(
     journal: Journal, manifest: Manifest, table: SegmentTable, names: LaneNames
 ) -> pa.Table:
+    if table is LOOKUPS and not manifest.has_lookups(names.lane):
+        return LOOKUP_SCHEMA.empty_table()
     with pq.ParquetFile(journal.root / file_of(table, names)) as file:
         rows = file.read(use_threads=False)
     if table is not DOCUMENTS:

@@ -87,8 +87,6 @@ def unpack_texts(segment: SegmentReader, number: int, target: Path) -> Manifest 
         (target / name).write_text(text, "utf-8", newline="\n")
     manifest = Journal(target).manifest()
     assert manifest is not None
-    for lane in range(manifest.lanes):
-        (target / LaneNames(lane).rejects).touch()  # empty files are not in segments
     return manifest
 
 
@@ -119,8 +117,9 @@ def write_lanes(journal: Journal, manifest: Manifest, tables: Mapping[str, pa.Ta
             (documents / names.part).write_text(lines, "utf-8", newline="\n")
         index = tables[names.index].drop_columns([DOCUMENT_TEXTS.name])
         pq.write_table(index, journal.root / names.index)
-        for name in (names.decisions, names.lookups):
-            pq.write_table(tables[name], journal.root / name)
+        pq.write_table(tables[names.decisions], journal.root / names.decisions)
+        if manifest.has_lookups(names.lane):
+            pq.write_table(tables[names.lookups], journal.root / names.lookups)
         keys = KeyIndexBuilder()
         keys.add(tables[names.decisions]["key"])
         keys.write(journal.root / names.keys)

@@ -17,6 +17,7 @@ from publisher.journal.lane_reader import (
     JournalLookup,
     LaneReader,
     PublishedDocument,
+    readers_of,
 )
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
@@ -214,10 +215,7 @@ class StoryReader:
         self._refused = {
             (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals
         }
-        self._lanes = [
-            LaneReader(journal.root, self._documents, lane, journal.lane_tables)
-            for lane in range(manifest.lanes)
-        ]
+        self._lanes = readers_of(journal, manifest)
         self._sources: list[Source] = [
             FORMATS[entry.format].restore(entry.options, entry.reading)
             for entry in manifest.sources

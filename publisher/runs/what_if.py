@@ -108,7 +108,7 @@ def _recorded_database(journal: Journal, manifest: Manifest, file: Path) -> Reco
     """The answers that the database gave to the run."""
     if manifest.catalogue is None:
         return None
-    write_lookups(journal.root, manifest.lanes, file)
+    write_lookups(journal.root, manifest.results, file)
     return RecordedDatabase(manifest.catalogue, file)
 
 

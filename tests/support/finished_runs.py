@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.journal.find_journal import open_journal
 from publisher.journal.job_journals import DOCUMENTS, Journals
-from publisher.journal.lane_writer import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, RunEnd, SourceEntry
 from publisher.sources.event_log.options import EventLogOptions
 from tests.support.journals import write_identity
@@ -111,8 +110,8 @@ def contents_of(journals: Journals, run: str) -> dict[str, object]:
         assert manifest is not None
         tables = [
             name
-            for lane in range(manifest.lanes)
-            for name in LaneNames(lane).journal_files()
+            for result in manifest.results
+            for name in result.journal_files
             if name.endswith(".parquet")
         ]
         paths = [path for path in journal.root.rglob("*") if path.is_file()]

@@ -110,10 +110,11 @@ def _lane(
     pq.write_table(
         pa.Table.from_pylist(rows, INDEX_SCHEMA), folder / names.index, row_group_size=group
     )
-    for name in {*names.journal_files()} - {names.index}:
-        (folder / name).touch()
     digest = hashlib.sha256((folder / names.part).read_bytes()).hexdigest()
-    return LaneResult(number, "", len(planned), offset, (), (), (), digest)
+    result = LaneResult(number, "", len(planned), offset, (), (), (), digest)
+    for name in {*result.journal_files} - {names.index}:
+        (folder / name).touch()
+    return result
 
 
 def _row(

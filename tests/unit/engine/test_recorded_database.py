@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.engine.recorded_database import RecordedLookup, write_lookups
 from publisher.journal.decisions import DECISION_SCHEMA
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.lookups import LookupAnswer, LookupLog
 from publisher.planning.query_back import CurrentRow
 from tests.support.planning import USR, USR_2
@@ -27,7 +27,8 @@ def test_rows_are_read_in_the_order_of_their_look_ups_in_any_thread(tmp_path: Pa
     log.add(0, USR, 3, LookupAnswer.GONE, None)
     log.close()
     pq.write_table(DECISION_SCHEMA.empty_table(), tmp_path / names.decisions)
-    write_lookups(tmp_path, 1, tmp_path / "lookups.db")
+    result = LaneResult(0, "", 0, 0, (), (), (), "", lookups=log.count)
+    write_lookups(tmp_path, [result], tmp_path / "lookups.db")
     lookup = RecordedLookup(tmp_path / "lookups.db", 0, None)
     with ThreadPoolExecutor(1) as thread:
         first = thread.submit(lookup.read, [USR, USR_2]).result()

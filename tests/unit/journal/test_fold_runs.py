@@ -259,7 +259,7 @@ def test_runs_with_files_or_records_in_states_and_large_or_damaged_ones_stay(
         content["sources"].append(asdict(held))
         content["states"] = ["held"]
     elif kind == "damaged":
-        (path.parent / "lane-00001.lookups.parquet").unlink()
+        (path.parent / "lane-00001.decisions.parquet").unlink()
     else:
         content["records_read"] = 1_000_000
     path.write_text(json.dumps(content))

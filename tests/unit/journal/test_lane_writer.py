@@ -178,6 +178,36 @@ def test_rejects_are_listed_with_reason_position_and_raw_record(lane: Lane) -> N
     assert (entry["detail"], entry["raw"]) == ("“2” is not an integer: fix it", '{"b": "2"}')
 
 
+def test_a_lane_has_files_of_rejects_and_look_ups_only_if_there_are_any(
+    lane: Lane, tmp_path: Path
+) -> None:
+    full = Lane(tmp_path / "full")
+    for each in (lane, full):
+        each.arrive([ONE, TWO])
+    lane.add_plan(0, [document(ONE, TWO)], [])
+    full.add_plan(0, [document(ONE)], [Decision(1, Outcome.REJECTED, Reason.VALUE, detail="bad")])
+    full.files.lookups.add(0, USR, 0, LookupAnswer.GONE, None)
+    names = lane.names
+    always = {names.index, names.decisions, names.keys}
+    for each, files in ((lane, always), (full, always | {names.lookups, names.rejects})):
+        result = each.files.close()
+        staged = each.folder / "staging" / "try-00003"
+        assert {path.name for path in staged.iterdir()} == files == {*result.journal_files}
+        assert LaneResult.from_json(result.to_json()) == result
+    no_lookups = LaneReader(tmp_path, tmp_path, 3, has_lookups=False)
+    assert no_lookups.lookups(0, USR) == []
+    with pytest.raises(FatalError, match="lookups"):  # a file that was lost
+        LaneReader(tmp_path, tmp_path, 3).lookups(0, USR)
+
+
+def test_a_lane_of_an_older_version_has_all_files() -> None:
+    older = LaneResult(3, "try", 0, 0, (), (), (), "")
+    names = LaneNames(3)
+    assert older.journal_files == (
+        *(names.index, names.decisions, names.keys, names.lookups, names.rejects),
+    )
+
+
 def test_a_change_without_decision_is_named_at_the_end(lane: Lane) -> None:
     lane.arrive([ONE, TWO, THREE])
     lane.add_plan(0, [document(ONE), document(THREE._replace(row=2))], [])

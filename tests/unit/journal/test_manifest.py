@@ -91,13 +91,23 @@ def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
     run.journal.commit(manifest)
     run.journal.complete(manifest)
     files = [f"lane-0000{lane}.{name}" for lane in (0, 1) for name in (
-        "documents.parquet", "decisions.parquet", "lookups.parquet", "rejects.jsonl", "keys"
+        "documents.parquet", "decisions.parquet", "keys"
     )]  # fmt: skip
+    files.append("lane-00000.rejects.jsonl")
     assert sorted(run.published_files()) == sorted(
         [*files, MANIFEST, "part-00000.xds", "part-00001.xds"]
     )
     assert not run.journal.staging.exists()
     assert (run.journal.root / MANIFEST).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("kind", ["keys", "rejects.jsonl"])
+def test_a_staged_file_that_was_lost_is_noticed(run: Run, kind: str) -> None:
+    manifest = run.stage()
+    (lost,) = run.journal.staging.rglob(f"lane-00000.{kind}")
+    lost.unlink()
+    with pytest.raises(FatalError, match=f"lane-00000.{kind} of run a1 is missing"):
+        run.journal.commit(manifest)
 
 
 def test_all_files_of_a_plan_are_synced_before_the_manifest_appears(
@@ -121,7 +131,7 @@ def test_all_files_of_a_plan_are_synced_before_the_manifest_appears(
     run.journal.commit(run.stage())
     paths = [run.folder, run.journal.root]
     paths += [path for folder in paths for path in folder.iterdir() if path.is_file()]
-    assert len(paths) == 15
+    assert len(paths) == 12
     assert {path.stat().st_ino for path in paths} <= before_manifest[0]
     assert len(before_manifest) == 1
 
@@ -155,7 +165,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, last: int, *, before: bool) -> Non
     monkeypatch.setattr(Path, "replace", replace_or_crash)
 
 
-RENAMES = 1 + 2 * 6
+RENAMES = 1 + 2 * 4 + 1
 """Of the manifest, and of five files of the journal and a part file for each lane."""
 
 

@@ -127,10 +127,10 @@ def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dic
         attempt="try",
     )
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
-    (lookups,) = folder.rglob("*.lookups.parquet")  # in the order of asking, which may differ
-    asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
-    timeless = replace(result, seconds=0.0)
-    return files | {"result": timeless.to_json().encode(), lookups.name: "".join(asked).encode()}
+    for lookups in folder.rglob("*.lookups.parquet"):  # in the order of asking, which may differ
+        asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
+        files[lookups.name] = "".join(asked).encode()
+    return files | {"result": replace(result, seconds=0.0).to_json().encode()}
 
 
 def _parent_of(lookup: dict[str, Any]) -> str:
