@@ -16,7 +16,7 @@ from tests.support.dispatch_queue_jobs import JOB as QUEUE_JOB
 from tests.support.dispatch_queue_jobs import transactions
 from tests.support.linkexpress_files import GROUP, group_source, jack, mark, record
 from tests.support.local_engine import EngineSwitch
-from tests.support.retried_rejects import documents, export, invoke, objects, retry
+from tests.support.retried_rejects import documents, export, export_all, invoke, objects, retry
 
 SINK = '\n[run]\nlanes = 1\n[dispatch]\npath = "out"\n'
 
@@ -188,6 +188,22 @@ def test_operations_that_no_document_can_hold_are_exported_as_they_were(
     ]
     assert _report(tmp_path, fixed)["outcomes"]["published"] == 7
     assert ">Bob<" in "".join(documents(tmp_path, "job-000002"))
+
+
+@pytest.mark.parametrize("more", ["", 'key_change = "modify-association"'])
+def test_a_record_with_several_changes_is_exported_once(
+    tmp_path: Path, local_engine: EngineSwitch, more: str
+) -> None:
+    del local_engine
+    queue = Queue()
+    changed = queue.row(UPDATE, queue_jack(1), queue_jack(4, "B\x01b"), TRANSACT_ID=2)
+    rows = [queue.row(INSERT, queue_jack(1)), queue.row(COMMIT), changed]
+    _queue(tmp_path, [*rows, queue.row(COMMIT, TRANSACT_ID=2)], text=False, more=more)
+    (entry,) = export_all(tmp_path)  # in two lanes
+    second = entry["raw"]["second"].replace("420162", "426f62")
+    report = _report(tmp_path, [entry | {"raw": entry["raw"] | {"second": second}}])
+    assert report["documents"] == 2
+    assert export_all(tmp_path) == []
 
 
 @pytest.mark.parametrize("reading", ["totals", "per-part"])
