@@ -156,7 +156,9 @@ def _prepare(
     )  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
     settings = replace(settings, sources=(source,))
-    run = _run_id(settings, paths, *window, now, *_digest_of_earlier(source))
+    described = map(source.descriptor.description_of, paths)
+    inputs = [*paths, *(path for path in described if path is not None)]
+    run = _run_id(settings, inputs, *window, now, *_digest_of_earlier(source))
     return _Replay(run, settings, microseconds(now), _window(source, *window))
 
 

@@ -165,11 +165,13 @@ def test_a_changed_description_of_input_is_refused(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     job.write_text('[[sources]]\nformat = "change-table"\n[tables.usr]\nkey = ["idu"]\n')
     out = tmp_path / "out"
-    replay(load(job), [tmp_path / "usr__ct.csv"], str(out))
+    first = replay(load(job), [tmp_path / "usr__ct.csv"], str(out))
     assert not compare(out).differs
     dfm = tmp_path / "usr__ct.dfm"
     content = dfm.read_text()
     dfm.write_text(content + " ")
+    other = replay(load(job), [tmp_path / "usr__ct.csv"], str(tmp_path / "other"))
+    assert other.run != first.run
     with pytest.raises(UsageError, match=r"cannot be planned again: .*usr__ct.dfm has changed"):
         compare(out)
     dfm.unlink()
