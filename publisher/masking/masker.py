@@ -55,7 +55,7 @@ def _masker(masking: Masking) -> Masker:
     key = read_key(masking.options)
     if _key_id(key) != masking.key_id:
         raise FatalError(
-            f"the masking key in {_place_of(masking.options)} of this process is not the key of the run: "
+            f"the masking key in {masking.options.key_place} of this process is not the key of the run: "
             "give all processes the same key"
         )
     return Masker(masking.options, key)
@@ -63,7 +63,7 @@ def _masker(masking: Masking) -> Masker:
 
 def read_key(options: MaskingOptions) -> bytes:
     """Reads the key from its environment variable or file.  Raises ``UsageError``."""
-    place = _place_of(options)
+    place = options.key_place
     if options.key_file is not None:
         try:
             text = options.key_file.read_text("utf-8")
@@ -81,12 +81,6 @@ def read_key(options: MaskingOptions) -> bytes:
     remember([text])
     mask_values()
     return text.encode()
-
-
-def _place_of(options: MaskingOptions) -> str:
-    if options.key_file is not None:
-        return f"key_file {options.key_file}"
-    return f"environment variable {options.key_env}"
 
 
 def _key_id(key: bytes) -> str:

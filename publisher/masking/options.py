@@ -50,6 +50,13 @@ class MaskingOptions:
     runs: Literal["all", "masked replays"] = "all"
     """Runs whose values are masked: all, or only those of ``replay --masked``."""
 
+    @property
+    def key_place(self) -> str:
+        """The place of the key, as messages name it."""
+        if self.key_file is not None:
+            return f"key_file {self.key_file}"
+        return f"environment variable {self.key_env}"
+
     def patterns(self, method: MaskMethod) -> tuple[str, ...]:
         """The patterns of a method."""
         patterns: tuple[str, ...] = getattr(self, method.value)

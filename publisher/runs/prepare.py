@@ -132,7 +132,6 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     Sources survey and compare their input in tasks of the engine, and write the state for the next run.
     """
     settings = request.settings
-    _refuse_unmasked(request)
     work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
         rules=request.rules,
@@ -142,13 +141,6 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         states=_states_before(request),
     )
     return connect_keys(work, EngineTasks(engine, request.rules))
-
-
-def _refuse_unmasked(request: RunRequest) -> None:
-    """Raises ``UsageError`` if the run would store values that masking does not reach."""
-    settings = request.settings
-    if request.recorded is not None:
-        settings.refuse_masked("planning a run again")
 
 
 def _source_work(

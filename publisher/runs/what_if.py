@@ -43,8 +43,8 @@ def plan_again(
     """Plans a run again with changed settings; yields its temporary journal.
 
     ``directory`` is the journal of a run, or a directory that ``replay`` wrote; for ``assignments`` see
-    ``change_settings``.  ``job`` has the databases of live tables.  Nothing is published, and no status is
-    written.
+    ``change_settings``.  ``job`` has the databases of live tables, and the place of the masking key.  Nothing
+    is published, and no status is written.
 
     Raises:
         UsageError: The run cannot be planned again; the message names what is missing.
@@ -58,7 +58,8 @@ def plan_again(
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then compare")
-        settings = change_settings(restore_settings(manifest, engine), assignments)
+        keys = None if job is None else job.masking
+        settings = change_settings(restore_settings(manifest, engine, keys), assignments)
         missing = list(_missing_inputs(journal, manifest, job))
         if settings.documents.minimal:
             missing.append("the published states of its objects before it are not kept")
@@ -124,7 +125,9 @@ def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) 
         if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
             yield f"the earlier state of the tables of source {entry.name} is not kept"
         yield from _changed_files(entry)
-    if manifest.settings.get("database") is not None and manifest.catalogue is None:
+    if manifest.settings.get("database") is not None and manifest.is_masked:
+        yield "its look-ups are masked in its journal; compare with a second replay --masked instead"
+    elif manifest.settings.get("database") is not None and manifest.catalogue is None:
         yield "the tables that its database described are not in its journal"
     for entry in manifest.sources:
         if manifest.job_identity is None or has_status(entry):

@@ -34,8 +34,15 @@ def test_held_records_are_sealed_and_published_later(tmp_path: Path, format_: st
     paths = write_files(planted, tmp_path / "files")
     planted.tokens.add(b"pvmaskingkey")
     shown, found = {}, {}
+    exits: dict[str, list[int]] = {"masked": [], "open": []}
     for name, masking in {"masked": MASKING, "open": ""}.items():
         shown[name], found[name] = publish(tmp_path / name, paths, source, masking, planted)
+        for journal in sorted((tmp_path / name / ".xds-publisher").glob("*/*-0*")):
+            result = invoke(tmp_path / name, "diff", journal, "--engine", "local")
+            found[name] |= planted.find_in(result.output)
+            exits[name].append(result.exit_code)  # 2 if the state before the run is deleted
+    assert exits["masked"] == exits["open"]
+    assert {*exits["masked"]} in ({0}, {0, 2})
     assert "held" in shown["open"]
     assert re.findall(COUNTS, shown["masked"]) == re.findall(COUNTS, shown["open"]) != []
     assert found["masked"] == set()
