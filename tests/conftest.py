@@ -65,6 +65,16 @@ def pytest_report_header() -> str:
     return f"PYTHONHASHSEED={os.environ.get('PYTHONHASHSEED', 'random')}"
 
 
+def pytest_configure() -> None:
+    """Lets tests interrupt the programs that they start, even if the suite runs in the background.
+
+    A shell without job control starts programs in the background with SIGINT ignored, and programs that
+    these start inherit it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collects the tests without searches for garbage, and keeps later searches off what was collected.
