@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from publisher.dispatch.kafka.records import SIZE_COLUMNS, LaneDocuments, sizes
+from publisher.dispatch.kafka import lane_sender
+from publisher.dispatch.kafka.lane_sender import ExactlyOnceSender
+from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
@@ -173,3 +177,28 @@ def test_the_index_of_a_lane_with_few_documents_is_read_once(tmp_path: Path) -> 
     assert (first, after) == (1, before.slice(1))
     with pytest.raises(FatalError, match="cannot be read"):
         list(copy.rows(SIZE_COLUMNS))
+
+
+def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
+    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The producer takes no further record of the transaction, and says only that its state is wrong."""
+    topic = kafka.make(max_message_bytes=20_000)
+    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(15_000)])
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
+    with pytest.raises(FatalError, match="stop here"):
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
+    kafka.alter(topic, max_message_bytes=10_000)
+    batches = ExactlyOnceSender._batches
+
+    def wait_for_refusal(sender: ExactlyOnceSender, start: int) -> Iterator[Batch]:
+        for batch in batches(sender, start):
+            yield batch
+            if batch.end == 1_750:
+                time.sleep(1)
+
+    monkeypatch.setattr(lane_sender, "BATCH", 250)
+    monkeypatch.setattr(ExactlyOnceSender, "_batches", wait_for_refusal)
+    with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
+        dispatch_run(sink, journal, manifest)
+    assert len(kafka.read(topic)) == 1_000

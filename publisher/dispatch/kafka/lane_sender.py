@@ -331,6 +331,7 @@ class ExactlyOnceSender(_Sender):
             raise
 
     def _classify(self, producer: Producer, error: KafkaError) -> Exception:
+        error = _find_cause(producer, error, self._work.options.timeout)
         failures = [error, *self._failed]
         if any(failure.code() in FENCED for failure in failures):
             self._check_lease()  # raises a clearer error if the lease is lost
@@ -349,6 +350,19 @@ class ExactlyOnceSender(_Sender):
 def commit(producer: Producer, timeout: float) -> None:
     """Commits the open transaction.  Raises ``KafkaException``, also if the result is unknown."""
     producer.commit_transaction(timeout)
+
+
+def _find_cause(producer: Producer, error: KafkaError, timeout: float) -> KafkaError:
+    """Returns the error that failed a transaction whose next record the producer refused.
+
+    ``produce`` says only that the state is wrong; a commit of a failed transaction only returns its error.
+    """
+    if error.code() == KafkaError._STATE:
+        try:
+            commit(producer, timeout)
+        except KafkaException as cause:
+            return cause.args[0]  # type: ignore[no-any-return]
+    return error
 
 
 def _abort(producer: Producer, timeout: float) -> None:
