@@ -25,13 +25,14 @@ def jars(pom: Path = KAFKA) -> Path:
 def make_once(name: str, make: Callable[[Path], object]) -> Path:
     """A file or directory of the cache.
 
-    One process at a time makes it, under another name than the one it is used by.
+    One process at a time makes it, under another name than the one it is used by.  To make it, another
+    may be made.
     """
     place, temporary = CACHE / name, CACHE / f"{name}.tmp"
     if place.exists():
         return place
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
+    with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
             make(temporary)

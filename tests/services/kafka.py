@@ -293,7 +293,8 @@ def cluster(
         ports = {number: (quiet_port(), quiet_port()) for number in range(1, nodes + 1)}
         common = {**SETTINGS, **_quorum(ports), **(settings or {})}
         started.nodes += [_node(path, number, ports, common, options) for number in ports]
-        _format(path, list(ports), options)
+        for number in ports:
+            _format(path, number, options)
         started.start()
         yield started
     finally:
@@ -369,21 +370,18 @@ def _properties(path: Path, number: int) -> Path:
     return path / f"node-{number}.properties"
 
 
-def _format(path: Path, numbers: Sequence[int], options: Sequence[str]) -> None:
-    identity = "4L6g3nShT-eMCtK--X86sw"  # any 16 bytes, the same for all nodes
-    commands = [
-        java(
-            "kafka.tools.StorageTool",
-            *("format", "-t", identity, "-c", str(_properties(path, number))),
-            options=options,
-        )
-        for number in numbers
-    ]
-    started = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/")
-        for command in commands
-    ]
-    outputs = [process.communicate()[0].decode() for process in started]
-    for process, output in zip(started, outputs, strict=True):
-        if process.returncode:
-            raise RuntimeError(f"{process.args!r}: {output[-4000:]}")
+def _format(path: Path, number: int, options: Sequence[str]) -> None:
+    """Gives a node its formatted directory, which is made once: it depends on the number alone."""
+    data = path / f"data-{number}"
+
+    def format_once(target: Path) -> None:
+        identity = "4L6g3nShT-eMCtK--X86sw"  # any 16 bytes, the same for all nodes
+        words = ("format", "-t", identity, "-c", str(_properties(path, number)))
+        command = java("kafka.tools.StorageTool", *words, options=options)
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", check=False)
+        if done.returncode:
+            raise RuntimeError(f"{command!r}: {(done.stdout + done.stderr)[-4000:]}")
+        shutil.rmtree(target, ignore_errors=True)  # of a run that was killed
+        shutil.move(data, target)
+
+    shutil.copytree(make_once(f"{jars().name}-node-{number}", format_once), data)
