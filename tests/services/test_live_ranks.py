@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from publisher.database import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
@@ -18,6 +20,8 @@ from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
 from tests.support.task_runs import lines, plan_all, read_all
+
+pytestmark = pytest.mark.usefixtures("reuse_connections")
 
 EVENTS = [
     (900_000, "N", 3, 1),
