@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
     from publisher.dispatch.kafka.recovery import Recovery
     from publisher.dispatch.kafka.session import KafkaSession
+    from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
 
-def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
+def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> KafkaTopics | None:
     """Refuses a sink whose progress does not fit the journal.  Writes nothing.
 
-    Call it before older instances are stopped: one of them may be the right one.
+    Call it before older instances are stopped: one of them may be the right one.  Returns the topics of the
+    cluster that it has requested, ``None`` if the sink is a directory.
 
     Raises:
         FatalError: The sink has progress of another journal or of newer runs, or a recovery was
@@ -42,10 +44,14 @@ def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> None:
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
         refuse_foreign_runs(settings.sink.path.absolute() / RUNS, lineage)
-        return
+        return None
+    from publisher.dispatch.kafka.client import KafkaClients
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
+    from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
-    refuse_foreign_tokens(settings.kafka, settings.name, lineage)
+    topics = KafkaTopics.of(KafkaClients(settings.kafka))
+    refuse_foreign_tokens(settings.kafka, settings.name, lineage, topics)
+    return topics
 
 
 def check_sink(settings: Settings, *, recovers: bool = False) -> str:
@@ -153,10 +159,12 @@ class JobSink:
         dispatcher.prepare(run)
         return dispatcher
 
-    def take_over(self) -> None:
-        """Takes the lanes of a topic over from older instances, and creates the known topics."""
+    def take_over(self, topics: KafkaTopics | None) -> None:
+        """Takes the lanes of a topic over from older instances, and creates the known topics.
+
+        ``topics`` are those of ``refuse_foreign_progress``, if it was called."""
         if not self.is_files:
-            self.kafka().take_over()
+            self.kafka().take_over(topics)
 
     def discard(self, run: str) -> None:
         """Removes the sink's files of a run that was never planned completely."""

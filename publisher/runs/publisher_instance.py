@@ -62,7 +62,7 @@ class PublisherInstance:
         self._settings = settings = settings.for_publish()
         self.engine = engine
         self._progress = progress
-        self._lease = Lease.take(settings, recovers=recovers)
+        self._lease, topics = Lease.take(settings, recovers=recovers)
         self._journals = self._lease.journals
         lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
@@ -83,7 +83,7 @@ class PublisherInstance:
         self._stack.callback(self._step.close)
         self._stack.callback(self._ending.close)
         self._stack.callback(self.sink.close)
-        self.sink.take_over()
+        self.sink.take_over(topics)
 
     def __enter__(self) -> Self:
         return self

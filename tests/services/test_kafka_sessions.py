@@ -16,6 +16,7 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.session import KafkaSession
+from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
 from tests.services.dispatching import send_pickled
@@ -91,6 +92,24 @@ def job(kafka: Topics, tmp_path: Path) -> Iterator[Job]:
     job = Job(kafka, tmp_path, kafka.make(), lanes=3)
     job.sink().take_over()
     yield job
+    job.session.forget()
+
+
+def test_a_takeover_requests_known_topics_again_on_their_connection(
+    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = KafkaTopics.of(KafkaClients(KafkaOptions(bootstrap=kafka.bootstrap, topic="-")))
+    job = Job(kafka, tmp_path, kafka.make(), lanes=3)
+    assert job.topic not in topics.partitions
+
+    def refuse(_: KafkaClients) -> None:
+        raise AssertionError("a further connection")
+
+    monkeypatch.setattr(KafkaClients, "admin", refuse)
+    job.sink().take_over(topics)
+    monkeypatch.undo()
+    job.send(lanes=3)
+    assert len(job.numbers()) == 3 * COUNT
     job.session.forget()
 
 

@@ -108,15 +108,17 @@ class KafkaDispatcher:
         """Takes over the topics (``take_over``)."""
         self.take_over()
 
-    def take_over(self) -> None:
+    def take_over(self, topics: KafkaTopics | None = None) -> None:
         """Creates the topics that are known before planning, and fences older instances on every lane.
+
+        ``topics`` are requested again if they are given, on their connection.
 
         Raises:
             PublisherError: As ``check``.
             FatalError: The job's journal cannot have written the tokens.
         """
         self.session.forget()
-        topics = self._open_topics()
+        topics = self._open_topics(topics)
         topics.require(self._known_topics())
         topics.require_tokens(self._place.topic, self.lanes)
         lanes = self.lanes
@@ -294,15 +296,13 @@ class KafkaDispatcher:
         self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
     ) -> list[LaneSendReport]:
         """Sends rejected records to the dead-letter topic, if there is one."""
-        name = self.options.dead_letter_topic
-        if name is None:
+        if (name := self.options.dead_letter_topic) is None:
             return []
         topics.require([name])
         limit = min(limits_of(topics, {name})[name], record.document_bytes)
         recovered = (journal.root / RECOVERY).exists()
         letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
-        count = letters.count()
-        if not count:
+        if not (count := letters.count()):
             return []
         task = self._send_task(letters, count, record, identity)
         report = task.send()
@@ -348,9 +348,9 @@ class KafkaDispatcher:
             partitions=record.partitions,
         )
 
-    def _open_topics(self) -> KafkaTopics:
+    def _open_topics(self, known: KafkaTopics | None = None) -> KafkaTopics:
         self._clients.check_settings()
-        topics = KafkaTopics.of(self._clients)
+        topics = KafkaTopics.of(self._clients) if known is None else known.request_again()
         topics.refuse_replication()
         if not self.options.create_topics:
             topics.require(self._known_topics())
