@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from publisher.acknowledge.status_letters import ReadProgress
 from publisher.journal.conservation import RunReport
-from publisher.journal.manifest import Manifest
+
+if TYPE_CHECKING:
+    from publisher.acknowledge.status_letters import ReadProgress
+    from publisher.journal.manifest import Manifest
 
 STATUS_NOTE = (
     "statuses are not written back: rows of the event log stay N, the next publish sends them again"

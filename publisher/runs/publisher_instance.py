@@ -1,5 +1,7 @@
 """One instance of a job: finishes runs of earlier starts, then reads, plans, sends and acknowledges."""
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish loads neither planner nor acknowledgement
+
 from __future__ import annotations
 
 import shutil
@@ -7,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Self
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Self
 
-from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.ordered_ranges import IdRanges
@@ -21,15 +22,7 @@ from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
-from publisher.runs.acknowledge import (
-    Acknowledgement,
-    SentRun,
-    WrongTable,
-    find_waiting_run,
-    refuse_unsent_run,
-)
 from publisher.runs.background import Background
-from publisher.runs.execute import find_sent, plan_and_send, send
 from publisher.runs.job_sink import JobSink
 from publisher.runs.lease import Lease
 from publisher.runs.notes import notes_of, with_notes
@@ -38,7 +31,10 @@ from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import check_inputs
 from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
-from publisher.runs.prepare import SPLITS, RunRequest
+
+if TYPE_CHECKING:
+    from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+    from publisher.runs.prepare import RunRequest
 
 
 class PublisherInstance:
@@ -77,7 +73,6 @@ class PublisherInstance:
         """Record ids of the last run while their statuses are being written, by source."""
         self._settled: list[RunReport] = []
         self._pending = PendingWork(settings, self._journals)
-        self._acknowledgement = Acknowledgement(settings, self._journals, check_lease, progress)
         self._stack = ExitStack()
         self._stack.enter_context(self._pending)
         self._stack.callback(self._step.close)
@@ -127,18 +122,19 @@ class PublisherInstance:
         with self._lease.guard():
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
-            reports = []
-            for journal, manifest in self._journals.unsent_runs():
-                journal.complete(manifest)
-                dispatcher = self.sink.dispatcher(manifest.run)
-                if dispatcher.has_run(manifest):
-                    sent = find_sent(journal, manifest, dispatcher)
-                else:
-                    sent = send(journal, manifest, dispatcher)
-                note = f"run {manifest.run}, which an earlier start had planned, was sent first"
-                sent = sent._replace(report=with_notes(sent.report, [note]))
-                reports.append(self._acknowledge(sent))
-            return reports
+            return [self._finish_run(*planned) for planned in self._journals.unsent_runs()]
+
+    def _finish_run(self, journal: Journal, manifest: Manifest) -> RunReport:
+        from publisher.runs.execute import find_sent, send
+
+        journal.complete(manifest)
+        dispatcher = self.sink.dispatcher(manifest.run)
+        if dispatcher.has_run(manifest):
+            sent = find_sent(journal, manifest, dispatcher)
+        else:
+            sent = send(journal, manifest, dispatcher)
+        note = f"run {manifest.run}, which an earlier start had planned, was sent first"
+        return self._acknowledge(sent._replace(report=with_notes(sent.report, [note])))
 
     def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
         """Acknowledges a sent run although the job file no longer names its table.
@@ -146,12 +142,17 @@ class PublisherInstance:
         Raises:
             UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
+        from publisher.runs.acknowledge import find_waiting_run, refuse_unsent_run
+        from publisher.runs.execute import find_sent
+
         with self._lease.guard():
             journal, manifest = find_waiting_run(self._journals, run)
             journal.complete(manifest)
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
-            return self._acknowledge(find_sent(journal, manifest, dispatcher), wrong_table)
+            sent = find_sent(journal, manifest, dispatcher)
+            writing = self._acknowledgement.status_writing(sent, wrong_table)
+            return self._acknowledgement.acknowledge(sent, writing)
 
     def run_once(
         self,
@@ -261,6 +262,9 @@ class PublisherInstance:
         by_rows: bool = False,
     ) -> RunRequest:
         """Requests the next run of the job."""
+        from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
+        from publisher.runs.prepare import SPLITS, RunRequest
+
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
             lanes = min(lanes, settings.run.lanes)
@@ -298,6 +302,8 @@ class PublisherInstance:
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
+        from publisher.runs.execute import plan_and_send
+
         dispatcher = self.sink.dispatcher(request.run)
         try:
             sent = plan_and_send(request, dispatcher, self.engine, self._progress)
@@ -313,8 +319,15 @@ class PublisherInstance:
         self._pending.mark_published(sent.manifest)
         return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
 
-    def _acknowledge(self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE) -> RunReport:
-        writing = self._acknowledgement.status_writing(sent, wrong_table)
+    @cached_property
+    def _acknowledgement(self) -> Acknowledgement:
+        from publisher.runs.acknowledge import Acknowledgement
+
+        check_lease = self._lease.check
+        return Acknowledgement(self._settings, self._journals, check_lease, self._progress)
+
+    def _acknowledge(self, sent: SentRun) -> RunReport:
+        writing = self._acknowledgement.status_writing(sent)
         return self._acknowledgement.acknowledge(sent, writing)
 
     def _acknowledge_later(self, sent: SentRun) -> RunReport:
