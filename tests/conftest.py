@@ -27,8 +27,6 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("here")
-# a shell starts what it does not wait for with SIGINT ignored, and so would be all programs that tests start
-signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
 """Fixtures that take seconds of processor time to make, and the group of the tests that use them."""
