@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,16 +40,18 @@ with spark_session(SparkOptions(master="local[1]", conf={conf!r})) as spark:
 """
 
 
+@contextmanager
 def start(
-    *, sleep: float = 0, conf: dict[str, str] | None = None, program: str = PROGRAM, **env: str
-) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", program.format(sleep=sleep, conf=conf or {})],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **env},
-    )
+    *, sleep: float = 0, conf: dict[str, str] | None = None, program: str = PROGRAM
+) -> Iterator[subprocess.Popen[str]]:
+    """Starts a program, which is killed if the test fails: another test would find it running."""
+    pipe = subprocess.PIPE
+    words = [sys.executable, "-c", program.format(sleep=sleep, conf=conf or {})]
+    with subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def wait_until_ready(process: subprocess.Popen[str]) -> set[int]:
@@ -115,11 +118,11 @@ def test_the_files_of_settings_are_private_and_go() -> None:
 
 
 def test_no_process_outlives_an_interrupted_program_even_one_that_ends_late() -> None:
-    process = start(sleep=60, program=PROGRAM.replace("lambda batches: 1 / 0", "end_late"))
-    started = wait_until_ready(process)
-    assert len(started) >= 3  # the JVM, the daemon, a worker
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    with start(sleep=60, program=PROGRAM.replace("lambda batches: 1 / 0", "end_late")) as process:
+        started = wait_until_ready(process)
+        assert len(started) >= 3  # the JVM, the daemon, a worker
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
     assert not any(map(is_running, started))
 
 
@@ -199,7 +202,8 @@ def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> No
 
 
 def test_a_session_with_speculation_is_refused(spark: SparkSession) -> None:
-    out, err = start(conf={"spark.speculation": "true"}).communicate(timeout=120)
+    with start(conf={"spark.speculation": "true"}) as process:
+        out, err = process.communicate(timeout=120)
     assert "set spark.speculation = false" in err
     assert out == ""
 
