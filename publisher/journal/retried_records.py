@@ -41,6 +41,11 @@ def file_of(source: SourceEntry, split: int) -> str | None:
     return None if path is None else str(path)
 
 
+def retried_files(source: SourceEntry, split: int) -> frozenset[PurePath]:
+    """The files that a ``RetriedRecord`` of a split may name: its own, or none for all of the source."""
+    return frozenset({PurePath(file_of(source, split) or ""), PurePath()})
+
+
 def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
     """The results of all retries, by the id of the rejected record."""
     results: dict[str, RetryResult] = {}
@@ -54,9 +59,8 @@ def read_retries(parts: Iterable[JournalPart]) -> dict[str, RetryResult]:
             continue
         for entry in part.decisions(_COLUMNS).to_pylist():
             manifest = part.runs[entry["run"]].manifest
-            file = file_of(manifest.sources[entry["source"]], entry["split"])
             outcome = Outcome(entry["outcome"]).label
-            for path in {PurePath(file or ""), PurePath()}:
+            for path in retried_files(manifest.sources[entry["source"]], entry["split"]):
                 for name in ids.get((entry["run"], entry["source"], path, entry["row"]), ()):
                     results[name] = RetryResult(manifest.run, outcome, entry["reason"])
     return results

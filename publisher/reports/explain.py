@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from publisher.dispatch.refusals import read_records
 from publisher.dispatch.sent_ranges import SentRange
@@ -20,7 +20,7 @@ from publisher.journal.lane_reader import (
     readers_of,
 )
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
+from publisher.journal.retried_records import RetryResult, read_retries, reject_id, retried_files
 from publisher.journal.scan_runs import scan_runs
 from publisher.journal.segment_files import SegmentSource
 from publisher.journal.segments import Segment
@@ -337,10 +337,10 @@ class StoryReader:
         return reject_id(self._manifest.run, record.split, record.record)
 
     def _retry_of(self, record: DecidedRecord) -> str | None:
-        file = file_of(self._manifest.sources[record.source], record.split)
-        place = record.source, file, record.record
-        retried = self._manifest.retried
-        return next((r.id for r in retried if (r.source, r.file, r.row) == place), None)
+        files = retried_files(self._manifest.sources[record.source], record.split)
+        place = record.source, record.record
+        of_place = (r for r in self._manifest.retried if (r.source, r.row) == place)
+        return next((r.id for r in of_place if PurePath(r.file) in files), None)
 
     def _letter_of(self, entry: SourceEntry, status: str) -> str | None:
         """The status that the acknowledgement of the run has written, see ``RecordStory``."""

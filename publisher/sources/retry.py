@@ -37,7 +37,7 @@ class CorrectedRecord:
 class RetryFiles(NamedTuple):
     """Files of corrected records, and for each record its file and its number in the file.
 
-    An empty file stands for all of the source, whose records have numbers of their own."""
+    The file is empty if the source numbers the records of all of its files together."""
 
     paths: tuple[Path, ...]
     places: tuple[tuple[Path, int], ...]

@@ -57,6 +57,7 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.plan_comparison import refuse_other_contents
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
+from publisher.sources.triggerless.state_files import concat_known_rows
 from publisher.sources.triggerless.unpublished import (
     keeps_of,
     published_rows,
@@ -159,7 +160,7 @@ def _retry_table(
     keys = frozenset(row.key for row in corrected if isinstance(row, CorrectedRow))
     columns = table.entry["columns"]
     rows = published_rows(state, name, {key: key for key in keys}, columns, keeps_of(state))
-    comparer = _RowComparer(table, rows)
+    comparer = _RowComparer(table, rows, {})
     found = [
         _reject(row, line.raw)
         if isinstance(row, RecordFault)
@@ -171,7 +172,7 @@ def _retry_table(
     differences = _describe(table, context.number, file, first, len(lines), lines[0].where)
     size = (context.staged / FOUND / file).stat().st_size
     split = Split(str(context.committed / FOUND), size, size, differences)
-    return _RetriedTable(name, keys, comparer.rows, split)
+    return _RetriedTable(name, keys, comparer.rows(), split)
 
 
 def _describe(
@@ -211,19 +212,23 @@ def _reject(fault: RecordFault, raw: Any) -> pa.RecordBatch:
 
 @dataclass(slots=True)
 class _RowComparer:
-    """Compares corrected rows of a table; ``rows`` are those that consumers have by then."""
+    """Compares corrected rows of a table with the rows ``before``."""
 
     table: CorrectedTable
-    rows: KnownRows
+    before: KnownRows
+    corrected: dict[str, KnownRows]
+    """The rows compared so far by their keys: one, or none if it is deleted."""
 
     def compare(self, row: CorrectedRow, where: str) -> pa.RecordBatch:
         """Compares a row; returns its difference, or that there is none."""
-        known = replace_rows(self._no_rows(), self.rows, [row.key])
+        known = self.corrected.get(row.key)
+        if known is None:
+            known = replace_rows(self._no_rows(), self.before, [row.key])
         keys = pa.array([row.key], pa.string())
         hashes = text_hashes(keys)
         differences = Differences(self.table.entry["columns"])
         if row.event is EventType.DELETE_ROW:
-            self.rows = replace_rows(self.rows, self._no_rows(), [row.key])
+            self.corrected[row.key] = self._no_rows()
             differences.add_deleted(known.hashes, known.keys)
             batch = differences.to_batch()
         else:
@@ -233,9 +238,14 @@ class _RowComparer:
                 known,
                 self._rules(row, known, where),
             )
-            self.rows = replace_rows(self.rows, result.known, [row.key])
+            self.corrected[row.key] = result.known
             batch = result.differences
         return batch if batch.num_rows else _unchanged(hashes, keys)
+
+    def rows(self) -> KnownRows:
+        """The rows compared so far, as consumers will have them."""
+        rows = concat_known_rows([self._no_rows(), *self.corrected.values()])
+        return replace_rows(self._no_rows(), rows, list(self.corrected))
 
     def _no_rows(self) -> KnownRows:
         return no_known_rows(self.table.options.state, len(self.table.entry["columns"]))

@@ -58,7 +58,7 @@ def read_known_rows(
     """
     names = _files_of(files.files, bucket, buckets)
     parts = [read_state_file(Path(files.folder) / name, columns, keeps) for name in names]
-    known = _concat(parts) if len(parts) > 1 else parts[0]
+    known = concat_known_rows(parts) if len(parts) > 1 else parts[0]
     if len(files.files) >= buckets:
         return known
     inside = np.flatnonzero(bucket_of(known.hashes, buckets) == bucket)
@@ -104,7 +104,8 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
     )
 
 
-def _concat(parts: Sequence[KnownRows]) -> KnownRows:
+def concat_known_rows(parts: Sequence[KnownRows]) -> KnownRows:
+    """Concatenates rows in their order."""
     contents: list[pa.Array] = []
     for columns in zip(*(part.contents for part in parts), strict=True):
         is_text = isinstance(columns[0], pa.Array)

@@ -60,6 +60,10 @@ def test_corrected_rows_are_published_once(tmp_path: Path, state: str) -> None:
     assert ("<remove-value>" in text) == (state == "values")
     again = retry(tmp_path, chosen)
     assert again.stderr.count("retried in run job-000003: published") == 4
+    journals = ("--journal", tmp_path / ".xds-publisher")
+    shown = invoke(tmp_path, "explain", *journals, "idu=7").stdout
+    (corrected,) = [entry for entry in chosen if entry["reason"] == "table-key"]
+    assert f"rejected record {corrected['id']}" in shown
     listed = json.loads(invoke(tmp_path, "rejects", "--json").stdout)
     assert sum(group["retried"] for group in listed) == 4
 
