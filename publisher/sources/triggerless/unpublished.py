@@ -1,7 +1,8 @@
-"""Rows whose changes were rejected or refused: consumers have them as they were before.
+"""Rows whose changes were rejected or refused: consumers have them as they were before, or as a retry has
+corrected them.
 
 The state has such rows as they were read, so that a comparison that reads them again finds no difference.
-Once a row differs from that, it is compared with the row before its rejected change instead.
+Once a row differs from that, it is compared with the row that consumers have instead.
 """
 
 from __future__ import annotations
