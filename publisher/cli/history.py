@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     type=parameters.PATH,
     help="Write the history as a page that needs no network; an existing file is replaced.",
 )
+@click.option("--raw", "with_raw", is_flag=True, help="Also read each record in its file again.")
 @parameters.config
 @parameters.journal_of_job
 @parameters.report_form
@@ -43,6 +44,7 @@ def history(
     config: Path | None,
     journal: Path | None,
     target: Path | None,
+    with_raw: bool,
     json_: bool,
 ) -> None:
     """Show the history of one object over runs.
@@ -58,15 +60,14 @@ def history(
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history
 
-    directories = list(journals)
-    if config is not None:
-        settings = parameters.load_settings(config, journal=journal)
-        directories.append(settings.journals)
-    if not directories:
-        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+    directories = _directories(journals, config, journal)
     if target is not None:
+        if with_raw and not json_:
+            raise UsageError(
+                "a page has no records as they were: use --raw with --json, or without --to"
+            )
         check_report_target(target)
-    histories = read_history(directories, what, source=source, with_raw=json_)
+    histories = read_history(directories, what, source=source, with_raw=with_raw)
     if target is not None:
         from publisher.reports.page.render import render_history
 
@@ -75,10 +76,19 @@ def history(
     if json_:
         echo_json([output.as_json(histories)])
     elif target is None:
-        echo(_text(histories))
+        echo(_text(histories, with_raw=with_raw))
 
 
-def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
+def _directories(journals: Sequence[Path], config: Path | None, journal: Path | None) -> list[Path]:
+    directories = list(journals)
+    if config is not None:
+        directories.append(parameters.load_settings(config, journal=journal).journals)
+    if not directories:
+        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+    return directories
+
+
+def _text(histories: Sequence[IdentityHistory], *, with_raw: bool) -> Iterator[str]:
     for number, found in enumerate(histories):
         if number:
             yield ""
@@ -88,10 +98,10 @@ def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
             f"{runs:,} run(s), {found.documents:,} document(s)"
         )
         for entry in found.entries:
-            yield from _entry_text(entry, found.object)
+            yield from _entry_text(entry, found.object, with_raw=with_raw)
 
 
-def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
+def _entry_text(entry: HistoryEntry, obj: Object, *, with_raw: bool) -> Iterator[str]:
     story = entry.story
     columns = f": {', '.join(story.columns)}" if story.columns else ""
     who = f" by {story.perpetrator}" if story.perpetrator else ""
@@ -104,6 +114,10 @@ def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
         f"  {story.position} of {story.source} in {story.run or Path(entry.journal).absolute().name}: "
         f"{story.outcome}{reason}, status {story.status}{written}{because}"
     )
+    if with_raw:
+        from publisher.cli.output import raw_text
+
+        yield f"  record {raw_text(story)}"
     if story.document is not None:
         if entry.changes is None:
             yield f"  in the document {story.document.event_id}"

@@ -133,11 +133,16 @@ def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
             yield printable(f"{name:<11} {value}")
 
 
+def raw_text(story: RecordStory) -> str:
+    """A record as it was, or why it is not shown."""
+    return story.raw or f"not shown: it cannot be read again from {story.place}"
+
+
 def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     if story.run is not None:
         yield "run", story.run
     yield "position", f"{story.position} of {story.source} ({story.place})"
-    yield "record", story.raw or f"not shown: it cannot be read again from {story.place}"
+    yield "record", raw_text(story)
     if story.object is not None:
         yield "object", f"{story.object.key} of {story.object.qualified_table}"
     if story.resolution is not None:
