@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +13,11 @@ import pyarrow.compute as pc
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
+from publisher.engine.sealed_lookups import answer_text
 from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work, column_masks_of
 from publisher.journal.lane_writer import LaneFiles, LaneResult
-from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
@@ -29,13 +28,11 @@ from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
-from publisher.planning.query_back import CurrentRow, RefusedLookup, RowLookups
+from publisher.planning.query_back import RowLookups
 from publisher.planning.renderer import Renderer
 from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
-
-_JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
@@ -62,6 +59,7 @@ def plan_lane(
             attempt,
             texts,
             converter_of(work.rules.documents.value_format),
+            is_masked=work.rules.masking is not None,
         )
         states = None
         try:
@@ -186,8 +184,9 @@ class _LanePlan:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
                 else:
-                    kind, text = _answer_text(lookup.answer)
-                    self._files.lookups.add(self._source, lookup.object, lookup.poll, kind, text)
+                    obj, poll, answer, sealed = lookup
+                    kind, text = answer_text(answer)
+                    self._files.lookups.add(self._source, obj, poll, kind, text, sealed)
             self._files.add_plan(self._source, result.documents, result.decisions)
 
 
@@ -226,11 +225,13 @@ def _planner_of(
     lookup = resources.lookup_of(number, source.source.format, snapshot)
     keys = source.connected_keys
     mask_change = None if masked is None else masked.change_of_key
+    if masked is not None and work.rules.recorded is None:  # a journal knows masked objects
+        lookup = masked.lookup(lookup)
     return LanePlanner(
         _renderer_of(work, source, filter_, catalogue, masked),
         filter_,
         polls=source.polls,
-        lookup=lookup if masked is None else masked.lookup(lookup),
+        lookup=lookup,
         window=source.window,
         rejected=source.rejected,
         history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
@@ -269,11 +270,3 @@ def _ranks_of(work: Work, number: int) -> LaneRanks | None:
         return None
     splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
     return LaneRanks(work.shared, splits)
-
-
-def _answer_text(answer: CurrentRow | RefusedLookup | None) -> tuple[LookupAnswer, str | None]:
-    if answer is None:
-        return LookupAnswer.GONE, None
-    if isinstance(answer, RefusedLookup):
-        return LookupAnswer.REFUSED, answer.detail
-    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))

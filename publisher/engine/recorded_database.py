@@ -16,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from publisher.engine.sealed_lookups import open_answer, open_catalogue
 from publisher.errors import UsageError
 from publisher.journal.lane_writer import LaneNames, LaneResult
-from publisher.journal.lookups import LookupAnswer
+from publisher.journal.lookups import SEALED, LookupAnswer
+from publisher.masking.masker import Masker, Masking
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue
 from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
@@ -34,7 +36,9 @@ from publisher.planning.query_back import (
 )
 
 _SCHEMA = """
-CREATE TABLE lookups (source INTEGER, name TEXT, exact TEXT, answer TEXT, text TEXT);
+CREATE TABLE lookups (
+  source INTEGER, name TEXT, exact TEXT, poll INTEGER, answer TEXT, text TEXT, sealed BLOB
+);
 CREATE TABLE reasons (source INTEGER, name TEXT, detail TEXT, reason TEXT);
 """
 _INDEXES = """
@@ -49,31 +53,47 @@ _ROWS_AT_ONCE = 10_000
 class RecordedDatabase:
     """The recorded answers of a database.
 
-    ``catalogue`` is the text of a ``CatalogueRecord``, ``lookups`` a file of ``write_lookups``."""
+    ``catalogue`` is that of the manifest, ``lookups`` a file of ``write_lookups``."""
 
     catalogue: str
     lookups: Path
 
-    def read_catalogue(self) -> RecordedCatalogue:
+    def read_catalogue(self, masking: Masking | None) -> RecordedCatalogue:
         """Reads the description of the tables."""
-        return RecordedCatalogue(CatalogueRecord.from_text(self.catalogue))
+        record = CatalogueRecord.from_text(open_catalogue(self.catalogue, masking))
+        return RecordedCatalogue(record, hides_names=masking is not None)
+
+    def open_lookup(
+        self, source: int, classes: Catalogue | None, masking: Masking | None
+    ) -> RecordedLookup:
+        """Opens the look-ups of a source; in a masked run they find masked objects."""
+        masker = None if masking is None else masking.masker
+        return RecordedLookup(self.lookups, source, classes, masker)
+
+
+def has_sealed_lookups(root: Path, results: Iterable[LaneResult]) -> bool:
+    """Returns whether the journal of a masked run has all answers of its database."""
+    files = (root / LaneNames(result.lane).lookups for result in results if result.has_lookups)
+    schemas = map(pq.read_schema, files)
+    return all(SEALED.name in schema.names for schema in schemas)
 
 
 def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None:
     """Copies the look-ups of the lanes of a journal into a file in which objects are found by their names.
 
-    Spelling of tables and columns may differ in case when they are found."""
+    Spelling of tables and columns may differ in case when they are found.  In a masked run answers stay
+    sealed."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_SCHEMA)
         for result in results:
             names = LaneNames(result.lane)
-            columns: tuple[str, ...] = (*_OBJECT, "answer", "text")
-            for entry in _rows(root / names.lookups, columns) if result.has_lookups else ():
+            for entry in _rows(root / names.lookups) if result.has_lookups else ():
                 obj = _object(entry)
-                row = (entry["source"], fold_name(obj), repr(obj), entry["answer"], entry["text"])
-                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?)", row)
+                answer = (entry.get(name) for name in ("poll", "answer", "text", SEALED.name))
+                row = (entry["source"], fold_name(obj), repr(obj), *answer)
+                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?, ?)", row)
             rejected = (pc.field("outcome") == int(Outcome.REJECTED)) & pc.field("key").is_valid()
-            columns = (*_OBJECT, "outcome", "detail", "reason")
+            columns = [*_OBJECT, "outcome", "detail", "reason"]
             for entry in _rows(root / names.decisions, columns, rejected):
                 reason = (
                     entry["source"],
@@ -87,11 +107,11 @@ def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None
 
 
 def _rows(
-    path: Path, columns: Sequence[str], condition: pc.Expression | None = None
+    path: Path, columns: Sequence[str] | None = None, condition: pc.Expression | None = None
 ) -> Iterator[dict[str, Any]]:
     """Reads a file of the journal row group by row group."""
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=list(columns)):
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
             rows = pa.Table.from_batches([batch])
             yield from (rows if condition is None else rows.filter(condition)).to_pylist()
 
@@ -116,13 +136,17 @@ class RecordedLookup:
     The n-th look-up of an object gets the n-th recorded row, or the last one.  Raises ``UsageError`` for
     objects and attributes that the run did not look up."""
 
-    def __init__(self, file: Path, source: int, classes: Catalogue | None) -> None:
+    def __init__(
+        self, file: Path, source: int, classes: Catalogue | None, masker: Masker | None = None
+    ) -> None:
+        """``masker`` opens the look-ups of a masked run."""
         # query-backs are read in a thread of their own
         self._connection = sqlite3.connect(
             f"file:{file}?mode=ro", uri=True, check_same_thread=False
         )
         self._source = source
         self._classes = classes
+        self._masker = masker
         self._used = Counter[Object]()
 
     def close(self) -> None:
@@ -151,19 +175,23 @@ class RecordedLookup:
 
     def _answer(self, obj: Object, columns: Collection[str] | None) -> Answer:
         found = self._connection.execute(
-            "SELECT exact, answer, text FROM lookups WHERE source = ? AND name = ? ORDER BY rowid",
+            "SELECT exact, poll, answer, text, sealed FROM lookups WHERE source = ? AND name = ? "
+            "ORDER BY rowid",
             (self._source, fold_name(obj)),
         ).fetchall()
         rows = [row for row in found if row[0] == repr(obj)] or found
         if not rows or len({row[0] for row in rows}) > 1:
             raise _missing(f"the row of {obj.key} of {obj.qualified_table}")
-        _, kind, text = rows[min(self._used[obj], len(rows) - 1)]
+        exact, poll, kind, text, sealed = rows[min(self._used[obj], len(rows) - 1)]
         if len(rows) > 1:
             self._used[obj] += 1
+        reason = None
+        if self._masker is not None:
+            text, reason = open_answer(sealed, exact, poll, kind, self._masker)
         if kind == LookupAnswer.GONE:
             return None
         if kind == LookupAnswer.REFUSED:
-            return RefusedLookup(self._reason(obj, text), text)
+            return RefusedLookup(reason or self._reason(obj, text), text)
         row: dict[str, Any] = json.loads(text)
         self._check(obj, columns, row)
         values = (tuple(each) if isinstance(each, list) else each for each in row.values())

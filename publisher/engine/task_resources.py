@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from publisher.database import Database, DatabaseOptions, catalogue_of
 from publisher.database.lookup import DatabaseLookup
+from publisher.engine.sealed_lookups import open_catalogue, seal_catalogue
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
@@ -82,7 +83,7 @@ class Resources:
     def _open_catalogue(self) -> KeyCatalogue | None:
         """The catalogue of the database, or of the journal that takes its place."""
         if self._rules.recorded is not None:
-            return self._rules.recorded.read_catalogue()
+            return self._rules.recorded.read_catalogue(self._rules.masking)
         if self._database is None:
             return None
         if self._rules.catalogue_folder is None:
@@ -114,9 +115,7 @@ class Resources:
         has_classes = self._rules.have_classes(format_)
         classes = self.catalogue_of(format_) if has_classes else None
         if self._rules.recorded is not None:
-            from publisher.engine.recorded_database import RecordedLookup  # noqa: PLC0415 - only what-if
-
-            lookup = RecordedLookup(self._rules.recorded.lookups, source, classes)
+            lookup = self._rules.recorded.open_lookup(source, classes, self._rules.masking)
             self._stack.callback(lookup.close)
             return lookup
         if self._database is None or not (has_classes or snapshot):
@@ -136,25 +135,27 @@ class Resources:
             self._database.close()
         folder = self._rules.catalogue_folder
         if kind is None and folder is not None and self._recorder is not None:
-            _write_record(self._recorder.record, folder)
+            _write_record(self._recorder.record, folder, self._rules.masking)
 
 
-def _write_record(record: CatalogueRecord, folder: Path) -> None:
+def _write_record(record: CatalogueRecord, folder: Path, masking: Masking | None) -> None:
     """Writes a record under the name of its content, which many tasks share."""
     text = record.to_text()
-    file = folder / hashlib.sha256(text.encode()).hexdigest()
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    file = folder / (digest if masking is None else masking.masker.hash(digest))
     if not text or file.exists():
         return
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = folder / f"{secrets.token_hex(8)}{_NEW}"
-    new.write_text(text, encoding="utf-8")
+    new.write_text(seal_catalogue(text, masking), encoding="utf-8")
     new.replace(file)
 
 
 _NEW = ".new"
 
 
-def read_catalogue_texts(folder: Path) -> str:
-    """Joins the records that tasks wrote, as text."""
+def read_catalogue_texts(folder: Path, masking: Masking | None) -> str:
+    """Joins the records that tasks wrote, as text, which is sealed in a masked run."""
     files = folder.iterdir() if folder.is_dir() else ()
-    return merge_texts(file.read_text("utf-8") for file in files if file.suffix != _NEW)
+    texts = (file.read_text("utf-8") for file in files if file.suffix != _NEW)
+    return seal_catalogue(merge_texts(open_catalogue(text, masking) for text in texts), masking)

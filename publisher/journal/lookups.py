@@ -28,6 +28,8 @@ LOOKUP_SCHEMA = pa.schema(
     ]
 )
 """One row for each look-up of an object, in the order of the look-ups."""
+SEALED = pa.field("sealed", pa.binary())
+"""The answer as it was, sealed; only in masked runs, whose keys and texts are masked."""
 
 _REPEATING = ["source", "schema", "table", "answer"]
 _ROWS_TO_WRITE = 5_000
@@ -49,8 +51,9 @@ class LookupAnswer(StrEnum):
 class LookupLog:
     """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_masked: bool = False) -> None:
         self._path = path
+        self._schema = LOOKUP_SCHEMA.append(SEALED) if is_masked else LOOKUP_SCHEMA
         self._writer: pq.ParquetWriter | None = None
         self.count = 0
         """Number of answers that are written."""
@@ -58,10 +61,16 @@ class LookupLog:
         self._pending: list[pa.RecordBatch] = []
 
     def add(
-        self, source: int, obj: Object, poll: int, answer: LookupAnswer, text: str | None
+        self,
+        source: int,
+        obj: Object,
+        poll: int,
+        answer: LookupAnswer,
+        text: str | None,
+        sealed: bytes | None = None,
     ) -> None:
-        """Adds the answer to one look-up."""
-        self._singles.append((source, *obj, poll, answer, text))
+        """Adds the answer to one look-up; it is ``sealed`` in a masked run."""
+        self._singles.append((source, *obj, poll, answer, text, sealed)[: len(self._schema)])
         if len(self._singles) >= _ROWS_TO_WRITE:
             self._write()
 
@@ -72,6 +81,7 @@ class LookupLog:
         polls: npt.NDArray[np.int64],
         columns: Sequence[str],
         values: Sequence[pa.Array],
+        sealed: pa.BinaryArray | None = None,
     ) -> None:
         """Adds the rows that look-ups of objects found; ``values`` holds the values of each column."""
         self._pack_singles()
@@ -82,8 +92,9 @@ class LookupLog:
             pa.array(polls),
             pa.repeat(LookupAnswer.ROW.value, count),
             row_texts(columns, values),
-        ]
-        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
+            sealed,
+        ][: len(self._schema)]
+        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
         if sum(batch.num_rows for batch in self._pending) >= _ROWS_TO_WRITE:
             self._write()
 
@@ -100,8 +111,8 @@ class LookupLog:
     def _pack_singles(self) -> None:
         if self._singles:
             columns = zip(*self._singles, strict=True)
-            arrays = [pa.array(v, f.type) for v, f in zip(columns, LOOKUP_SCHEMA, strict=True)]
-            self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
+            arrays = [pa.array(v, f.type) for v, f in zip(columns, self._schema, strict=True)]
+            self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
             self._singles.clear()
 
     def _write(self) -> None:
@@ -109,7 +120,7 @@ class LookupLog:
         if not self._pending:
             return
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, LOOKUP_SCHEMA, use_dictionary=_REPEATING)
+            self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=_REPEATING)
         batch = pa.concat_batches(self._pending)
         self._writer.write_batch(batch)
         self.count += batch.num_rows

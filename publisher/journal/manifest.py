@@ -103,8 +103,8 @@ class Manifest:
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
     catalogue: str | None = None
-    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON;
-    ``None`` without a database."""
+    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON, in
+    a masked run sealed; ``None`` without a database, and in masked runs of older versions."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
     document_limit: int | None = None

@@ -25,7 +25,7 @@ from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.journal.lane_writer import LaneNames
-from publisher.journal.lookups import LOOKUP_SCHEMA
+from publisher.journal.lookups import LOOKUP_SCHEMA, SEALED
 from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
 from publisher.model.plain import restore
 
@@ -73,7 +73,7 @@ class SegmentTable:
 RUNS = SegmentTable("runs", RUN_SCHEMA)
 DECISIONS = SegmentTable("decisions", pa.schema([*_OF_RUN, *DECISION_SCHEMA]), "decisions")
 DOCUMENTS = SegmentTable("documents", pa.schema([*_OF_RUN, *INDEX_SCHEMA, DOCUMENT_TEXTS]), "index")
-LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA]), "lookups")
+LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA, SEALED]), "lookups")
 TABLES = (RUNS, DECISIONS, DOCUMENTS, LOOKUPS)
 
 
@@ -181,6 +181,7 @@ class _TableWriter:
 
     def __init__(self, folder: Path, table: SegmentTable) -> None:
         self._path = folder / table.file
+        self._table = table
         self._writer = pq.ParquetWriter(
             self._path, table.schema, compression="zstd", write_page_checksum=True
         )
@@ -201,7 +202,7 @@ class _TableWriter:
 
     def _write(self) -> None:
         if self._rows:
-            self._writer.write_table(pa.concat_tables(self._pending).combine_chunks())
+            self._writer.write_table(join_rows(self._table, self._pending).combine_chunks())
         self._pending.clear()
         self._rows = self._bytes = 0
 
@@ -219,7 +220,7 @@ def read_run(number: int, journal: Journal, manifest: Manifest) -> RunRows:
         for lane in range(manifest.lanes):
             for table in (DECISIONS, DOCUMENTS, LOOKUPS):
                 rows = _read_lane(journal, manifest, table, LaneNames(lane))
-                tables[table].append(_add_numbers(rows, table, number, lane))
+                tables[table].append(_add_numbers(rows, number, lane))
         ended = journal.sent_at
     except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
         raise FatalError(
@@ -257,12 +258,19 @@ def _read_lane(
     return rows.append_column(DOCUMENT_TEXTS, texts)
 
 
-def _add_numbers(rows: pa.Table, table: SegmentTable, number: int, lane: int) -> pa.Table:
+def _add_numbers(rows: pa.Table, number: int, lane: int) -> pa.Table:
     numbers = [
         pa.array(np.full(rows.num_rows, number, np.int64)),
         pa.array(np.full(rows.num_rows, lane, np.int32)),
     ]
-    return pa.Table.from_arrays([*numbers, *rows.columns], schema=table.schema)
+    return pa.Table.from_arrays(
+        [*numbers, *rows.columns], schema=pa.schema([*_OF_RUN, *rows.schema])
+    )
+
+
+def join_rows(table: SegmentTable, parts: Iterable[pa.Table]) -> pa.Table:
+    """Joins rows of a table; columns that older versions did not write are null."""
+    return pa.concat_tables([table.schema.empty_table(), *parts], promote_options="default")
 
 
 def read_rows(folder: Path, table: SegmentTable) -> Iterator[pa.Table]:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from publisher.journal.key_index import KeyIndexBuilder
 from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lookups import SEALED
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.segment_files import (
     DECISIONS,
@@ -22,6 +23,7 @@ from publisher.journal.segment_files import (
     SegmentTable,
     file_of,
     has_documents,
+    join_rows,
     report_damage,
 )
 
@@ -44,12 +46,12 @@ class SegmentReader:
             groups = [
                 self._row_group(path, table, group) for group in self._groups(path, table, run)
             ]
-        parts = [table.schema.empty_table()]
+        parts = []
         for rows in groups:
             runs = rows["run"].to_numpy()  # in ascending order
             start, end = np.searchsorted(runs, [run, run + 1]).tolist()
             parts.append(rows.slice(start, end - start))
-        return pa.concat_tables(parts)
+        return join_rows(table, parts)
 
     def _groups(self, path: Path, table: SegmentTable, run: int) -> Iterator[int]:
         """Yields the row groups that may have rows of a run."""
@@ -101,6 +103,8 @@ def read_lanes(segment: SegmentReader, number: int, manifest: Manifest) -> dict[
         of_run = segment.read(table, number)
         ends = np.searchsorted(of_run["lane"].to_numpy(), np.arange(manifest.lanes + 1)).tolist()
         rows = of_run.drop_columns(["run", "lane"])
+        if table is LOOKUPS and rows[SEALED.name].null_count == rows.num_rows:  # is not masked
+            rows = rows.drop_columns([SEALED.name])
         for lane, (start, end) in enumerate(pairwise(ends)):
             tables[file_of(table, LaneNames(lane))] = rows.slice(start, end - start)
     return tables

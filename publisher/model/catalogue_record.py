@@ -14,6 +14,7 @@ from publisher.model.classes import TableKeys
 from publisher.model.names import equal_in_any_case
 from publisher.model.plain import restore
 from publisher.model.view_catalogue import TableKeyColumn
+from publisher.redaction import HIDDEN
 
 
 class KeyCatalogue(Protocol):
@@ -186,8 +187,10 @@ class RecordedCatalogue:
 
     closed = True
 
-    def __init__(self, record: CatalogueRecord) -> None:
+    def __init__(self, record: CatalogueRecord, *, hides_names: bool = False) -> None:
+        """Errors do not show names with ``hides_names``: names of unknown tables come from records."""
         self._record = record
+        self._hides_names = hides_names
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """As ``Catalogue.table``."""
@@ -199,22 +202,29 @@ class RecordedCatalogue:
             lambda each: each.table.name if each.table else "",
         )
         if found is None:
-            raise _unknown_error(f"table {name}")
+            raise self._unknown_error("table", name)
         return _answer(found)
 
     def keys_of(self, schema: str | None, name: str) -> TableKeys:
         """As ``KeyCatalogue.keys_of``."""
         found = _find(self._record.keys, schema, name, lambda each: each.name)
         if found is None:
-            raise _unknown_error(f"the foreign keys of table {name}")
+            raise self._unknown_error("the foreign keys of table", name)
         return found.keys
 
     def key_columns_of(self, schema: str | None) -> Sequence[TableKeyColumn]:
         """As ``KeyCatalogue.key_columns_of``."""
         found = _find(self._record.key_columns, schema, "", lambda _: "")
         if found is None:
-            raise _unknown_error(f"the key columns of schema {schema}")
+            raise self._unknown_error("the key columns of schema", schema)
         return found.columns
+
+    def _unknown_error(self, kind: str, name: str | None) -> UsageError:
+        shown = HIDDEN if self._hides_names else name
+        return UsageError(
+            f"the journal does not describe {kind} {shown}, which the run did not need with its own "
+            "settings: leave out the setting that needs it, or compare with a replay that uses the database"
+        )
 
 
 class _OfSchema(Protocol):
@@ -242,10 +252,3 @@ def _answer(record: TableRecord) -> Table | None:
     if record.refusal is not None:
         raise TableRefusedError(record.refusal)
     return record.table
-
-
-def _unknown_error(what: str) -> UsageError:
-    return UsageError(
-        f"the journal does not describe {what}, which the run did not need with its own settings: leave "
-        "out the setting that needs it, or compare with a replay that uses the database"
-    )

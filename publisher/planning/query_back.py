@@ -53,6 +53,8 @@ class ObjectLookup(NamedTuple):
     object: Object
     poll: int
     answer: Answer
+    sealed: bytes | None = None
+    """The answer as it was, sealed, if ``answer`` is masked."""
 
 
 class CurrentRows(NamedTuple):
@@ -88,6 +90,8 @@ class RowLookups(NamedTuple):
     columns: tuple[str, ...]
     values: Sequence[pa.Array]
     """The values of each column: texts, or lists of texts."""
+    sealed: pa.BinaryArray | None = None
+    """The rows as they were, sealed, if ``values`` are masked."""
 
 
 NamedColumns: TypeAlias = Mapping[Object, Collection[str]]

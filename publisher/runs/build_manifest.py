@@ -89,7 +89,7 @@ def _recorded_catalogue(request: RunRequest) -> str | None:
         return request.recorded.catalogue
     if request.settings.database is None:
         return None
-    return read_catalogue_texts(request.journal.staging / CATALOGUE)
+    return read_catalogue_texts(request.journal.staging / CATALOGUE, request.rules.masking)
 
 
 def _number_retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:

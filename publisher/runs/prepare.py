@@ -82,8 +82,6 @@ class RunRequest:
     def rules(self) -> Rules:
         """The rules of the run."""
         rules = replace(self.settings.rules, recorded=self.recorded)
-        if rules.masking is not None:  # names of unknown tables come from records
-            return rules
         return replace(rules, catalogue_folder=self.journal.staging / CATALOGUE)
 
     def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:

@@ -14,7 +14,11 @@ from publisher.config.journalled_settings import change_settings, restore_settin
 from publisher.config.settings import Settings
 from publisher.console import Progress
 from publisher.engine.contract import EngineName
-from publisher.engine.recorded_database import RecordedDatabase, write_lookups
+from publisher.engine.recorded_database import (
+    RecordedDatabase,
+    has_sealed_lookups,
+    write_lookups,
+)
 from publisher.errors import UsageError
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.find_journal import find_job, open_journal
@@ -125,15 +129,20 @@ def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) 
         if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
             yield f"the earlier state of the tables of source {entry.name} is not kept"
         yield from _changed_files(entry)
-    if manifest.settings.get("database") is not None and manifest.is_masked:
-        yield "its look-ups are masked in its journal; compare with a second replay --masked instead"
-    elif manifest.settings.get("database") is not None and manifest.catalogue is None:
-        yield "the tables that its database described are not in its journal"
+    if manifest.settings.get("database") is not None:
+        yield from _missing_answers(journal, manifest)
     for entry in manifest.sources:
         if manifest.job_identity is None or has_status(entry):
             continue
         if _state_before(journal, manifest, entry) is None:
             yield f"the state of source {entry.name} before the run is deleted"
+
+
+def _missing_answers(journal: Journal, manifest: Manifest) -> Iterator[str]:
+    if manifest.catalogue is None:
+        yield "the tables that its database described are not in its journal"
+    if manifest.is_masked and not has_sealed_lookups(journal.root, manifest.results):
+        yield "its looked-up rows are only masked in its journal; compare with a second replay --masked"
 
 
 def _changed_files(entry: SourceEntry) -> Iterator[str]:

@@ -171,3 +171,49 @@ class PlantedLog:
         yield self._event(2, table_key=f"idu={old}", **moved)
         if not number % 2:
             yield self._event(8, table_key=f"idu={new}")
+
+
+CHILDREN_JOB = """
+[database]
+url = "sqlite:///{folder}/hr.db"
+[source]
+name = "log"
+poll_size = 40
+[run]
+lanes = 2
+"""
+CHILDREN = """
+CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(90), boss INTEGER REFERENCES usr (idu));
+CREATE TABLE phone (idu INTEGER REFERENCES usr (idu), phoneno VARCHAR(90));
+CREATE TABLE tag (idg INTEGER);
+"""
+
+
+def write_children(planted: PlantedValues, folder: Path, size: int) -> Path:
+    """Writes a log of query-backs and their database; returns the log.
+
+    Rows with children are read in several polls, others are gone, and some are refused."""
+    rows: list[Row] = []
+
+    def add(kind: int, key: str, **more: object) -> None:
+        usual = {"table_name": "USR", "column_name": None, "new_value": None, "table_key": key}
+        rows.append(event(len(rows) + 1, event_type=kind, **usual | more))
+
+    with closing(sqlite3.connect(folder / "hr.db")) as database:
+        database.executescript(CHILDREN)
+        for number in range(size):
+            key = planted.number()
+            database.execute("INSERT INTO usr VALUES (?, ?, NULL)", (key, planted.text()))
+            for _ in range(2):
+                database.execute("INSERT INTO phone VALUES (?, ?)", (key, planted.text()))
+            add(5, f"idu={key}")
+            add(6, f"idu={planted.number()}")
+            add(6, str(rows[len(rows) // 2]["table_key"]))
+            if number % 9 == 0:
+                database.executemany("INSERT INTO tag VALUES (?)", [(key,), (key,)])
+                add(6, f"idg={key}", table_name="tag")
+                add(6, f"idu={key}", table_name=planted.text())
+        database.commit()
+    log = folder / "log.csv"
+    log.write_text(csv_text(rows), "utf-8")
+    return log

@@ -16,6 +16,7 @@ from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work, read_split
 from publisher.journal.lane_reader import LaneReader
 from publisher.journal.lane_writer import LaneResult
+from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
@@ -37,6 +38,7 @@ def work_of(
     tables: Sequence[Table] = (),
     database: str | None = None,
     clock: int = 0,
+    masking: Masking | None = None,
 ) -> Work:
     """The work of a run over snapshots of an event log."""
     source = EventLog()
@@ -57,6 +59,7 @@ def work_of(
             values=ValueOptions(),
             tables=tuple(tables),
             database=DatabaseOptions(url=database) if database is not None else None,
+            masking=masking,
         ),
         lanes=lanes,
         clock=clock,

@@ -195,16 +195,6 @@ def test_sources_that_keep_values_publish_masked(tmp_path: Path, format_: str) -
     assert "published" in run("publish", "-c", job).output
 
 
-def test_masked_look_ups_are_not_planned_again(tmp_path: Path) -> None:
-    log, job = PlantedLog(PlantedValues(), tmp_path, 3), tmp_path / "job.toml"
-    job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{MASKING}')
-    snapshot = log.write()
-    run("replay", snapshot, "-c", job, "--to", tmp_path / "out", *NOW)
-    result = run("diff", tmp_path / "out", "-c", job, "--set", "documents.batch_size=1")
-    assert result.exit_code == 2
-    assert "its look-ups are masked in its journal" in result.output
-
-
 @pytest.mark.parametrize("format_", SETTINGS)
 def test_masked_runs_are_planned_again(tmp_path: Path, format_: str) -> None:
     planted, shown = PlantedValues(), {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -18,16 +19,20 @@ from hypothesis import strategies as st
 
 from publisher.engine import lane_tasks
 from publisher.engine.lane_tasks import plan_lane
+from publisher.engine.sealed_lookups import open_answer
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work
 from publisher.journal.object_states import StatesBefore
+from publisher.masking.masker import Masking
+from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
-from publisher.model.change import RECORD_SCHEMA, Change
+from publisher.model.change import RECORD_SCHEMA, Change, Object
 from publisher.planning.columnar import ColumnarPlanner, query_back
 from publisher.planning.filters import FilterOptions
 from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
+from publisher.planning.query_back import RowLookups
 from publisher.xds.document import DocumentOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.task_runs import SingleLanePlanner, read_all, work_of
@@ -117,7 +122,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dict[str, bytes]:
-    """Names and content of all files of a lane."""
+    """Names and content of all files of a lane; look-ups are opened."""
     result = plan_lane(
         work,
         batches,
@@ -128,9 +133,22 @@ def staged_files(work: Work, batches: list[pa.RecordBatch], folder: Path) -> dic
     )
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     for lookups in folder.rglob("*.lookups.parquet"):  # in the order of asking, which may differ
-        asked = sorted(map(_parent_of, pq.read_table(lookups).to_pylist()))
+        rows = (_opened(row, work.rules.masking) for row in pq.read_table(lookups).to_pylist())
+        asked = sorted(map(_parent_of, rows))
         files[lookups.name] = "".join(asked).encode()
     return files | {"result": replace(result, seconds=0.0).to_json().encode()}
+
+
+def _opened(lookup: dict[str, Any], masking: Masking | None) -> dict[str, Any]:
+    """A look-up with its answer as it was, also in a masked run."""
+    if masking is None:
+        assert "sealed" not in lookup
+        return lookup
+    exact = repr(Object(lookup["schema"], lookup["table"], lookup["key"]))
+    place = (exact, lookup["poll"], lookup["answer"])
+    opened = open_answer(lookup["sealed"], *place, masking.masker)
+    assert (opened.text is None) == (lookup["text"] is None)
+    return lookup | {"text": opened.text, "sealed": opened.reason}
 
 
 def _parent_of(lookup: dict[str, Any]) -> str:
@@ -156,11 +174,14 @@ logs = st.tuples(
 )
 """A log, size and slack of polls, loopback user, hidden columns, ranks by place, rows read back."""
 
+MASKING = MaskingOptions(hash=("idu", "b", "boss", "a", "tag.*"), redact=("p",), key_env="MASK_KEY")
 few_rows = st.sampled_from([0, 0, 3])
 """No rows are too few to be planned by the column, or some batches have too few."""
 
 
-def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatch]:
+def read_log(
+    drawn: Any, path: Path, database: str, masking: Masking | None = None
+) -> tuple[Work, pa.RecordBatch]:
     """The work of a run over a log, and its records."""
     log, size, slack, user, hidden, by_place, read_back = drawn
     work = work_of(
@@ -170,6 +191,7 @@ def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatc
         filters=FilterOptions(driver_user=user, exclude=("secret",), exclude_columns=hidden),
         tables=() if read_back else TABLES,
         database=database if read_back else None,
+        masking=masking,
     )
     pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
     records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)
@@ -179,21 +201,23 @@ def read_log(drawn: Any, path: Path, database: str) -> tuple[Work, pa.RecordBatc
     return work, records.combine_chunks()
 
 
-@settings(max_examples=80, deadline=None)
-@given(logs, st.integers(1, 15), few_rows)
+@settings(max_examples=120, deadline=None)
+@given(logs, st.integers(1, 15), few_rows, st.booleans())
 def test_planning_by_the_column_gives_the_same_files(
-    database: str, drawn: object, cut: int, few: int
+    database: str, drawn: object, cut: int, few: int, is_masked: bool
 ) -> None:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MASK_KEY", "k" * 32)
+        patch.setattr(secrets, "token_bytes", bytes)  # seals equal texts equally
+        masking = Masking.of(MASKING) if is_masked else None
         folder = Path(name)
-        work, records = read_log(drawn, folder / "log.jsonl", database)
+        work, records = read_log(drawn, folder / "log.jsonl", database, masking)
         batches = records.to_batches(max_chunksize=cut)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
-            patch.setattr(LanePlanner, "few_rows", few)
-            in_bulk = staged_files(work, batches, folder / "bulk")
-            patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
-            singly = staged_files(work, batches, folder / "singly")
+        patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
+        patch.setattr(LanePlanner, "few_rows", few)
+        in_bulk = staged_files(work, batches, folder / "bulk")
+        patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
+        singly = staged_files(work, batches, folder / "singly")
     assert in_bulk == singly
 
 
@@ -295,3 +319,28 @@ def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: 
     files = staged_files(work, batches, tmp_path / "staged")
     assert json.loads(files["result"])["documents"] == 0
     assert b"U+0001" in files["lane-00000.rejects.jsonl"]
+
+
+def test_masked_look_ups_by_the_column_have_the_same_files(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MASK_KEY", "k" * 32)
+    monkeypatch.setattr(secrets, "token_bytes", bytes)  # seals equal texts equally
+    monkeypatch.setattr(LanePlanner, "few_rows", 0)
+    by_column: list[int] = []
+
+    def count_and_make(objects: pa.RecordBatch, *values: Any) -> RowLookups:
+        by_column.append(objects.num_rows)
+        return RowLookups(objects, *values)
+
+    monkeypatch.setattr(query_back, "RowLookups", count_and_make)
+    rows = [event(at, event_type=6, table_name="usr", table_key=f"idu={at}") for at in range(1, 7)]
+    log = write(tmp_path / "log.jsonl", rows)
+    work = work_of([log], database=database, masking=Masking.of(MASKING))
+    batches = list(unpack(read_all(work).to_batches()))
+    in_bulk = staged_files(work, batches, tmp_path / "bulk")
+    assert sum(by_column) == 4
+    monkeypatch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
+    assert staged_files(work, batches, tmp_path / "singly") == in_bulk
+    assert b"Jack" in in_bulk["lane-00000.lookups.parquet"]
+    assert b"Jack" not in in_bulk["part-00000.xds"]
