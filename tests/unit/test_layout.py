@@ -25,7 +25,7 @@ PACKAGES = (
     *("activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
-    *("redaction", "extras", "stop_request", "deferred_methods", "errors"),
+    *("redaction", "extras", "stop_request", "errors"),
 )
 """From the command line down to the errors: each imports only from those after it."""
 
