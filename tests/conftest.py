@@ -13,6 +13,8 @@ import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
+from publisher.redaction import show_values
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -128,6 +130,12 @@ def _order(groups: Iterable[str]) -> list[str]:
     computing = [name for name in rest[len(long) :] if name not in waiting]
     turns = zip_longest(waiting, computing)
     return long + [name for turn in turns for name in turn if name is not None]
+
+
+@pytest.fixture(autouse=True)
+def show_messages() -> None:
+    """Shows messages that quote values, which a masked run of an earlier test hides in its process."""
+    show_values()
 
 
 @pytest.fixture(scope="session")
