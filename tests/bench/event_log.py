@@ -38,7 +38,7 @@ class SmallerRun:
     """Peak memory of the greatest worker, bytes."""
 
 
-def run(*, scale: int = 10, runs: int = 3, events: int | None = None) -> Report:
+def run(*, scale: int = 10, runs: int = 3, events: int | None = None, **_: int | None) -> Report:
     """Floor and replay in turn in one session; then one replay of ``scale`` times the input."""
     count = events or EVENTS
     log = event_log(Log(count))
