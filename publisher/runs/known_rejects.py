@@ -93,20 +93,18 @@ def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for names in of_splits.values():
         reject = rejects[next(iter(names.values()))]
-        found = _read_raw(reject.entry, reject.split, frozenset(names), whole=True)
+        found = read_raw(reject.entry, reject.split, frozenset(names), whole=True)
         texts |= {names[row]: text for row, text in found.items()}
     return texts
 
 
-def read_raw(entry: SourceEntry, split: int, rows: frozenset[int]) -> dict[int, str]:
-    """Reads records of a run from their file, by their numbers, as JSON text; none if the file is gone, or
-    for a table."""
-    return _read_raw(entry, split, rows, whole=False)
-
-
-def _read_raw(
-    entry: SourceEntry, split: int, rows: frozenset[int], *, whole: bool
+def read_raw(
+    entry: SourceEntry, split: int, rows: frozenset[int], *, whole: bool = False
 ) -> dict[int, str]:
+    """Reads records of a run from their file, by their numbers, as JSON text; none if the file is gone, or
+    for a table.
+
+    With ``whole`` a record comes with the others of its change (``Source.raw_operations``)."""
     if entry.table is not None:
         return {}
     source = FORMATS[entry.format].restore(entry.options, entry.reading)
