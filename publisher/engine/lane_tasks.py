@@ -30,6 +30,7 @@ from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import RowLookups
 from publisher.planning.renderer import Renderer
+from publisher.planning.row_readers import PresentRows, RowReader
 from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
@@ -184,9 +185,9 @@ class _LanePlan:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
                 else:
-                    obj, poll, answer, sealed = lookup
+                    obj, poll, answer, row_key, sealed = lookup
                     kind, text = answer_text(answer)
-                    self._files.lookups.add(self._source, obj, poll, kind, text, sealed)
+                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key, sealed)
             self._files.add_plan(self._source, result.documents, result.decisions)
 
 
@@ -221,22 +222,29 @@ def _planner_of(
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
     filters = source.filters if masked is None else masked.filters(source.filters)
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
-    snapshot = source.snapshot_of(work.rules.database)
-    lookup = resources.lookup_of(number, source.source.format, snapshot)
     keys = source.connected_keys
     mask_change = None if masked is None else masked.change_of_key
-    if masked is not None and work.rules.recorded is None:  # a journal knows masked objects
-        lookup = masked.lookup(lookup)
     return LanePlanner(
         _renderer_of(work, source, filter_, catalogue, masked),
         filter_,
         polls=source.polls,
-        lookup=lookup,
+        rows=_rows_of(work, number, resources, masked),
         window=source.window,
         rejected=source.rejected,
         history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
         published=states,
     )
+
+
+def _rows_of(work: Work, number: int, resources: Resources, masked: MaskedLane | None) -> RowReader:
+    """Returns the reader of rows of the database, or of the journal that takes its place."""
+    source = work.sources[number]
+    recorded = resources.recorded_rows(number, source.source.format)
+    if recorded is not None:  # it knows masked objects
+        return recorded
+    snapshot = source.snapshot_of(work.rules.database)
+    lookup = resources.lookup_of(source.source.format, snapshot)
+    return PresentRows(lookup if masked is None else masked.lookup(lookup))
 
 
 def _renderer_of(

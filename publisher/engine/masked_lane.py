@@ -108,7 +108,7 @@ class MaskedLane:
 
     def _lookup(self, lookup: ObjectLookup | RowLookups) -> ObjectLookup | RowLookups:
         if isinstance(lookup, ObjectLookup):
-            obj, poll, answer, _ = lookup
+            obj, poll, answer, *_ = lookup
             sealed = seal_answer(answer, obj, poll, self._masker)
             return lookup._replace(answer=self._answer(obj, answer), sealed=sealed)
         schema, table = (lookup.objects.column(name)[0].as_py() for name in ("schema", "table"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -26,23 +25,22 @@ from publisher.model.catalogue import Catalogue
 from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
 from publisher.model.change import Object, Outcome, Reason
 from publisher.planning.query_back import (
-    NO_NAMED_COLUMNS,
     Answer,
     Answers,
     CurrentRow,
     CurrentRows,
-    NamedColumns,
     RefusedLookup,
 )
+from publisher.planning.row_readers import Ranks, RowQuestion
 
 _SCHEMA = """
 CREATE TABLE lookups (
-  source INTEGER, name TEXT, exact TEXT, poll INTEGER, answer TEXT, text TEXT, sealed BLOB
+  source INTEGER, name TEXT, row TEXT, object TEXT, poll INTEGER, answer TEXT, text TEXT, sealed BLOB
 );
 CREATE TABLE reasons (source INTEGER, name TEXT, detail TEXT, reason TEXT);
 """
 _INDEXES = """
-CREATE INDEX lookups_by_name ON lookups (source, name);
+CREATE INDEX lookups_by_name ON lookups (source, name, row, object, poll);
 CREATE INDEX reasons_by_name ON reasons (source, name);
 """
 _OBJECT = ("source", "schema", "table", "key")
@@ -57,18 +55,20 @@ class RecordedDatabase:
 
     catalogue: str
     lookups: Path
+    poll_sizes: tuple[int | None, ...]
+    """The size of the polls of each source of the run; ``None``: each change is a poll by itself."""
 
     def read_catalogue(self, masking: Masking | None) -> RecordedCatalogue:
         """Reads the description of the tables."""
         record = CatalogueRecord.from_text(open_catalogue(self.catalogue, masking))
         return RecordedCatalogue(record, hides_names=masking is not None)
 
-    def open_lookup(
+    def open_rows(
         self, source: int, classes: Catalogue | None, masking: Masking | None
-    ) -> RecordedLookup:
-        """Opens the look-ups of a source; in a masked run they find masked objects."""
+    ) -> RecordedRows:
+        """Opens the looked-up rows of a source; in a masked run they are those of masked objects."""
         masker = None if masking is None else masking.masker
-        return RecordedLookup(self.lookups, source, classes, masker)
+        return RecordedRows(self.lookups, source, self.poll_sizes[source], classes, masker)
 
 
 def has_sealed_lookups(root: Path, results: Iterable[LaneResult]) -> bool:
@@ -79,7 +79,7 @@ def has_sealed_lookups(root: Path, results: Iterable[LaneResult]) -> bool:
 
 
 def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None:
-    """Copies the look-ups of the lanes of a journal into a file in which objects are found by their names.
+    """Copies the look-ups of the lanes of a journal into a file in which rows are found by their names.
 
     Spelling of tables and columns may differ in case when they are found.  In a masked run answers stay
     sealed."""
@@ -89,9 +89,12 @@ def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None
             names = LaneNames(result.lane)
             for entry in _rows(root / names.lookups) if result.has_lookups else ():
                 obj = _object(entry)
+                key = entry.get("row_key")  # older versions did not write it
+                row = obj if key is None else obj._replace(key=key)
+                names_of_row = (fold_name(row), repr(row), repr(obj))
                 answer = (entry.get(name) for name in ("poll", "answer", "text", SEALED.name))
-                row = (entry["source"], fold_name(obj), repr(obj), *answer)
-                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+                values = (entry["source"], *names_of_row, *answer)
+                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
             rejected = (pc.field("outcome") == int(Outcome.REJECTED)) & pc.field("key").is_valid()
             columns = [*_OBJECT, "outcome", "detail", "reason"]
             for entry in _rows(root / names.decisions, columns, rejected):
@@ -130,41 +133,44 @@ def fold_name(obj: Object) -> str:
     return "\x1f".join(((obj.schema or "").casefold(), obj.table.casefold(), key))
 
 
-class RecordedLookup:
-    """The ``BulkLookup`` of a source, from the look-ups of a journal.
+class RecordedRows:
+    """The ``RowReader`` of a source, from the look-ups of a journal.
 
-    The n-th look-up of an object gets the n-th recorded row, or the last one.  Raises ``UsageError`` for
-    objects and attributes that the run did not look up."""
+    The answer to a question is the last one that the run had for the row until then.  Raises ``UsageError``
+    for rows and attributes that the run did not look up."""
 
     def __init__(
-        self, file: Path, source: int, classes: Catalogue | None, masker: Masker | None = None
+        self,
+        file: Path,
+        source: int,
+        poll_size: int | None,
+        classes: Catalogue | None,
+        masker: Masker | None = None,
     ) -> None:
-        """``masker`` opens the look-ups of a masked run."""
+        """``masker`` opens the look-ups of a masked run; for ``poll_size`` see ``RecordedDatabase``."""
         # query-backs are read in a thread of their own
         self._connection = sqlite3.connect(
             f"file:{file}?mode=ro", uri=True, check_same_thread=False
         )
         self._source = source
+        self._poll_size = poll_size
         self._classes = classes
         self._masker = masker
-        self._used = Counter[Object]()
 
     def close(self) -> None:
         """Closes the file."""
         self._connection.close()
 
-    def answers(
-        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> dict[Object, Answer]:
-        """Returns the recorded answer for each of the objects."""
-        return {obj: self._answer(obj, named.get(obj)) for obj in objects}
+    def answers(self, questions: Sequence[RowQuestion]) -> list[Answer]:
+        """Returns the recorded answer to each of the questions."""
+        return [self._answer(question) for question in questions]
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
-        """Reads the recorded rows of the objects column by column."""
+    def read(self, objects: Sequence[Object], ranks: Ranks) -> Answers:
+        """Reads recorded rows column by column."""
         rows: dict[object, list[tuple[int, CurrentRow]]] = {}
         others: dict[int, RefusedLookup | None] = {}
-        for place, obj in enumerate(objects):
-            answer = self._answer(obj, named.get(obj))
+        for place, (obj, rank) in enumerate(zip(objects, ranks.tolist(), strict=True)):
+            answer = self._answer(RowQuestion(obj, rank, obj, None))
             if isinstance(answer, CurrentRow):
                 spelling = tuple(part.column for part in keys.parse(obj.key))
                 shape = (obj.schema, obj.table, spelling, answer.columns)
@@ -173,18 +179,9 @@ class RecordedLookup:
                 others[place] = answer
         return Answers([_by_column(of_shape) for of_shape in rows.values()], others)
 
-    def _answer(self, obj: Object, columns: Collection[str] | None) -> Answer:
-        found = self._connection.execute(
-            "SELECT exact, poll, answer, text, sealed FROM lookups WHERE source = ? AND name = ? "
-            "ORDER BY rowid",
-            (self._source, fold_name(obj)),
-        ).fetchall()
-        rows = [row for row in found if row[0] == repr(obj)] or found
-        if not rows or len({row[0] for row in rows}) > 1:
-            raise _missing(f"the row of {obj.key} of {obj.qualified_table}")
-        exact, poll, kind, text, sealed = rows[min(self._used[obj], len(rows) - 1)]
-        if len(rows) > 1:
-            self._used[obj] += 1
+    def _answer(self, question: RowQuestion) -> Answer:
+        obj = question.object
+        exact, poll, kind, text, sealed = self._find(question)
         reason = None
         if self._masker is not None:
             text, reason = open_answer(sealed, exact, poll, kind, self._masker)
@@ -193,9 +190,29 @@ class RecordedLookup:
         if kind == LookupAnswer.REFUSED:
             return RefusedLookup(reason or self._reason(obj, text), text)
         row: dict[str, Any] = json.loads(text)
-        self._check(obj, columns, row)
+        self._check(obj, question.columns, row)
         values = (tuple(each) if isinstance(each, list) else each for each in row.values())
         return CurrentRow(tuple(row), tuple(values))
+
+    def _find(self, question: RowQuestion) -> tuple[Any, ...]:
+        """Finds the look-up of a row that answers a question."""
+        name, row = fold_name(question.row), repr(question.row)
+        spellings = self._connection.execute(
+            "SELECT DISTINCT row FROM lookups WHERE source = ? AND name = ?", (self._source, name)
+        ).fetchall()
+        if (row,) not in spellings:
+            if len(spellings) != 1:
+                raise _missing(f"the row of {question.row.key} of {question.row.qualified_table}")
+            ((row,),) = spellings
+        size, rank = self._poll_size, question.rank
+        poll = rank if size is None else (rank - 1) // size
+        found: tuple[Any, ...] = self._connection.execute(
+            "SELECT object, poll, answer, text, sealed FROM lookups "
+            "WHERE source = ? AND name = ? AND row = ? "
+            "ORDER BY poll <= ? DESC, abs(poll - ?), object = ? DESC, rowid LIMIT 1",
+            (self._source, name, row, poll, poll, repr(question.object)),
+        ).fetchone()
+        return found
 
     def _reason(self, obj: Object, detail: str) -> Reason:
         found = self._connection.execute(

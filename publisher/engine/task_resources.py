@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +30,7 @@ from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
 if TYPE_CHECKING:
-    from publisher.engine.recorded_database import RecordedDatabase
+    from publisher.engine.recorded_database import RecordedDatabase, RecordedRows
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +108,26 @@ class Resources:
         keys = () if tables is None else (tables.keys_of, tables.key_columns_of)
         return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
-    def lookup_of(self, source: int, format_: str, snapshot: str | None) -> BulkLookup:
-        """Returns the look-up for a source: of objects of classes, or of rows.
+    def lookup_of(self, format_: str, snapshot: str | None) -> BulkLookup:
+        """Returns the look-up for sources of a format: of objects of classes, or of rows.
 
-        ``source`` is its number; for ``snapshot`` see ``DatabaseLookup``."""
-        has_classes = self._rules.have_classes(format_)
-        classes = self.catalogue_of(format_) if has_classes else None
-        if self._rules.recorded is not None:
-            lookup = self._rules.recorded.open_lookup(source, classes, self._rules.masking)
-            self._stack.callback(lookup.close)
-            return lookup
-        if self._database is None or not (has_classes or snapshot):
+        For ``snapshot`` see ``DatabaseLookup``."""
+        classes = self._classes_of(format_)
+        if self._database is None or (classes is None and not snapshot):
             return self.lookup
         return DatabaseLookup(self._database, text_of, classes, snapshot)
+
+    def recorded_rows(self, source: int, format_: str) -> RecordedRows | None:
+        """Opens the rows that a journal has of a source, given by its number; ``None`` without a journal."""
+        recorded, masking = self._rules.recorded, self._rules.masking
+        if recorded is None:
+            return None
+        return self._stack.enter_context(
+            closing(recorded.open_rows(source, self._classes_of(format_), masking))
+        )
+
+    def _classes_of(self, format_: str) -> Catalogue | None:
+        return self.catalogue_of(format_) if self._rules.have_classes(format_) else None
 
     def __enter__(self) -> Self:
         use_masking(self._rules.masking)

@@ -25,6 +25,8 @@ LOOKUP_SCHEMA = pa.schema(
         # LookupAnswer; the row as a JSON object, or the problem
         ("answer", pa.string()),
         ("text", pa.string()),
+        # the key under which the row was read, if the key of the object changes; else null
+        ("row_key", pa.string()),
     ]
 )
 """One row for each look-up of an object, in the order of the look-ups."""
@@ -67,10 +69,12 @@ class LookupLog:
         poll: int,
         answer: LookupAnswer,
         text: str | None,
+        row_key: str | None = None,
         sealed: bytes | None = None,
     ) -> None:
         """Adds the answer to one look-up; it is ``sealed`` in a masked run."""
-        self._singles.append((source, *obj, poll, answer, text, sealed)[: len(self._schema)])
+        row = (source, *obj, poll, answer, text, row_key, sealed)
+        self._singles.append(row[: len(self._schema)])
         if len(self._singles) >= _ROWS_TO_WRITE:
             self._write()
 
@@ -83,7 +87,9 @@ class LookupLog:
         values: Sequence[pa.Array],
         sealed: pa.BinaryArray | None = None,
     ) -> None:
-        """Adds the rows that look-ups of objects found; ``values`` holds the values of each column."""
+        """Adds the rows that look-ups of objects found; ``values`` holds the values of each column.
+
+        The keys of these objects do not change."""
         self._pack_singles()
         count = objects.num_rows
         arrays = [
@@ -92,6 +98,7 @@ class LookupLog:
             pa.array(polls),
             pa.repeat(LookupAnswer.ROW.value, count),
             row_texts(columns, values),
+            pa.nulls(count, pa.string()),
             sealed,
         ][: len(self._schema)]
         self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))

@@ -16,8 +16,8 @@ from publisher.planning.columnar.rows import Numbers
 from publisher.planning.filters import Filter, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import BulkLookup
 from publisher.planning.renderer import Renderer
+from publisher.planning.row_readers import RowReader
 from publisher.planning.torn_transactions import RejectedTransactions
 
 
@@ -36,7 +36,7 @@ class LanePlanner:
         filter_: Filter,
         *,
         polls: PollOptions | None,
-        lookup: BulkLookup,
+        rows: RowReader,
         window: Window | None,
         rejected: RejectedTransactions | None,
         history: KeyHistory | None = None,
@@ -47,7 +47,7 @@ class LanePlanner:
             renderer,
             filter_,
             polls=polls,
-            lookup=lookup,
+            rows=rows,
             window=window,
             rejected=rejected,
             history=history,
@@ -55,7 +55,7 @@ class LanePlanner:
         )
         self._columnar: ColumnarPlanner | None = None
         if polls is not None and window is None and renderer.has_uniform_documents:
-            self._columnar = ColumnarPlanner(renderer, filter_, polls, lookup, published)
+            self._columnar = ColumnarPlanner(renderer, filter_, polls, rows, published)
         self._changing_keys = [obj.key for obj in history.old_keys] if history else []
         if history is not None and published is not None:
             self._changing_keys += [obj.key for obj in history.new_keys]

@@ -153,19 +153,28 @@ class RealObjects:
 
     def __init__(self) -> None:
         self._real: dict[Object, Object] = {}
+        self._values: dict[tuple[str | None, str, str, str], str] = {}
+        """The values of keys that change, by schema, table, column and masked value."""
 
     def add(self, masked: Object, real: Object) -> None:
         """Remembers an object that may be looked up."""
         self._real[masked] = real
 
     def add_change_of_key(self, masked: Change, real: Change) -> None:
-        """Remembers an object under both keys."""
+        """Remembers the values of both keys: a change of several columns may be several records."""
         assert real.event_type == EventType.KEY_CHANGE
-        self.add(masked.object, real.object)
-        self.add(object_after(masked), object_after(real))
+        for hidden, shown in ((masked.object, real.object), map(object_after, (masked, real))):
+            for value, part in zip(parse(hidden.key), parse(shown.key), strict=True):
+                place = (shown.schema, shown.table, value.column, value.value)
+                self._values[place] = part.value
 
     def real(self, masked: Object) -> Object:
         """The object under its real key."""
+        if masked not in self._real:
+            schema, table, key = masked
+            names = ((part.column, part.value) for part in parse(key))
+            values = [(name, self._values[schema, table, name, value]) for name, value in names]
+            self._real[masked] = masked._replace(key=format_key(values))
         return self._real[masked]
 
 

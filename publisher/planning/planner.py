@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from publisher.model.change import (
     QUERY_BACK,
-    ROW_QUERY_BACK,
     Change,
     Decision,
     EventType,
@@ -41,14 +40,12 @@ from publisher.planning.minimal_drafts import MinimalDrafts
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
 from publisher.planning.precedence import apply_precedence
 from publisher.planning.query_back import (
-    NO_DATABASE,
     Answer,
-    Lookup,
-    NamedColumns,
     ObjectLookup,
     RowLookups,
 )
 from publisher.planning.renderer import PreparedPoll, Renderer
+from publisher.planning.row_readers import NO_ROWS, RowQuestion, RowReader, needed_columns
 from publisher.planning.torn_transactions import RejectedTransactions
 
 _OBJECTS_AT_ONCE = 1_000
@@ -77,6 +74,11 @@ class PendingPoll(NamedTuple):
     prepared: PreparedPoll
     row: Object
 
+    def question(self) -> RowQuestion:
+        """Asks for the row."""
+        first = self.poll.first.rank
+        return RowQuestion(self.poll.object, first, self.row, needed_columns(self.remaining))
+
 
 class Planner:
     """Plans the changes of one lane of one source, given in position order."""
@@ -87,20 +89,20 @@ class Planner:
         filter_: Filter,
         *,
         polls: PollOptions | None = None,
-        lookup: Lookup = NO_DATABASE,
+        rows: RowReader = NO_ROWS,
         window: Window | None = None,
         rejected: RejectedTransactions | None = None,
         history: KeyHistory | None = None,
         published: PublishedObjects | None = None,
     ) -> None:
         """Without ``polls`` every change is an operation by itself, as in formats whose records
-        hold whole rows.  Without a ``lookup`` query-backs are rejected.  ``history`` has the changes of keys
+        hold whole rows.  Without ``rows`` query-backs are rejected.  ``history`` has the changes of keys
         that a survey of the input has found.  With ``published`` operations are reduced to their differences
         from it."""
         self._renderer = renderer
         self._filter = filter_
         self._polls = Polls(polls) if polls else None
-        self._lookup = lookup
+        self._rows = rows
         self._window = window
         self._rejected = rejected
         self._history = history or KeyHistory()
@@ -322,11 +324,11 @@ class Planner:
         waiting, self._waiting, self._bytes_waiting = self._waiting, [], 0
         if not waiting:
             return
-        objects = list(dict.fromkeys(entry.row for entry in waiting))
-        answers = self._lookup.answers(objects, _named_columns(waiting))
-        for entry in waiting:
-            answer = answers[entry.row]
-            self._result.lookups.append(ObjectLookup(entry.poll.object, entry.poll.number, answer))
+        answers = self._rows.answers([entry.question() for entry in waiting])
+        for entry, answer in zip(waiting, answers, strict=True):
+            obj, row = entry.poll.object, entry.row
+            row_key = None if row == obj else row.key
+            self._result.lookups.append(ObjectLookup(obj, entry.poll.number, answer, row_key))
             self._render(entry, answer)
 
     def _render(self, entry: PendingPoll, answer: Answer) -> None:
@@ -370,19 +372,6 @@ def _parts(changes: list[Change], first_rows: Mapping[int, int]) -> Iterator[lis
         part.append(change)
     if part:
         yield part
-
-
-def _named_columns(waiting: Iterable[PendingPoll]) -> NamedColumns:
-    """The columns that query-backs name, of objects that none reads whole."""
-    named: dict[Object, set[str]] = {}
-    whole: set[Object] = set()
-    for entry in waiting:
-        for change in entry.remaining:
-            if change.event_type in ROW_QUERY_BACK:
-                whole.add(entry.row)
-            elif change.event_type in QUERY_BACK:
-                named.setdefault(entry.row, set()).update(change.columns)
-    return {obj: columns for obj, columns in named.items() if obj not in whole}
 
 
 def _content(change: Change) -> tuple[object, ...]:

@@ -53,6 +53,8 @@ class ObjectLookup(NamedTuple):
     object: Object
     poll: int
     answer: Answer
+    row_key: str | None = None
+    """The key under which the row was read, if the key of the object changes."""
     sealed: bytes | None = None
     """The answer as it was, sealed, if ``answer`` is masked."""
 

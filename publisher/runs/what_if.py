@@ -62,8 +62,8 @@ def plan_again(
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then compare")
-        keys = None if job is None else job.masking
-        settings = change_settings(restore_settings(manifest, engine, keys), assignments)
+        before = restore_settings(manifest, engine, None if job is None else job.masking)
+        settings = change_settings(before, assignments)
         missing = list(_missing_inputs(journal, manifest, job))
         if settings.documents.minimal:
             missing.append("the published states of its objects before it are not kept")
@@ -71,7 +71,7 @@ def plan_again(
             raise UsageError(f"run {manifest.run} cannot be planned again: {'; '.join(missing)}")
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="xds-publisher-")))
         settings = _with_rows(settings, job, journal, manifest, folder)
-        request = _request(journal, manifest, settings, folder)
+        request = _request(journal, manifest, before, settings, folder)
         with open_engine(settings) as started:
             plan(request, started, progress)
         check_rows(journal, request.journal)
@@ -91,8 +91,10 @@ def _with_rows(
     return replace(settings, sources=tuple(sources))
 
 
-def _request(journal: Journal, manifest: Manifest, settings: Settings, folder: Path) -> RunRequest:
-    """Requests the run again, in another folder."""
+def _request(
+    journal: Journal, manifest: Manifest, before: Settings, settings: Settings, folder: Path
+) -> RunRequest:
+    """Requests the run, which had the settings ``before``, again in another folder."""
     planned = Journal(folder / JOURNAL)
     planned.root.mkdir()
     return RunRequest(
@@ -105,16 +107,19 @@ def _request(journal: Journal, manifest: Manifest, settings: Settings, folder: P
         state=_states_before(journal, manifest),
         number=_number(journal, manifest),
         job_identity=manifest.job_identity,
-        recorded=_recorded_database(journal, manifest, folder / "lookups.sqlite"),
+        recorded=_recorded_database(journal, manifest, before, folder / "lookups.sqlite"),
     )
 
 
-def _recorded_database(journal: Journal, manifest: Manifest, file: Path) -> RecordedDatabase | None:
-    """The answers that the database gave to the run."""
+def _recorded_database(
+    journal: Journal, manifest: Manifest, before: Settings, file: Path
+) -> RecordedDatabase | None:
+    """The answers that the database gave to the run, which had the settings ``before``."""
     if manifest.catalogue is None:
         return None
     write_lookups(journal.root, manifest.results, file)
-    return RecordedDatabase(manifest.catalogue, file)
+    sizes = tuple(None if each.polls is None else each.polls.poll_size for each in before.sources)
+    return RecordedDatabase(manifest.catalogue, file, sizes)
 
 
 def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) -> Iterator[str]:

@@ -30,11 +30,13 @@ from publisher.planning.query_back import (
     NO_DATABASE,
     NO_NAMED_COLUMNS,
     Answer,
-    Lookup,
+    Answers,
+    BulkLookup,
     NamedColumns,
     ObjectLookup,
 )
 from publisher.planning.renderer import Renderer
+from publisher.planning.row_readers import PresentRows
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 
@@ -103,7 +105,7 @@ def log(*events: Event) -> list[Change]:
 
 @dataclass
 class Rows:
-    """The rows of a database as a ``Lookup``; counts what it is asked."""
+    """The rows of a database as the ``BulkLookup`` of a ``Planner``; counts what it is asked."""
 
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
@@ -115,6 +117,9 @@ class Rows:
         self.asked.append(list(objects))
         self.named.append(named)
         return {obj: self.answers_by_object.get(obj) for obj in objects}
+
+    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+        raise AssertionError("a Planner reads no rows column by column")
 
 
 @dataclass
@@ -139,7 +144,7 @@ class Setup:
     filters: FilterOptions = field(default_factory=FilterOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     values: ValueOptions = field(default_factory=ValueOptions)
-    lookup: Lookup = NO_DATABASE
+    lookup: BulkLookup = NO_DATABASE
     window: Window | None = None
     held_after: int | None = None
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
@@ -161,7 +166,7 @@ class Setup:
             renderer,
             filter_,
             polls=self.polls,
-            lookup=self.lookup,
+            rows=PresentRows(self.lookup),
             window=self.window,
             history=history,
             published=self.published,

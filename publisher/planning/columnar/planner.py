@@ -20,8 +20,8 @@ from publisher.planning.columnar.values import convert_values
 from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, DocumentWriter
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
-from publisher.planning.query_back import BulkLookup
 from publisher.planning.renderer import Renderer
+from publisher.planning.row_readers import RowReader
 
 
 class ColumnarPlan(NamedTuple):
@@ -43,7 +43,7 @@ class ColumnarPlanner:
         renderer: Renderer,
         filter_: Filter,
         polls: PollOptions,
-        lookup: BulkLookup,
+        current_rows: RowReader,
         published: PublishedObjects | None = None,
     ) -> None:
         """For ``published`` see ``Planner``."""
@@ -51,7 +51,7 @@ class ColumnarPlanner:
         self._renderer = renderer
         self._filter = filter_
         self._polls = polls
-        self._lookup = lookup
+        self._current_rows = current_rows
 
     def count_complete(self, batch: pa.RecordBatch) -> int:
         """Counts the changes in polls before the poll of the last change."""
@@ -91,7 +91,7 @@ class ColumnarPlanner:
             writer = MinimalWriter(fields, templates, (old, new), reduction)
         logged = [writer.documents(part) for part in groups.parts(rows)]
         reader = QueryBackPlanner(
-            rows, lane_rows, self._polls, self._renderer, self._lookup, reduction
+            rows, lane_rows, self._polls, self._renderer, self._current_rows, reduction
         )
         query_backs = reader.read(reads & ~remaining)
         documents = _sort_by_rank([*filter(len, logged), *query_backs.documents])

@@ -30,13 +30,13 @@ from publisher.planning.polls import ObjectPoll, PollOptions
 from publisher.planning.query_back import (
     Answer,
     Answers,
-    BulkLookup,
     CurrentRows,
     CurrentValue,
     ObjectLookup,
     RowLookups,
 )
 from publisher.planning.renderer import Renderer
+from publisher.planning.row_readers import RowReader
 from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
 
@@ -95,7 +95,7 @@ class QueryBackPlanner:
         lane_rows: Numbers,
         polls: PollOptions,
         renderer: Renderer,
-        lookup: BulkLookup,
+        current_rows: RowReader,
         reduction: Reduction | None,
     ) -> None:
         self._reduction = reduction
@@ -103,7 +103,7 @@ class QueryBackPlanner:
         self._lane_rows = lane_rows
         self._poll_size = polls.poll_size
         self._renderer = renderer
-        self._lookup = lookup
+        self._current_rows = current_rows
         self._fields = DocumentFields(rows, lane_rows, polls, renderer)
         self._result = QueryBackResult()
 
@@ -131,7 +131,8 @@ class QueryBackPlanner:
         names = Object._fields
         batch = self._rows.batch.select(list(names)).take(pa.array(rows))
         objects = list(tuples(Object, batch, names))
-        return BatchRead(rows, batch, objects, self._lookup.read(objects))
+        answers = self._current_rows.read(objects, self._rows.rank[rows])
+        return BatchRead(rows, batch, objects, answers)
 
     def _plan(self, read: BatchRead) -> None:
         polls = (self._rows.rank[read.rows] - 1) // self._poll_size

@@ -2,39 +2,78 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from publisher.engine.recorded_database import RecordedLookup, write_lookups
+from publisher.engine.recorded_database import RecordedRows, write_lookups
+from publisher.errors import UsageError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.lane_writer import LaneNames, LaneResult
 from publisher.journal.lookups import LookupAnswer, LookupLog
-from publisher.planning.query_back import CurrentRow
+from publisher.model.change import Object
+from publisher.planning.query_back import Answer, CurrentRow
+from publisher.planning.row_readers import RowQuestion
 from tests.support.planning import USR, USR_2
 
+USR_9 = USR._replace(key="idu=9")
 
-def test_rows_are_read_in_the_order_of_their_look_ups_in_any_thread(tmp_path: Path) -> None:
+
+def row(key: str, value: str | None) -> CurrentRow:
+    return CurrentRow(("idu", "a"), (key, value))
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Iterator[RecordedRows]:
+    """Rows of polls of ten ranks; the key of USR becomes that of USR_9."""
     names = LaneNames(0)
     log = LookupLog(tmp_path / names.lookups)
     objects = pa.RecordBatch.from_pylist([USR._asdict(), USR_2._asdict()])
-    log.add_rows(
-        0, objects, np.array([0, 0]), ("idu", "a"), [pa.array(["1", "2"]), pa.nulls(2, pa.string())]
-    )
+    values = [pa.array(["1", "2"]), pa.nulls(2, pa.string())]
+    log.add_rows(0, objects, np.array([2, 2]), ("idu", "a"), values)
     log.add(0, USR, 3, LookupAnswer.GONE, None)
+    log.add(0, USR, 5, LookupAnswer.ROW, '{"idu": "9", "a": "x"}', USR_9.key)
+    log.add(0, USR_9, 5, LookupAnswer.ROW, '{"idu": "9", "a": "y"}')
     log.close()
     pq.write_table(DECISION_SCHEMA.empty_table(), tmp_path / names.decisions)
     result = LaneResult(0, "", 0, 0, (), (), (), "", lookups=log.count)
     write_lookups(tmp_path, [result], tmp_path / "lookups.db")
-    lookup = RecordedLookup(tmp_path / "lookups.db", 0, None)
+    with closing(RecordedRows(tmp_path / "lookups.db", 0, 10, None)) as opened:
+        yield opened
+
+
+def test_rows_are_read_by_their_polls_in_any_thread(rows: RecordedRows) -> None:
+    objects, ranks = [USR, USR_2, USR, USR], np.array([21, 99, 31, 30])
     with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(lookup.read, [USR, USR_2]).result()
-        second = thread.submit(lookup.answers, [USR]).result()
-    lookup.close()
-    assert [answer for rows in first.rows for answer in rows.answers()] == [
-        (0, CurrentRow(("idu", "a"), ("1", None))), (1, CurrentRow(("idu", "a"), ("2", None))),
+        read = thread.submit(rows.read, objects, ranks).result()
+    assert [answer for part in read.rows for answer in part.answers()] == [
+        (0, row("1", None)), (1, row("2", None)), (3, row("1", None)),
     ]  # fmt: skip
-    assert second == {USR: None}
+    assert read.others == {2: None}
+
+
+@pytest.mark.parametrize(
+    ("obj", "found", "rank", "answer"),
+    [
+        (USR, USR, 1, row("1", None)),  # the first one, if there is none before
+        (USR, USR, 41, None),  # the last one before, if there is none for the poll
+        (USR, USR_9, 60, row("9", "x")),
+        (USR_9, USR_9, 60, row("9", "y")),
+        (USR_2, USR_9, 1, row("9", "x")),
+    ],
+)
+def test_an_answer_is_of_the_row_and_the_poll(
+    rows: RecordedRows, obj: Object, found: Object, rank: int, answer: Answer
+) -> None:
+    assert rows.answers([RowQuestion(obj, rank, found, None)]) == [answer]
+
+
+def test_another_row_is_refused(rows: RecordedRows) -> None:
+    with pytest.raises(UsageError, match=r"does not have the row of idu=9 of indirect\.dept"):
+        rows.answers([RowQuestion(USR, 21, USR_9._replace(table="dept"), None)])
