@@ -6,11 +6,13 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import metadata
 from itertools import chain
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from publisher.sources.registry import FORMATS
@@ -202,11 +204,15 @@ def test_every_exception_to_the_lengths_is_still_needed() -> None:
     assert {entry.split(":")[0] for entry in (*LONG_MODULES, *LONG_FUNCTIONS)} <= names
 
 
+def lock() -> dict[str, str]:
+    """The locked version of each package."""
+    lines = (ROOT / ".requirements.txt").read_text().splitlines()
+    versions = dict(line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in versions.items()}
+
+
 def test_lock_fits_the_ranges_and_names_no_place_to_download_from() -> None:
-    lock = (ROOT / ".requirements.txt").read_text()
-    lines = [line for line in lock.splitlines() if line and not line.startswith("#")]
-    versions = dict(line.split("==") for line in lines)
-    locked = {canonicalize_name(name): version for name, version in versions.items()}
+    locked = lock()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
     groups = project["build-system"]["requires"], project["project"]["dependencies"]
@@ -216,4 +222,13 @@ def test_lock_fits_the_ranges_and_names_no_place_to_download_from() -> None:
             assert requirement.extras <= extras.keys()
         else:
             assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), text
-    assert "://" not in lock
+    assert "://" not in (ROOT / ".requirements.txt").read_text()
+
+
+def test_locked_packages_run_on_the_oldest_python() -> None:
+    """Debian 12 has Python 3.11.2, and some packages want a later 3.11 than the project."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=") + ".0"
+    wanted = {name: metadata(name)["Requires-Python"] or "" for name in lock()}
+    refused = {name for name, text in wanted.items() if oldest not in SpecifierSet(text)}
+    assert not refused
