@@ -125,7 +125,7 @@ def _show(report: VerifyReport, json_: bool, target: Path | None) -> None:
 
 
 def _advice(outcome: BucketOutcome) -> str:
-    if outcome.consumer is not None and outcome.consumer.counts:
+    if outcome.is_consumer_wrong:
         return "the consumer differs from the documents: let it read the documents again"
     return "the documents differ from the tables: compare the examples, then repair with --repair"
 

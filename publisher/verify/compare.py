@@ -169,9 +169,10 @@ class ObjectEvidence:
         """Decides about an object, or attributes, that documents do not mention."""
         if self.is_unsettled(association):
             return ResultKind.UNSETTLED
-        if self.publishes_all or (not self.has_expired and self.has_lost(association)):
-            return kind
-        return ResultKind.EXPIRED if self.has_expired else ResultKind.NEVER_PUBLISHED
+        if self.has_expired:
+            return ResultKind.EXPIRED
+        is_wrong = self.publishes_all or self.has_lost(association)
+        return kind if is_wrong else ResultKind.NEVER_PUBLISHED
 
     def judge_present(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents mention."""

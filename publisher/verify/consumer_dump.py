@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError, UsageError
-from publisher.verify.compare import ResultKind
+from publisher.verify.compare import ObjectEvidence, ResultKind
 from publisher.verify.results import AttributeValues, ConsumerResult, Example, first_of_kinds
 
 ObjectTexts = Mapping[str, Mapping[str, set[str]]]
@@ -112,12 +112,16 @@ class ConsumerState:
         if row.attribute is not None and row.values:
             attributes.setdefault(row.attribute, set()).update(row.values)
 
-    def compare(self, published: ObjectTexts, examples: int) -> ConsumerResult:
-        """Compares the consumer's objects with those that the documents lead to."""
+    def compare(
+        self, published: ObjectTexts, examples: int, evidence: ObjectEvidence | None = None
+    ) -> ConsumerResult:
+        """Compares the consumer's objects with those that the documents lead to.
+
+        ``evidence`` is about the consumer's objects, if documents have expired."""
         found: list[Example] = []
         equal = 0
         for name in published.keys() | self.objects.keys():
-            example = self._compare_object(name, published)
+            example = self._compare_object(name, published, evidence)
             if example is None:
                 equal += 1
             else:
@@ -127,17 +131,40 @@ class ConsumerState:
             counts[example.kind] = counts.get(example.kind, 0) + 1
         return ConsumerResult(equal, counts, first_of_kinds(found, examples))
 
-    def _compare_object(self, name: str, published: ObjectTexts) -> Example | None:
+    def _compare_object(
+        self, name: str, published: ObjectTexts, evidence: ObjectEvidence | None
+    ) -> Example | None:
         if name not in self.objects:
             return Example(str(ResultKind.MISSING), name)
         if name not in published:
-            return Example(str(ResultKind.SURPLUS), name)
+            has_expired = evidence is not None and not evidence.origins(name)
+            return Example(str(ResultKind.EXPIRED if has_expired else ResultKind.SURPLUS), name)
         theirs, ours = self.objects[name], published[name]
         differing = [a for a in sorted(ours.keys() | theirs.keys()) if ours.get(a) != theirs.get(a)]
         if not differing:
             return None
+        kind = ResultKind.DIFFERENT
+        if evidence is not None:
+            known = [a for a in differing if _is_known(name, a, theirs, ours, evidence)]
+            kind = ResultKind.DIFFERENT if known else ResultKind.EXPIRED
+            differing = known or differing
         values = (
             AttributeValues(a, tuple(sorted(theirs.get(a, ()))), tuple(sorted(ours.get(a, ()))))
             for a in differing
         )
-        return Example(str(ResultKind.DIFFERENT), name, tuple(values))
+        return Example(str(kind), name, tuple(values))
+
+
+def _is_known(
+    name: str,
+    attribute: str,
+    theirs: Mapping[str, set[str]],
+    ours: Mapping[str, set[str]],
+    evidence: ObjectEvidence,
+) -> bool:
+    """Tests whether documents show that the consumer's values are wrong.
+
+    Documents that have expired may have added values to those that the others lead to."""
+    if not ours.get(attribute, set()) <= theirs.get(attribute, set()):
+        return True
+    return evidence.knows(name, attribute, is_multiple=True)

@@ -173,8 +173,12 @@ class BucketOutcome:
     @property
     def has_findings(self) -> bool:
         """True if consumers cannot have what the tables have."""
-        is_consumer_wrong = self.consumer is not None and bool(self.consumer.counts)
-        return bool(self.count(FINDINGS) or self.unreadable) or is_consumer_wrong
+        return bool(self.count(FINDINGS) or self.unreadable) or self.is_consumer_wrong
+
+    @property
+    def is_consumer_wrong(self) -> bool:
+        """True if documents show that the consumer has other values."""
+        return self.consumer is not None and not FINDINGS.isdisjoint(self.consumer.counts)
 
     def in_folder(self, folder: str) -> BucketOutcome:
         """Names the files as seen from the parent of their folder."""

@@ -295,7 +295,10 @@ class _Bucket:
         for piece in self.pieces.get(EvidenceKind.CONSUMER, ()):
             for row in zip(*(piece.column(name).to_pylist() for name in names), strict=True):
                 consumer.add(DumpRow(*row))
-        return consumer.compare(documents.published.texts(), self.work.examples)
+        evidence = None
+        if self.work.has_expired:
+            evidence = self._evidence_of(documents, consumer.objects.keys())
+        return consumer.compare(documents.published.texts(), self.work.examples, evidence)
 
     def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
         """Collects the facts about objects that differ."""

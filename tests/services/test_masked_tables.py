@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from publisher.config.job_file import load
+from publisher.consumer import Inbox, Objects
+from publisher.consumer.operations import Value
+from publisher.consumer.topics import TopicReader
 from publisher.runs.repair import repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from tests.services.databases import Place
@@ -71,6 +78,79 @@ def tamper(kafka: Topics, before: str, after: str) -> None:
             headers: Any = list(copy.headers)
             producer.produce(after, copy.value, copy.key, copy.partition, headers=headers)
     assert producer.flush(30) == 0
+
+
+@dataclass
+class DumpingConsumer:
+    """Reads a topic, whose documents it ignores the second time, and writes its state into a file."""
+
+    kafka: Topics
+    topic: str
+    objects: Objects = field(default_factory=Objects)
+    inbox: Inbox = field(default_factory=Inbox)
+
+    def read(self) -> None:
+        with TopicReader({"bootstrap.servers": self.kafka.bootstrap}, self.topic) as reader:
+            self.objects.apply_all(self.inbox.in_order(reader.deliveries(follow=False)))
+
+    def write(self, path: Path) -> None:
+        rows: list[dict[str, Any]] = [
+            {"object": name, "attribute": attribute, "values": [*map(_value_text, values)]}
+            for name, known in self.objects.items()
+            for attribute, values in known.attributes.items()
+        ]
+        rows += [{"object": name, "attribute": None} for name in self.objects]
+        if path.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        else:
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+
+def _value_text(value: Value) -> str | None:
+    return value.text or value.association_ref
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_expired_documents_of_masked_tables_are_no_findings(
+    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setenv("MASK_KEY", "pvmaskingkey" * 3)
+    planted, topic, data = PlantedValues(), kafka.make(partitions=2), tmp_path / "data"
+    planted.tokens.add(b"pvmaskingkey")
+    sink = SINK.format(bootstrap=kafka.bootstrap, topic=topic)
+    job = TABLES.replace('[dispatch]\npath = "out"\n', sink)
+    (tmp_path / "job.toml").write_text(f'{SOURCE}snapshots = ["{data}"]\n{job}{MASKING}')
+    tables, dump = PlantedTables(planted, 60), tmp_path / f"state.{suffix}"
+    consumer, shown = DumpingConsumer(kafka, topic), ""
+    for is_expired in (False, True):
+        if is_expired:
+            tables.change()
+            expire(kafka, topic)
+        for row in tables.rows:
+            row["fname"] = (row["fname"] or "").replace("\x01", "")
+        tables.write_files(data)
+        shown += invoke(tmp_path, "publish").output
+        consumer.read()
+        consumer.write(dump)
+        result = invoke(tmp_path, "verify", "--consumer-dump", dump)
+        shown += result.output
+        # the file has two rows of one key, which are rejected
+        (others,) = re.findall(r"(?m)^usr: \d+ equal, \d+ (.*)", result.output)
+        assert others == ("perhaps expired" if is_expired else "missing")
+        assert result.exit_code == (0 if is_expired else 3)
+        (others,) = re.findall(r"(?m)^consumer: \d+ equal(.*)", result.output)
+        assert ("perhaps expired" in others) is is_expired
+        assert "different" not in others
+    assert planted.find_in(shown) == set()
+    assert planted.find_below(tmp_path / ".xds-publisher") == set()
+
+
+def expire(kafka: Topics, topic: str) -> None:
+    """Deletes all records of a topic."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    ends = [TopicPartition(topic, number, end) for number, end in kafka.ends(topic).items()]
+    for answer in admin.delete_records(ends).values():
+        answer.result(30)
 
 
 def counts(report: VerifyReport) -> dict[str, int]:

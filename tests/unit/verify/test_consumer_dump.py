@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from publisher.consumer.errors import Origin
 from publisher.errors import FatalError, UsageError
+from publisher.verify.compare import ObjectDocuments, ObjectEvidence
 from publisher.verify.consumer_dump import ConsumerState, DumpRow, dump_parts
+from publisher.verify.results import BucketOutcome
 
 TEXTS = st.text(max_size=3)
 STATES = st.dictionaries(
@@ -47,6 +50,35 @@ def test_each_object_is_equal_missing_surplus_or_different(ours: State, theirs: 
         for values in example.attributes:
             assert set(values.documents) == theirs[example.association].get(values.attribute, set())
             assert set(values.table) == ours[example.association].get(values.attribute, set())
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "result"),
+    [
+        ({}, {"k": {"a": {"x"}}}, "expired"),
+        ({}, {"deleted": {"a": {"x"}}}, "surplus"),
+        ({"k": {"a": {"x"}}}, {}, "missing"),
+        ({"k": {"a": {"x"}}}, {"k": {"a": {"x"}, "b": {"y"}}}, "expired"),
+        ({"k": {"a": {"x"}}}, {"k": {"a": {"x", "y"}}}, "expired"),
+        ({"k": {"a": {"x"}}}, {"k": {"a": {"y"}, "b": {"y"}}}, "different"),
+        ({"k": {"whole": {"x"}}}, {"k": {"whole": {"x", "y"}}}, "different"),
+        ({"added": {"a": {"x"}}}, {"added": {"a": {"x"}, "b": {"y"}}}, "different"),
+    ],
+)
+def test_expired_documents_prove_nothing(ours: State, theirs: State, result: str) -> None:
+    consumer = ConsumerState()
+    for row in rows_of(theirs):
+        consumer.add(row)
+    evidence = ObjectEvidence(
+        {"deleted": ObjectDocuments([Origin("topic", 7)])},
+        {"k": {"a": False, "whole": True}},
+        has_expired=True,
+    )
+    found = consumer.compare(ours, 1, evidence)
+    assert found.counts == {result: 1}
+    assert BucketOutcome(consumer=found).has_findings is (result != "expired")
+    if "a" in ours.get("k", {}) and result == "different":
+        assert [values.attribute for values in found.examples[0].attributes] == ["a"]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
