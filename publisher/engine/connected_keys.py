@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.masking.masker import Masking
-from publisher.model.change import RECORD_SCHEMA, Change, EventType, Object
+from publisher.model.change import Change, EventType, Object
 from publisher.model.change_batches import changes_of, tuples
 from publisher.model.key_changes import KeyHistory, PlaceOf, object_after
 from publisher.model.lanes import lane_of
+from publisher.model.record_schema import RECORD_SCHEMA
 
 _LANE = RECORD_SCHEMA.get_field_index("lane")
 _LANES = pa.schema(

@@ -19,7 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import InternalError
-from publisher.model.change import IDS, RECORD_SCHEMA, TALLY, Reason
+from publisher.model.change import IDS, TALLY, Reason
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.model.sorted_ids import IdFile, IdGatherer, Ids, merge, open_ids, sort_distinct
 from publisher.planning.polls import PollOptions
 from publisher.sources.columns.record_batches import Place, batch

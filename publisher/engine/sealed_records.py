@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from publisher.masking.masker import Masker
-from publisher.model.change import RECORD_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 
 _PERSONAL = ("key", "old", "new", "perpetrator", "detail", "raw")
 _SEALED = "raw"

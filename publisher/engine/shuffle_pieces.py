@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import RECORD_SCHEMA
 from publisher.model.packed_batches import compress, concat, decompress, gather
+from publisher.model.record_schema import RECORD_SCHEMA
 
 BLOCK_BITS = 16
 """Bits of the ranks of a block: 65,536 ranks, several polls of the default size."""

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from publisher.errors import InternalError
 from publisher.journal.lane_table import LaneTable
-from publisher.model.change import RECORD_SCHEMA, Decision, Outcome, Position, Reason
+from publisher.model.change import Decision, Outcome, Position, Reason
 from publisher.model.document_batches import Documents
+from publisher.model.record_schema import RECORD_SCHEMA
 
 PositionText = Callable[[Position], str]
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from publisher.config.settings import Settings
 from publisher.engine.masked_records import mask_records
 from publisher.engine.task_resources import Resources
-from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
+from publisher.model.change import TALLY, Outcome, Position
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, Source
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS

@@ -18,7 +18,8 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.engine.task_resources import Resources
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue
-from publisher.model.change import RECORD_SCHEMA, TALLY, EventType, Outcome, Position
+from publisher.model.change import TALLY, EventType, Outcome, Position
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, PreparedSource
 from publisher.sources.local_tasks import prepare_here
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue, JobCatalogue
-from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
+from publisher.model.change import TALLY, Outcome, Reason
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, Source
 from publisher.sources.local_tasks import prepare_here
 from tests.fuzz.form import Content, Form, Read, Reader

@@ -15,7 +15,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from publisher.errors import PublisherError
-from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Position
+from publisher.model.change import TALLY, Outcome, Position
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import CarryOver, Context, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from publisher.engine.event_time_ranks import TIME_ORDER, set_ranks
 from publisher.engine.local.external_sort import ExternalSort
 from publisher.engine.tasks import Work
-from publisher.model.change import RECORD_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 
 
 def rank_by_time(

@@ -19,7 +19,7 @@ from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.spark.task_functions import RESULT, Tasks, each_number, each_partition
 from publisher.engine.tasks import Work, read_split
 from publisher.journal.lane_writer import LaneResult
-from publisher.model.change import RECORD_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 
 
 def plan_in_lanes(

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import RECORD_SCHEMA, Object
+from publisher.model.change import Object
 from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.columnar.eligibility import DELETE
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of, numbers_of
 from publisher.planning.columnar.templates import ChangeTemplate, ChangeTemplates

@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.change import RECORD_SCHEMA, TALLY, Outcome, Reason
+from publisher.model.change import TALLY, Outcome, Reason
 from publisher.model.lanes import record_lane
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.files.frame import Frame
 
 Codes = npt.NDArray[np.int64]

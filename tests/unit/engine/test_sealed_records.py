@@ -11,7 +11,7 @@ from publisher.engine.sealed_records import seal_records, unseal_records
 from publisher.errors import FatalError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
-from publisher.model.change import RECORD_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 from tests.support.event_log_files import csv_text, event, read
 from tests.support.planted_values import PlantedValues
 

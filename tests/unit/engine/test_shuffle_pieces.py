@@ -17,7 +17,7 @@ from publisher.engine.shuffle_pieces import (
     sort_lanes,
     unpack,
 )
-from publisher.model.change import RECORD_SCHEMA
+from publisher.model.record_schema import RECORD_SCHEMA
 
 ORDER = ["source", "part", "rank", "high", "low", "ordinal", "split", "row"]
 

@@ -26,7 +26,8 @@ from publisher.journal.object_states import StatesBefore
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
-from publisher.model.change import RECORD_SCHEMA, Change, Object
+from publisher.model.change import Change, Object
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.columnar import ColumnarPlanner, query_back
 from publisher.planning.filters import FilterOptions
 from publisher.planning.lane_planner import LanePlanner

@@ -11,9 +11,10 @@ import pytest
 
 from publisher.errors import FatalError, OptionsError, TableRefusedError, UsageError
 from publisher.model.catalogue import Table
-from publisher.model.change import RECORD_SCHEMA, Outcome, Position, Reason
+from publisher.model.change import Outcome, Position, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.model.lanes import lane_of
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.filters import Filter, FilterOptions
 from publisher.sources.contract import Context
 from publisher.sources.event_log.layout import LAYOUT
