@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from publisher.acknowledge.reasons import written_id
 from publisher.errors import FatalError
 from publisher.journal.durable import read_versioned_file, write_durably
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.masking.sealed_rejects import is_sealed

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import STATUS_OF, Outcome, Reason, Status
 

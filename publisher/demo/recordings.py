@@ -23,7 +23,7 @@ from publisher.consumer import (
 from publisher.demo.acts import Act, RowChange
 from publisher.demo.people import employee_key, membership_key
 from publisher.errors import InternalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 
 Operations = tuple[Operation, ...]
 Change = TypeVar("Change", bound=AttributeChange)

@@ -21,7 +21,7 @@ from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
 from publisher.journal.job_journals import RUN
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import (
     DOCUMENT_STAGING,

@@ -14,7 +14,7 @@ from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity

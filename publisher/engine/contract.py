@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 from publisher.console import Progress
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity

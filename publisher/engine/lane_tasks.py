@@ -17,7 +17,8 @@ from publisher.engine.sealed_lookups import answer_text
 from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work, column_masks_of
-from publisher.journal.lane_writer import LaneFiles, LaneResult
+from publisher.journal.lane_result import LaneResult
+from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason

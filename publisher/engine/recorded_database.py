@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from publisher.engine.sealed_lookups import open_answer, open_catalogue
 from publisher.errors import UsageError
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.lookups import SEALED, LookupAnswer
 from publisher.masking.masker import Masker, Masking
 from publisher.model import keys

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Literal
 
 from publisher.errors import InternalError
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.model.change import Outcome, Reason
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome, Reason
 
 _COLUMNS = ["split", "outcome", "reason", "records"]

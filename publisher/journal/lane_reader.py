@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.journal.key_index import may_have_keys
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.manifest import Journal, Manifest
 from publisher.model.change import Object, Outcome, Position, Reason

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,113 +13,10 @@ from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import sync
 from publisher.journal.key_index import KeyIndexBuilder
+from publisher.journal.lane_result import Count, LaneNames, LaneResult
 from publisher.journal.lookups import LookupLog
 from publisher.model.change import Decision, Outcome
 from publisher.model.document_batches import Documents
-from publisher.model.plain import restore
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Number of records of one source with one outcome and reason."""
-
-    source: int
-    outcome: Outcome
-    reason: str | None
-    records: int
-
-
-@dataclass(frozen=True, slots=True)
-class LaneResult:
-    """The report of a planned lane to the driver: counts and the name of the staging folder.
-
-    ``tallies`` are pairs of split number and number of records, counted by the reading tasks;
-    ``digest`` is the SHA-256 of the part file.
-    """
-
-    lane: int
-    staged: str
-    documents: int
-    bytes: int
-    operations: tuple[tuple[str, int], ...]
-    counts: tuple[Count, ...]
-    tallies: tuple[tuple[int, int], ...]
-    digest: str
-    objects: int = 0
-    """Number of objects in the file of published states; 0 if there is no such file."""
-    seconds: float = 0.0
-    """Seconds from the start of the lane's task to its complete files; 0 in runs of older versions."""
-    lookups: int | None = None
-    """Number of look-ups; ``None`` in runs of older versions, which also wrote empty files."""
-
-    @property
-    def has_rejects(self) -> bool:
-        """True if the lane has rejected records."""
-        return any(count.outcome == Outcome.REJECTED for count in self.counts)
-
-    @property
-    def has_lookups(self) -> bool:
-        """True if the lane has a file of look-ups."""
-        return self.lookups != 0
-
-    @property
-    def journal_files(self) -> tuple[str, ...]:
-        """Names of the lane's files in the journal's own folder: all except the part file."""
-        names = LaneNames(self.lane)
-        lookups = (names.lookups,) if self.has_lookups else ()
-        rejects = (names.rejects,) if self.lookups is None or self.has_rejects else ()
-        return (names.index, names.decisions, names.keys, *lookups, *rejects)
-
-    def to_json(self) -> str:
-        """Writes the result as one line of JSON."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> LaneResult:
-        """Reads the text of ``to_json``."""
-        return restore(cls, json.loads(text))
-
-
-@dataclass(frozen=True, slots=True)
-class LaneNames:
-    """Names of the files of one lane inside a directory."""
-
-    lane: int
-
-    @property
-    def part(self) -> str:
-        """Documents, one on each line."""
-        return f"part-{self.lane:05d}.xds"
-
-    @property
-    def index(self) -> str:
-        """Index of the documents (``INDEX_SCHEMA``)."""
-        return f"lane-{self.lane:05d}.documents.parquet"
-
-    @property
-    def decisions(self) -> str:
-        """Decisions (``DECISION_SCHEMA``)."""
-        return f"lane-{self.lane:05d}.decisions.parquet"
-
-    @property
-    def keys(self) -> str:
-        """Index of the keys in the decisions (``key_index``)."""
-        return f"lane-{self.lane:05d}.keys"
-
-    @property
-    def lookups(self) -> str:
-        """Answers to look-ups (``lookups.LOOKUP_SCHEMA``), if there are any."""
-        return f"lane-{self.lane:05d}.lookups.parquet"
-
-    @property
-    def rejects(self) -> str:
-        """Rejected records, one JSON object on each line, if there are any."""
-        return f"lane-{self.lane:05d}.rejects.jsonl"
-
-    @property
-    def objects(self) -> str:
-        """Published states of objects, only while a run is planned."""
-        return f"lane-{self.lane:05d}.objects.db"
 
 
 class LaneFiles:

@@ -23,7 +23,7 @@ from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.durable import read_versioned_file, sync, write_all_durably
 from publisher.journal.file_entries import FileEntry
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.model.change import Position
 from publisher.model.plain import fields_of, restore, to_lines

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from publisher.errors import FatalError, UsageError
 from publisher.journal.find_journal import find_job, open_journal
 from publisher.journal.job_journals import RUN, Journals
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import SENT, Journal, Manifest, RunEnd
 from publisher.journal.segment_files import (
     DECISIONS,

@@ -24,7 +24,7 @@ from publisher.errors import FatalError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.lookups import LOOKUP_SCHEMA, SEALED
 from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
 from publisher.model.plain import restore

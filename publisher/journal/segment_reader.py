@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.journal.key_index import KeyIndexBuilder
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.lookups import SEALED
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.segment_files import (

@@ -26,7 +26,7 @@ from publisher.journal.durable import (
     write_durably,
 )
 from publisher.journal.job_journals import Journals
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.object_states import (
     StatesBefore,

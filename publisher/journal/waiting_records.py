@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.journal.decisions import PositionText
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.model.change import Object, Position
 from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, open_ids
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.journal.find_journal import find_job, find_journal
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import MANIFEST, Manifest
 from publisher.journal.segment_files import DOCUMENTS, read_columns
 

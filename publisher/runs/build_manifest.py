@@ -17,7 +17,7 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.fates import SplitFates, fates_of_splits
 from publisher.journal.file_entries import FileEntry
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.runs.acknowledge import LogIdentity

@@ -16,7 +16,7 @@ from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from publisher.journal.stored_states import store_states
 from publisher.runs.acknowledge import SentRun, identify_log

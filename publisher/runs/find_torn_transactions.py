@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.engine.tasks import SourceWork, Work
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import (
     TRANSACTION,

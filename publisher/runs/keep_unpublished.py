@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.engine.tasks import Work
 from publisher.journal.job_journals import Journals
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.manifest import Journal, Manifest
 from publisher.masking.sealed_files import use_masking
 from publisher.model.change import Outcome

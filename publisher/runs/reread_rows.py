@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.errors import UsageError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 
 _COLUMNS = ("part", "high", "fingerprint")

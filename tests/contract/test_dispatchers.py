@@ -17,7 +17,7 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import report_of
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
 from tests.services.topics import Topics
 from tests.support.planned_journals import LANES, RUN, plan_small_log

@@ -20,7 +20,7 @@ from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions

@@ -18,7 +18,7 @@ from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments,
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import Journal
 from publisher.runs import execute
 from tests.services.dispatching import (

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.reports.explain import explain
 from tests.support.mixed_sources import LANES, PEOPLE, write_inputs
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from publisher.journal.conservation import RunReport, report_of
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.manifest import JOURNAL_FORMAT, Journal, Manifest, SourceEntry
 
 IDENTITY = "0123456789abcdef"

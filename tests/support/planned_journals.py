@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from publisher.engine.tasks import Work
 from publisher.journal.decisions import DECISION_SCHEMA
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.model.change import Outcome
 from publisher.sources.event_log.options import EventLogOptions

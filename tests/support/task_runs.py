@@ -15,7 +15,7 @@ from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work, read_split
 from publisher.journal.lane_reader import LaneReader
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase

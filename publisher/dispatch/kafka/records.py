@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
 """Headers of a record, all UTF-8: its origin, operation and table, and its source records."""

@@ -31,7 +31,7 @@ from publisher.engine.shuffle_pieces import (
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, read_split
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.sources.task_runner import ShuffleWork
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

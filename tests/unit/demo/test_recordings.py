@@ -37,7 +37,7 @@ from publisher.demo.recordings import (
 from publisher.demo.show import layout
 from publisher.demo.story import Story, write_story
 from publisher.errors import InternalError
-from publisher.journal.lane_writer import LaneNames
+from publisher.journal.lane_result import LaneNames
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions

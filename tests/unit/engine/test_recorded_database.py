@@ -15,7 +15,7 @@ import pytest
 from publisher.engine.recorded_database import RecordedRows, write_lookups
 from publisher.errors import UsageError
 from publisher.journal.decisions import DECISION_SCHEMA
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.lookups import LookupAnswer, LookupLog
 from publisher.model.change import Object
 from publisher.planning.query_back import Answer, CurrentRow

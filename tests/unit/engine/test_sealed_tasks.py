@@ -15,7 +15,7 @@ from publisher.config.job_file import load
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.runs.replay import replay
 from publisher.sources.task_runner import ShuffleWork
 from tests.support import planted_logs, planted_tables

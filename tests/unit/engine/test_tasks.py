@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from publisher.engine.tasks import Work
 from publisher.journal.conservation import check_conservation, outcome_counts
-from publisher.journal.lane_writer import LaneNames, LaneResult
+from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of

@@ -15,7 +15,7 @@ from publisher.engine.shuffle_pieces import PIECE_SCHEMA, pack
 from publisher.engine.tasks import Work, read_split
 from publisher.errors import InternalError
 from publisher.journal.conservation import check_conservation, outcome_counts, reason_counts
-from publisher.journal.lane_writer import Count, LaneResult
+from publisher.journal.lane_result import Count, LaneResult
 from publisher.model.change import TALLY, Change, Outcome
 from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
 from publisher.planning.lane_planner import LanePlanner

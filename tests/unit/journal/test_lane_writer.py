@@ -17,12 +17,8 @@ from publisher.errors import FatalError, InternalError
 from publisher.journal import decisions
 from publisher.journal.decisions import ARRIVAL_COLUMNS
 from publisher.journal.lane_reader import LaneReader
-from publisher.journal.lane_writer import (
-    Count,
-    LaneFiles,
-    LaneNames,
-    LaneResult,
-)
+from publisher.journal.lane_result import Count, LaneNames, LaneResult
+from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.lookups import LookupAnswer, row_texts
 from publisher.model.change import Change, Decision, Document, Object, Outcome, Position, Reason
 from publisher.model.document_batches import Documents

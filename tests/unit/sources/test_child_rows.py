@@ -26,7 +26,7 @@ from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.lane_reader import DecidedRecord
-from publisher.journal.lane_writer import LaneResult
+from publisher.journal.lane_result import LaneResult
 from publisher.planning.filters import FilterOptions
 from publisher.sources.local_tasks import prepare_here
 from tests.support.child_rows import (
