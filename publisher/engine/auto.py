@@ -12,15 +12,15 @@ from publisher.engine.contract import Engine, InputSize
 from publisher.engine.local.engine import ONE_PROCESS, LocalEngine, OutgrownError
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from publisher.engine.tasks import Work
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_result import LaneResult
 
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
+    from publisher.engine.tasks import Work
+    from publisher.journal.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=5_000_000, bytes=1_000_000_000)

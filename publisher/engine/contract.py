@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from publisher.console import Progress
-from publisher.engine.tasks import Work
-from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_result import LaneResult
-
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
+    from publisher.console import Progress
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
+    from publisher.engine.tasks import Work
+    from publisher.journal.conservation import EngineUse
+    from publisher.journal.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 EngineName = Literal["auto", "spark", "local"]

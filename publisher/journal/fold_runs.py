@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.segment_files import RunRows, SegmentHeader, read_run
+from publisher.journal.segment_header import SegmentHeader
 from publisher.journal.segments import Segment
 from publisher.journal.source_state import PUBLISHED_OBJECTS
+
+if TYPE_CHECKING:
+    from publisher.journal.segment_files import RunRows
 
 FOLD_AT = 48
 """Number of runs with folders of their own at which the oldest runs move into a segment."""
@@ -237,6 +240,8 @@ class Folding:
 
 def _read_if_suitable(number: int, journal: Journal, manifest: Manifest) -> RunRows | None:
     """Reads a finished run; ``None`` for a run that must stay in its folder, such as a damaged one."""
+    from publisher.journal.segment_files import read_run  # noqa: PLC0415 - idle starts move no run
+
     try:
         return read_run(number, journal, manifest) if is_suitable(manifest) else None
     except FatalError:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,19 +18,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher import __version__
 from publisher.errors import FatalError
 from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
-from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
+from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.lane_result import LaneNames
 from publisher.journal.lookups import LOOKUP_SCHEMA, SEALED
-from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest, SourceEntry
-from publisher.model.plain import restore
+from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest
+from publisher.journal.segment_header import HEADER, SegmentHeader, SegmentSource
 
-SEGMENT_FORMAT = 3
-HEADER = "segment.json"
-"""File that is written last: its presence means that the segment is complete."""
 _OF_RUN = [pa.field("run", pa.int64()), pa.field("lane", pa.int32())]
 RUN_SCHEMA = pa.schema(
     [
@@ -75,47 +70,6 @@ DECISIONS = SegmentTable("decisions", pa.schema([*_OF_RUN, *DECISION_SCHEMA]), "
 DOCUMENTS = SegmentTable("documents", pa.schema([*_OF_RUN, *INDEX_SCHEMA, DOCUMENT_TEXTS]), "index")
 LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA, SEALED]), "lookups")
 TABLES = (RUNS, DECISIONS, DOCUMENTS, LOOKUPS)
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentSource:
-    """A source of some runs: everything that is needed to read positions."""
-
-    name: str
-    format: str
-    options: dict[str, object]
-    reading: dict[str, object]
-
-    @classmethod
-    def of(cls, entry: SourceEntry) -> SegmentSource:
-        """Takes the values from a source of a manifest."""
-        return cls(**{field.name: getattr(entry, field.name) for field in fields(cls)})
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentHeader:
-    """The size of a segment, the times at which its oldest and youngest runs ended, its sources."""
-
-    runs: int
-    records: int
-    """Rows of its decisions."""
-    bytes: int
-    """Bytes of its manifests and documents, before compression."""
-    oldest: float
-    youngest: float
-    sources: tuple[SegmentSource, ...]
-    format: int = SEGMENT_FORMAT
-    program: str = f"xds-publisher {__version__}"
-
-    @classmethod
-    def read(cls, folder: Path) -> SegmentHeader | None:
-        """Reads the header of a segment; ``None`` if the segment does not exist or is being removed.
-
-        Raises:
-            FatalError: The header is damaged, or of another version of the program.
-        """
-        remedy = f"remove the directory {folder}: the finished runs in it can then no longer be explained"
-        return read_versioned_file(folder / HEADER, SEGMENT_FORMAT, partial(restore, cls), remedy)
 
 
 class RunRows(NamedTuple):

@@ -4,6 +4,8 @@ A segment is a folder named after its first and last run.  Runs are never added 
 are merged into a wider one, which hides them until they are removed.
 """
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish reads and writes no segment
+
 from __future__ import annotations
 
 import re
@@ -14,23 +16,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
-
-import pyarrow.compute as pc
+from typing import TYPE_CHECKING, NamedTuple
 
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder
 from publisher.journal.manifest import Journal, PlaceInSegment
-from publisher.journal.segment_files import (
-    DECISIONS,
-    HEADER,
-    RUNS,
-    SegmentHeader,
-    SegmentWriter,
-    read_columns,
-)
-from publisher.journal.segment_reader import SegmentReader, read_lanes, unpack_texts, write_lanes
-from publisher.model.change import Outcome
+from publisher.journal.segment_header import HEADER, SegmentHeader
+
+if TYPE_CHECKING:
+    from publisher.journal.segment_files import SegmentWriter
+    from publisher.journal.segment_reader import SegmentReader
 
 SEGMENTS = "segments"
 _NEW = ".new"
@@ -79,6 +74,8 @@ class Segments:
     @contextmanager
     def create(self, first: int, last: int) -> Iterator[SegmentWriter]:
         """Writes a segment; it exists once the block has ended."""
+        from publisher.journal.segment_files import SegmentWriter
+
         folder = self.root / SEGMENTS
         folder.mkdir(exist_ok=True, mode=0o700)
         writer = SegmentWriter(folder / _NEW)
@@ -105,7 +102,7 @@ class Segments:
 
     def runs(self, segment: Segment) -> set[int]:
         """The numbers of the runs in a segment."""
-        return set(read_columns(segment.folder, RUNS, ["run"])["run"].to_pylist())
+        return set(_plans(segment.folder, _written(segment)))
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if the run is in no segment.  See ``Manifest``."""
@@ -120,7 +117,7 @@ class Segments:
     def _find(self, number: int) -> tuple[Segment, str] | None:
         for segment in self._with(number):
             try:
-                plans = _plans(segment.folder, (segment.folder / HEADER).stat().st_mtime_ns)
+                plans = _plans(segment.folder, _written(segment))
             except (FatalError, FileNotFoundError):
                 if segment.exists():
                     raise
@@ -138,10 +135,12 @@ class Segments:
         Raises:
             FatalError: No segment has the run, or a file of the segment is missing or damaged.
         """
+        from publisher.journal.segment_reader import read_lanes, unpack_texts, write_lanes
+
         with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
             for segment in self._with(number):
                 segment.header()
-                reader = _reader(segment.folder, (segment.folder / HEADER).stat().st_mtime_ns)
+                reader = _reader(segment.folder, _written(segment))
                 manifest = unpack_texts(reader, number, Path(folder))
                 if manifest is None:
                     continue
@@ -154,19 +153,6 @@ class Segments:
                 yield journal
                 return
         raise FatalError(f"run {number} is in no segment of {self.root}: its journal was deleted")
-
-    def find_runs(self, segment: Segment, condition: pc.Expression) -> list[int]:
-        """The numbers of the runs of a segment with a decision that fits the condition."""
-        runs = read_columns(segment.folder, DECISIONS, ["run"], condition)["run"]
-        return sorted(pc.unique(runs).to_pylist())
-
-    def runs_with_failures(self, segment: Segment) -> list[int]:
-        """The numbers of the runs of a segment with rejected records or refused documents."""
-        segment.header()
-        rejected = self.find_runs(segment, pc.field("outcome") == int(Outcome.REJECTED))
-        has_refusals = pc.field("refusals") > 0
-        refused = read_columns(segment.folder, RUNS, ["run"], has_refusals)["run"]
-        return sorted({*rejected, *refused.to_pylist()})
 
     def _with(self, number: int) -> list[Segment]:
         """The current segments that may have a run."""
@@ -192,11 +178,18 @@ def _without_replaced_segments(segments: Iterable[Segment]) -> list[Segment]:
     return current
 
 
+def _written(segment: Segment) -> int:
+    """Returns the time at which a segment was written, by which caches recognise it."""
+    return (segment.folder / HEADER).stat().st_mtime_ns
+
+
 @lru_cache(maxsize=1)
 def _reader(folder: Path, _written: int) -> SegmentReader:
     """The reader of a segment, which is kept because runs are read one after the other.
 
     ``_written`` is the time at which the segment was written: segments never change."""
+    from publisher.journal.segment_reader import SegmentReader
+
     return SegmentReader(folder)
 
 
@@ -205,5 +198,7 @@ def _plans(folder: Path, _written: int) -> dict[int, str]:
     """The digests of the plans of all runs of a segment, by the numbers of the runs.
 
     ``_written`` is the time at which the segment was written: segments never change."""
+    from publisher.journal.segment_files import RUNS, read_columns
+
     table = read_columns(folder, RUNS, ["run", "plan"])
     return dict(zip(table["run"].to_pylist(), table["plan"].to_pylist(), strict=True))

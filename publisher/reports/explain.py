@@ -22,7 +22,8 @@ from publisher.journal.lane_reader import (
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.retried_records import RetryResult, read_retries, reject_id, retried_files
 from publisher.journal.scan_runs import scan_runs
-from publisher.journal.segment_files import SegmentSource
+from publisher.journal.search_segments import find_runs
+from publisher.journal.segment_header import SegmentSource
 from publisher.journal.segments import Segment
 from publisher.model.change import (
     QUERY_BACK,
@@ -180,7 +181,7 @@ def _search_job(
         header = segment.header()
         sources.update({source.name: source for source in header.sources})
         condition = condition_on(header.sources, selector)
-        return [] if condition is None else journals.segments.find_runs(segment, condition)
+        return [] if condition is None else find_runs(segment, condition)
 
     def read(journal: Journal, manifest: Manifest) -> list[RecordStory]:
         sources.update({entry.name: entry for entry in manifest.sources})

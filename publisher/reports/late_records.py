@@ -8,6 +8,7 @@ from publisher.journal.find_journal import read_runs
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import DecidedRecord, LaneReader
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.search_segments import find_runs
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import at_position
 
@@ -22,7 +23,7 @@ def late_text(journal: Journal, manifest: Manifest, record: DecidedRecord) -> st
     root = journal.place.absolute().parent
     journals = Journals(root, manifest.job)
     condition = at_position(record.position)
-    select = partial(journals.segments.find_runs, condition=condition)
+    select = partial(find_runs, condition=condition)
 
     def read(other: Journal, earlier: Manifest) -> tuple[str, str | None]:
         return earlier.run, _outcome_in(other, earlier, entry.name, record.position)

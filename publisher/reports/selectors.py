@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from publisher.errors import UsageError
 from publisher.journal.manifest import SourceEntry
 from publisher.journal.scan_runs import ScannedRun
-from publisher.journal.segment_files import SegmentSource
+from publisher.journal.segment_header import SegmentSource
 from publisher.model.change import Object, Position
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.sources.contract import Source, SourceBase

@@ -7,7 +7,7 @@ from typing import Any
 
 from publisher.dispatch.kafka import lane_sender
 from publisher.engine import lane_tasks, tasks
-from publisher.engine.local import engine as local_engine
+from publisher.engine.local import serial_tasks
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
 NETWORK_SECONDS = 0.03
@@ -16,7 +16,7 @@ NETWORK_SECONDS = 0.03
 
 def mark_tasks() -> None:
     """Replaces the functions of tasks by functions that set marks."""
-    modules: tuple[Any, ...] = (tasks, lane_tasks, local_engine)
+    modules: tuple[Any, ...] = (tasks, lane_tasks, serial_tasks)
     read_split, plan_lane = tasks.read_split, lane_tasks.plan_lane
     for module in modules:
         module.read_split = while_read("read", read_split)

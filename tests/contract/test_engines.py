@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.local.engine import LocalEngine
-from publisher.engine.local.external_sort import MEMORY_BYTES
+from publisher.engine.local.engine import MEMORY_BYTES, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.survey import EngineTasks, SurveyWork

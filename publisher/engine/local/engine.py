@@ -6,42 +6,29 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
-from itertools import chain, groupby, islice, pairwise
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-import pyarrow as pa
-
 from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize
-from publisher.engine.local.event_time_ranks import rank_by_time
-from publisher.engine.local.external_sort import MEMORY_BYTES, ExternalSort
-from publisher.engine.shuffle_pieces import (
-    KEYS,
-    PIECE_SCHEMA,
-    gather_records,
-    pack_gathered,
-    sort_lanes,
-    unpack,
-)
-from publisher.engine.survey import SurveyWork
-from publisher.engine.tasks import Work, read_split
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_result import LaneResult
-from publisher.sources.task_runner import ShuffleWork
 
 if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.local.parallel_tasks import ParallelTasks
+    from publisher.engine.local.serial_tasks import SerialTasks
+    from publisher.engine.survey import SurveyWork
+    from publisher.engine.tasks import Work
+    from publisher.journal.lane_result import LaneResult
+    from publisher.sources.task_runner import ShuffleWork
 
 ONE_PROCESS = InputSize(rows=250_000, bytes=32_000_000)
 """Maximum input of a run in this process alone: to start other processes takes half a second."""
+MEMORY_BYTES = 128 << 20
+"""Bytes of records that are held in memory."""
 
 
 class OutgrownError(Exception):
@@ -104,66 +91,17 @@ class LocalEngine:
         """See ``Engine.shuffle``."""
         if parallel := self._parallel_tasks(is_large=self._is_large):
             return parallel.shuffle(work)
-        attempt = secrets.token_hex(4)
-        with ExternalSort(work.schema, ("partition",), memory=self._memory) as pieces:
-            for part in range(work.parts):
-                for batch in self._limit_bytes(work.read(part)):
-                    pieces.add(batch)
-            return [
-                work.process(partition, rows, attempt)
-                for partition, rows in _group(pieces.sorted_batches(), "partition")
-            ]
+        return self._serial_tasks().shuffle(work)
 
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
     ) -> list[LaneResult]:
         """See ``Engine.plan``."""
-        from publisher.engine.lane_tasks import plan_lane
-
         report = progress or _report_nothing
         parallel = self._parallel_tasks(is_large=self._is_large)
         if parallel is not None and not work.sources_by_time():
             return parallel.plan(work, staging, documents, report)
-        attempt = secrets.token_hex(4)
-        results: dict[int, LaneResult] = {}
-
-        def plan(lane: int, records: Iterable[pa.RecordBatch]) -> None:
-            report(Phase.PLANNING, lane, work.lanes)
-            results[lane] = plan_lane(
-                work,
-                records,
-                lane=lane,
-                staging=staging,
-                documents=documents,
-                attempt=attempt,
-                syncs=False,
-            )
-
-        with closing(self._read_lanes(work, staging, report)) as lanes:
-            for lane, records in lanes:
-                plan(lane, records)
-        for lane in range(work.lanes):
-            if lane not in results:
-                plan(lane, ())
-        return [results[lane] for lane in range(work.lanes)]
-
-    def _read_lanes(
-        self, work: Work, folder: Path, report: Progress
-    ) -> Generator[tuple[int, Iterable[pa.RecordBatch]]]:
-        """Yields the lanes that have records, and their records in order; packs more than one batch."""
-        limited = self._limit_bytes(_read(work, report))
-        batches = gather_records(rank_by_time(limited, work, folder, self._memory))
-        first = list(islice(batches, 2))
-        if len(first) < 2 and sum(batch.nbytes for batch in first) <= self._memory:
-            for records in first:
-                for lane, of_lane in sort_lanes(records):
-                    yield lane, (of_lane,)
-            return
-        with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), folder, self._memory) as pieces:
-            for batch in pack_gathered(chain(first, batches)):
-                pieces.add(batch)
-            for lane, rows in _group(pieces.sorted_batches(), "lane"):
-                yield lane, unpack(rows)
+        return self._serial_tasks().plan(work, staging, documents, report)
 
     def send(
         self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
@@ -201,38 +139,12 @@ class LocalEngine:
             self._parallel = ParallelTasks(WorkerProcesses(self._process_count))
         return self._parallel
 
-    def _limit_bytes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yields the batches; raises ``OutgrownError`` if they have more bytes than the engine may read."""
-        size = 0
-        for batch in batches:
-            size += batch.nbytes
-            if not self._is_large and self._max_bytes is not None and size > self._max_bytes:
-                raise OutgrownError
-            yield batch
+    def _serial_tasks(self) -> SerialTasks:
+        """Returns the tasks of work in this process alone."""
+        from publisher.engine.local.serial_tasks import SerialTasks
+
+        return SerialTasks(self._memory, None if self._is_large else self._max_bytes)
 
 
 def _report_nothing(phase: Phase, done: int, total: int) -> None:
     """Replaces a progress bar that is not shown."""
-
-
-def _read(work: Work, report: Progress) -> Iterator[pa.RecordBatch]:
-    """Reads the records of all splits."""
-    splits = len(work.splits())
-    for number in range(splits):
-        report(Phase.READING, number, splits)
-        yield from read_split(work, number)
-
-
-def _group(
-    batches: Iterable[pa.RecordBatch], key: str
-) -> Iterator[tuple[int, Iterator[pa.RecordBatch]]]:
-    """Groups sorted batches by an integer column; each group must be read before the next one."""
-    return groupby(_cut(batches, key), key=lambda batch: int(batch.column(key)[0].as_py()))
-
-
-def _cut(batches: Iterable[pa.RecordBatch], key: str) -> Iterator[pa.RecordBatch]:
-    """Cuts batches where the column changes."""
-    for batch in batches:
-        changes = np.flatnonzero(np.diff(batch.column(key).to_numpy())) + 1
-        for start, end in pairwise([0, *changes.tolist(), batch.num_rows]):
-            yield batch.slice(start, end - start)

@@ -27,7 +27,9 @@ def rank_by_time(
         return
     with ExitStack() as stack:
         events = {
-            source: stack.enter_context(ExternalSort(RECORD_SCHEMA, TIME_ORDER, folder, memory))
+            source: stack.enter_context(
+                ExternalSort(RECORD_SCHEMA, TIME_ORDER, folder, memory=memory)
+            )
             for source in by_time
         }
         for batch in records:

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MEMORY_BYTES = 128 << 20
-"""Bytes of batches that are held in memory."""
 _CHUNK_BYTES = 1 << 20
 """Approximate bytes of a batch in a run; a merge holds one batch of each run in memory."""
 
@@ -26,9 +24,10 @@ class ExternalSort:
         schema: pa.Schema,
         keys: Sequence[str],
         folder: Path | None = None,
-        memory: int = MEMORY_BYTES,
+        *,
+        memory: int,
     ) -> None:
-        """Sorts by ``keys``, nulls first.
+        """Sorts by ``keys``, nulls first; holds ``memory`` bytes of batches.
 
         Runs are written below ``folder``; ``None``: the temporary directory of the system."""
         self._schema = schema

@@ -14,9 +14,7 @@ from publisher.console import Progress
 from publisher.engine.contract import InputSize
 from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import SparkOptions
-from publisher.engine.tasks import Work
 from publisher.journal.conservation import EngineUse
-from publisher.journal.lane_result import LaneResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
+    from publisher.engine.tasks import Work
+    from publisher.journal.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 

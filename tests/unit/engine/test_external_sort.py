@@ -20,7 +20,7 @@ rows = st.tuples(st.integers(0, 3), st.sampled_from([None, "", "a", "é", "\U000
 def sort(batches: Sequence[Sequence[Row]], folder: Path, memory: int) -> tuple[list[Row], int]:
     """The sorted rows, and the number of files that they came from."""
     number = 0
-    with ExternalSort(SCHEMA, ("lane", "part"), folder, memory) as sorter:
+    with ExternalSort(SCHEMA, ("lane", "part"), folder, memory=memory) as sorter:
         for batch in batches:
             lanes, parts = ([row[at] for row in batch] for at in (0, 1))
             numbers = range(number, number := number + len(batch))

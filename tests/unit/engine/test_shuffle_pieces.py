@@ -107,7 +107,7 @@ def test_records_that_are_not_packed_have_the_order_of_packed_records(
 ) -> None:
     (together,) = gather_records(batches(records))
     ((_, in_order),) = sort_lanes(together)
-    with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS)) as pieces:
+    with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), memory=1 << 20) as pieces:
         for batch in pack(batches(records)):
             pieces.add(batch)
         packed = list(unpack(pieces.sorted_batches()))

@@ -27,7 +27,8 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, SourceEntry
-from publisher.journal.segment_files import SEGMENT_FORMAT
+from publisher.journal.search_segments import runs_with_failures
+from publisher.journal.segment_header import SEGMENT_FORMAT
 from publisher.reports.explain import RecordStory, explain
 from publisher.reports.rejects import RejectedRecord, read_rejects
 from publisher.runs.replay import dispatch
@@ -191,7 +192,7 @@ def test_retry_finds_failed_records_in_segments(journals: Journals) -> None:
         found = select_failed_records(
             (
                 JournaledRun(journal, manifest, 0, refusals_of(journal))
-                for journal, manifest in open_runs(journals, journals.segments.runs_with_failures)
+                for journal, manifest in open_runs(journals, runs_with_failures)
             ),
             RetrySelection(),
         )
@@ -201,7 +202,7 @@ def test_retry_finds_failed_records_in_segments(journals: Journals) -> None:
     assert before == ([5, 8, 10, 15], frozenset({"event-type", "too-large"}))
     fold_all(journals)
     (segment,) = journals.segments.current()
-    assert journals.segments.runs_with_failures(segment) == [2, 3]
+    assert runs_with_failures(segment) == [2, 3]
     assert failed_records() == before
 
 
