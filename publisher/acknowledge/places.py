@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
 from publisher.database.identity import Verdict, compare, identity_of
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.masking.masker import Masking

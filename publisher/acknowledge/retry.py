@@ -11,7 +11,8 @@ import numpy as np
 from publisher.acknowledge.reasons import StatusReason, status_reasons
 from publisher.acknowledge.status_letters import Ids, RefusedDocuments, lanes_of, status_windows
 from publisher.acknowledge.write_status import log_table, no_lease
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
 from publisher.masking.masker import Masking

@@ -8,7 +8,8 @@ import numpy as np
 
 from publisher.acknowledge.status_letters import Ids, LaneLetters, status_windows
 from publisher.acknowledge.write_status import log_table
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.model.catalogue import ColumnKind
 from publisher.sources.event_log.options import EventLogOptions

@@ -32,7 +32,7 @@ from publisher.acknowledge.status_letters import (
     status_windows,
 )
 from publisher.console import Phase, Progress
-from publisher.database import Database
+from publisher.database.connection import Database
 from publisher.database.identity import Verdict
 from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck

@@ -14,7 +14,7 @@ from publisher.cli.print_report import echo, echo_notes
 from publisher.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
-    from publisher.database import Database
+    from publisher.database.connection import Database
     from publisher.triggers import TableRef
 
 
@@ -105,7 +105,8 @@ def ddl(
 
 
 def _database(url: str) -> Database:
-    from publisher.database import Database, DatabaseOptions
+    from publisher.database.connection import Database
+    from publisher.database.options import DatabaseOptions
 
     try:
         return Database(DatabaseOptions(url=url))

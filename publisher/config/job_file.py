@@ -26,7 +26,7 @@ from publisher.config.settings import (
 from publisher.config.source_sections import Overrides, SourceSections, path_in, with_url
 from publisher.config.toml_sections import Problems, Section, flatten, report_unknown_key
 from publisher.config.validation import option_names, required_names
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions, option_conflicts, secrets
 from publisher.engine.spark.options import SparkOptions, secrets_of
 from publisher.errors import SettingKey, SettingProblem, SettingsError, UsageError

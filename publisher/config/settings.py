@@ -22,7 +22,8 @@ from publisher.config.meaning import meaning_of, plain_value
 from publisher.config.publish_problems import publish_problems
 from publisher.config.schedule import FollowOptions
 from publisher.config.validation import Choices
-from publisher.database import DatabaseOptions, urls
+from publisher.database import urls
+from publisher.database.options import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions

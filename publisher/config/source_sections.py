@@ -8,7 +8,8 @@ from pathlib import Path
 from publisher.config.settings import SourceOptions, SourceSettings
 from publisher.config.toml_sections import Problems, Section
 from publisher.config.validation import option_names
-from publisher.database import DatabaseOptions, urls
+from publisher.database import urls
+from publisher.database.options import DatabaseOptions
 from publisher.engine.contract import EngineName
 from publisher.errors import OptionsError, SettingKey, SettingsError
 from publisher.planning.filters import FilterOptions, SelectionOptions

@@ -7,18 +7,17 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
-from annotated_types import Ge, Le
 from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
 from publisher.extras import missing_extra
 from publisher.redaction import redact as redact_text
@@ -28,30 +27,6 @@ T = TypeVar("T")
 
 _POOL_TIMEOUT = 3600
 """Seconds that a thread waits for the connection that a look-up uses in another thread."""
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseOptions:
-    """``[database]``: the database of the published tables.  Set ``url`` or ``url_env``."""
-
-    url: str | None = field(default=None, repr=False)
-    """SQLAlchemy URL, as ``postgresql://user:password@host/name``. It is never printed."""
-    url_env: str | None = None
-    """Name of an environment variable that holds the URL."""
-    schema: str | None = None
-    """Schema of tables that the source names without one; by default the database's default
-    schema."""
-    connections: Annotated[int, Ge(1), Le(32)] = 1
-    """Maximum number of connections per task for look-ups; a task that reads a table has one
-    more."""
-    keys_per_statement: Annotated[int, Ge(1), Le(1000)] = 1000
-    """Maximum number of rows that one statement asks for."""
-    retries: Annotated[int, Ge(0), Le(100)] = 3
-    """Number of attempts to repeat a statement after a lost connection."""
-    backoff: Annotated[float, Ge(0), Le(600)] = 0.5
-    """Seconds before the first of these attempts; doubled for each further one."""
-    connect_timeout: Annotated[int, Ge(1), Le(600)] = 10
-    """Seconds to wait for a connection."""
 
 
 class _NoFileError(sqlite3.OperationalError):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database import catalogue_of, failures, statements
-from publisher.database.catalogue import Relation
+from publisher.database import failures, statements
+from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
 from publisher.database.numbered_rows import Values

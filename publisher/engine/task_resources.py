@@ -11,8 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.options import DatabaseOptions
 from publisher.engine.sealed_lookups import open_catalogue, seal_catalogue
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import release_contents, use_masking

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.database import Database, DatabaseOptions
-from publisher.database.connection import fatal_errors
+from publisher.database.connection import Database, fatal_errors
 from publisher.database.connection_cache import keep_connections
+from publisher.database.options import DatabaseOptions
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
 from publisher.engine.task_resources import Resources

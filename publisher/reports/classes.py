@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from publisher.config.settings import Settings
-from publisher.database import Database, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.engine.task_resources import Resources
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Catalogue, Table

@@ -23,7 +23,9 @@ from publisher.config.compose_job_file import (
 from publisher.config.job_file import Overrides, defaults, load_to_publish
 from publisher.config.settings import Settings
 from publisher.console import printable
-from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.urls import resolve_path, secrets_of
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.errors import PublisherError, TableRefusedError, UsageError

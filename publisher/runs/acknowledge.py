@@ -37,8 +37,8 @@ from publisher.acknowledge.write_status import (
 )
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database import Database
 from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.identity import identity_of
 from publisher.database.ordered_ranges import IdRanges
 from publisher.database.statuses import DELETED

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 
 import pyarrow as pa
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue
 from publisher.sources.contract import (
     CarryOver,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, TableRefusedError, UsageError
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_result import LaneResult

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.model.keys import IdentifierCase
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import lines, plan_all, read_all, readers, work_of

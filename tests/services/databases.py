@@ -12,7 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 
 BINARY = {"sqlite": "BLOB", "postgresql": "BYTEA", "mariadb": "VARBINARY(20)"}
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from publisher.acknowledge.places import LogPlace, LogTarget
-from publisher.database import DatabaseOptions
 from publisher.database.identity import Verdict
+from publisher.database.options import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest

@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from publisher.database import Database, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import TALLY, Change, Object

@@ -278,7 +278,8 @@ import os, signal, sys
 from pathlib import Path
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.write_status import WritingHooks, acknowledge
-from publisher.database import DatabaseOptions, statuses
+from publisher.database import statuses
+from publisher.database.options import DatabaseOptions
 from publisher.journal.manifest import Journal
 from tests.services.live_journals import read_from
 

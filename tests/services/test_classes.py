@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import Database, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import ChildTable, JobCatalogue, LayeredCatalogue, Reference, Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Connection, event
 
-from publisher.database import Relation, catalogue_of
+from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.connection_cache import ConnectionCache, keep_connections
 from publisher.database.identity import identity_of
 from publisher.errors import TableRefusedError

@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Connection
 
 from publisher.acknowledge.write_status import log_table
-from publisher.database import Database, status_steps, statuses
+from publisher.database import status_steps, statuses
+from publisher.database.connection import Database
 from publisher.errors import FatalError
 from publisher.sources.event_log.fingerprints import fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions

@@ -8,10 +8,11 @@ from contextlib import closing
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import Database, DatabaseOptions
 from publisher.database.catalogue import catalogue_of, sql_table_of
+from publisher.database.connection import Database
 from publisher.database.copy import span_sql
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Span, as_text, span_condition
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow, RefusedLookup

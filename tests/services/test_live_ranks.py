@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
 from publisher.model.catalogue import JobCatalogue

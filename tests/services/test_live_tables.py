@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import Database
+from publisher.database.connection import Database
 from publisher.errors import FatalError, UnreachableError
 from publisher.sources.live.table_reader import (
     LiveTable,

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import Database, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.statements import InListQuery, JoinQuery
 from publisher.model.catalogue import ColumnKind

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.errors import UsageError
 from publisher.sources.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest

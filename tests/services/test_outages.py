@@ -8,9 +8,10 @@ from contextlib import AbstractContextManager
 import pytest
 import sqlalchemy as sa
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
 from publisher.database.copy import shared_snapshot
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UnreachableError
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from tests.services import servers
 from tests.services.databases import Place
 from tests.services.topics import Topics

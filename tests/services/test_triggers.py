@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from publisher.config.job_file import load
-from publisher.database import catalogue_of
+from publisher.database.catalogue import catalogue_of
 from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.database import Database, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.journal.conservation import RunReport
 from publisher.model.catalogue import Reference, Table

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.sources.contract import WaitingRows
 from publisher.sources.event_log.backlog import EventLogBacklog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.model.change import TALLY
 from publisher.sources.change_table.backlog import ChangeTableBacklog
 from publisher.sources.change_table.carry_over import Mark, read_marks

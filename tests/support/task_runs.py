@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.task_resources import Rules

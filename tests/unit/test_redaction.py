@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.redaction import redact
 from tests.support.timing import assert_linear
 

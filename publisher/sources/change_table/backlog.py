@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from publisher.database import Database, DatabaseOptions
-from publisher.database.connection import fatal_errors
+from publisher.database.connection import Database, fatal_errors
 from publisher.database.identity import identity_of
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy import types
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
 from publisher.database.identity import Verdict, identity_of
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Span
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position

@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select
 
-from publisher.database import Database, Relation
-from publisher.database.catalogue import sql_table_of
+from publisher.database.catalogue import Relation, sql_table_of
+from publisher.database.connection import Database
 from publisher.database.ordered_ranges import fits, value_of
 from publisher.sources.change_table.carry_over import FORM
 from publisher.sources.change_table.options import ChangeTableOptions

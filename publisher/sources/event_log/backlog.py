@@ -23,9 +23,9 @@ from sqlalchemy import (
 )
 from sqlalchemy import quoted_name as quoted
 
-from publisher.database import Database, DatabaseOptions, Relation
-from publisher.database.catalogue import sql_table_of
-from publisher.database.connection import fatal_errors
+from publisher.database.catalogue import Relation, sql_table_of
+from publisher.database.connection import Database, fatal_errors
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges, as_text, without_condition
 from publisher.sources.columns.columns import times
 from publisher.sources.contract import WaitingRows

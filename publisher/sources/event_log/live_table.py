@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.model.change import Outcome, Position, Reason
 from publisher.sources.contract import Context, LiveSource, PrepareContext, PreparedSource

@@ -17,8 +17,9 @@ from typing import Any, Self
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database import Database, DatabaseOptions, Relation
-from publisher.database.connection import LostError
+from publisher.database.catalogue import Relation
+from publisher.database.connection import Database, LostError
+from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
 from publisher.sources.live.table_reader import LiveTable, relation_of
 from publisher.stop_request import StopRequest

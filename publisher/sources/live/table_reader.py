@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, select, types
 
-from publisher.database import Database, Relation, catalogue_of, ordered_ranges
-from publisher.database.catalogue import sql_table_of
-from publisher.database.connection import begin_snapshot, fatal_errors
+from publisher.database import ordered_ranges
+from publisher.database.catalogue import Relation, catalogue_of, sql_table_of
+from publisher.database.connection import Database, begin_snapshot, fatal_errors
 from publisher.database.ordered_ranges import Bounds, IdRanges, Span, TableExtent
 from publisher.database.statements import select_all
 from publisher.errors import FatalError

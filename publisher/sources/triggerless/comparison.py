@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.model.plain import restore
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions

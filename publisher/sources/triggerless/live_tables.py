@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import func, quoted_name, select
 from sqlalchemy import table as sql_table
 
-from publisher.database import Database, DatabaseOptions
-from publisher.database.connection import fatal_errors
+from publisher.database.connection import Database, fatal_errors
+from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions

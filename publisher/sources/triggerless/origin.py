@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from publisher.database import Database, Relation
+from publisher.database.catalogue import Relation
+from publisher.database.connection import Database
 from publisher.database.identity import Verdict, compare, difference, place_of
 from publisher.errors import FatalError
 from publisher.sources.triggerless.compare import ComparisonCounts

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.masking.sealed_files import conceal, seal_plain, unseal_plain
 from publisher.model.catalogue import Catalogue

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.masking.sealed_files import conceal
 from publisher.model.catalogue import Catalogue

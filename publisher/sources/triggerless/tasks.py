@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.database import Database
+from publisher.database.connection import Database
 from publisher.errors import FatalError, InternalError
 from publisher.journal.conservation import gather_tallies
 from publisher.journal.durable import link_or_copy

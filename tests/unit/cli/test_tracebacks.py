@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.cli.tracebacks import library_log
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 
 SECRET = "Tr0ub4dor-x"
 JOB = """
@@ -81,7 +82,8 @@ def test_an_option_of_the_driver_that_is_wrong_is_named(tmp_path: Path) -> None:
 PROGRAM = f"""
 import logging, sys, threading
 from publisher.cli.tracebacks import redact_uncaught
-from publisher.database import DatabaseOptions, Database
+from publisher.database.options import DatabaseOptions
+from publisher.database.connection import Database
 redact_uncaught()
 Database(DatabaseOptions(url="postgresql://us:{SECRET}@h/d"))
 def work():

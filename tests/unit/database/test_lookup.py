@@ -11,10 +11,12 @@ import pytest
 from sqlalchemy import event, types
 from sqlalchemy.dialects import mysql, postgresql
 
-from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.catalogue import catalogue_of
 from publisher.database.column_kinds import kind_of
+from publisher.database.connection import Database
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, SettingsError
 from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Object, Reason

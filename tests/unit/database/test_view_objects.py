@@ -12,8 +12,10 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.options import DatabaseOptions
 from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions

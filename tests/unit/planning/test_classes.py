@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import ChildTable, Table
 from publisher.model.classes import ClassOptions
 from publisher.model.keys import IdentifierCase

@@ -12,8 +12,8 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.database import Database
 from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
 from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError
 from publisher.runs.open_clients import ClientOpener, open_clients

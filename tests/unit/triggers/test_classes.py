@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.triggers import Refs, Style, TableRef, TriggerPlan, install, plan
 
 TABLES = """

@@ -13,7 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from publisher.cli.main import cli
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.model.keys import format_key, parse
 from publisher.sources.columns.object_names import split_name
 from publisher.triggers import Refs, Style, TableRef, install, plan

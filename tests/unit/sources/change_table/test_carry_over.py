@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from publisher.database import Database, DatabaseOptions
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Span, TableExtent
 from publisher.errors import FatalError
 from publisher.sources.change_table.backlog import ChangeTableBacklog

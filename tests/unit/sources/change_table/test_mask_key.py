@@ -10,7 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
-from publisher.database import Database, DatabaseOptions, catalogue_of
+from publisher.database.catalogue import catalogue_of
+from publisher.database.connection import Database
+from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.model.catalogue import Catalogue, JobCatalogue, Table
 from publisher.sources.change_table.live_table import LiveChangeTable

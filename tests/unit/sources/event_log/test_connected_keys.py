@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
-from publisher.database import DatabaseOptions
+from publisher.database.options import DatabaseOptions
 from publisher.engine.survey_keys import connect_keys
 from publisher.engine.tasks import Work, read_split
 from publisher.errors import FatalError
