@@ -5,6 +5,8 @@ relative to its directory, paths of the command line to the working directory; h
 because executors run in other directories.
 """
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish reads and plans nothing
+
 from __future__ import annotations
 
 import hashlib
@@ -12,7 +14,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from annotated_types import Ge, Le, Len
 
@@ -27,31 +29,32 @@ from publisher.database.options import DatabaseOptions
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.contract import EngineName
 from publisher.engine.spark.options import SparkOptions
-from publisher.engine.task_resources import Rules
 from publisher.errors import InternalError, SettingProblem, SettingsError, UsageError
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import JobCatalogue, Table
-from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
 from publisher.observing.options import MetricsOptions
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.sources.contract import (
-    ComparingSource,
-    LiveSource,
-    Source,
-    SourceInput,
-    TableBacklog,
-)
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.format import Format, FormatOptions, LiveFormat
 from publisher.sources.registry import FORMATS
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
+
+if TYPE_CHECKING:
+    from publisher.engine.task_resources import Rules
+    from publisher.model.change import Position
+    from publisher.sources.contract import (
+        ComparingSource,
+        LiveSource,
+        Source,
+        SourceInput,
+        TableBacklog,
+    )
+    from publisher.sources.format import Format, FormatOptions, LiveFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +203,8 @@ class SourceSettings:
         source = live.source(self.options, database, table, text_of)
         if self.record_ids is None:
             return source
+        from publisher.sources.event_log.live_table import LiveEventLog
+
         assert isinstance(source, LiveEventLog)
         return source.only_records(self.record_ids)
 
@@ -280,6 +285,8 @@ class Settings:
     @property
     def rules(self) -> Rules:
         """The settings that tasks need to plan changes."""
+        from publisher.engine.task_resources import Rules
+
         return Rules(
             self.documents,
             self.envelope,

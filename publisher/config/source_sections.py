@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from publisher.config.settings import SourceOptions, SourceSettings
 from publisher.config.toml_sections import Problems, Section
 from publisher.config.validation import option_names
 from publisher.database import urls
 from publisher.database.options import DatabaseOptions
-from publisher.engine.contract import EngineName
 from publisher.errors import OptionsError, SettingKey, SettingsError
 from publisher.planning.filters import FilterOptions, SelectionOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.format import FormatOptions
 from publisher.sources.registry import FORMATS
+
+if TYPE_CHECKING:
+    from publisher.engine.contract import EngineName
+    from publisher.sources.format import FormatOptions
 
 
 @dataclass(frozen=True, slots=True)

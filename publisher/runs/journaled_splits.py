@@ -18,4 +18,4 @@ def restore_split(entry: SourceEntry, number: int) -> Any:
 
 @cache
 def _split_type(format_: str) -> TypeAdapter[Any]:
-    return TypeAdapter(FORMATS[format_].split)
+    return TypeAdapter(FORMATS[format_].split())

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from publisher.database.options import DatabaseOptions
-from publisher.errors import OptionProblem
-from publisher.model.keys import IdentifierCase
 from publisher.model.plain import restore
-from publisher.sources.contract import LiveSource, Source, TableBacklog
-from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.live.table_reader import TextOf
-from publisher.sources.retry import CorrectedRecord, RetryFiles
+
+if TYPE_CHECKING:
+    from publisher.database.options import DatabaseOptions
+    from publisher.errors import OptionProblem
+    from publisher.model.keys import IdentifierCase
+    from publisher.sources.contract import LiveSource, Source, TableBacklog
+    from publisher.sources.files.file_splits import Split
+    from publisher.sources.live.table_reader import TextOf
+    from publisher.sources.retry import CorrectedRecord, RetryFiles
 
 
 class FormatOptions(Protocol):
@@ -101,8 +103,8 @@ class Format:
     """Creates the source of files from its options."""
     write_retry: WriteRetry
     """Writes corrected rejected records."""
-    split: type[Split[Any]]
-    """Type of its splits of files; a journal stores their plain values."""
+    split: Callable[[], type[Split[Any]]]
+    """Returns the type of its splits of files; a journal stores their plain values."""
     live: LiveFormat | None = None
     """Readers for tables of a database; ``None`` if the format only exists in files."""
     complete_options: CompleteOptions = _keep_options

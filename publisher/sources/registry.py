@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-from publisher.sources.format import Format
+if TYPE_CHECKING:
+    from publisher.sources.format import Format
 
 _DESCRIPTORS = {
     "event-log": "publisher.sources.event_log.format.EVENT_LOG",
@@ -16,7 +18,7 @@ _DESCRIPTORS = {
 }
 
 
-class FormatRegistry(MutableMapping[str, Format]):
+class FormatRegistry(MutableMapping[str, "Format"]):
     """Formats by name.  The package of a format is imported when its format is first used, so that a
     program that reads one format starts without the others."""
 

@@ -1,22 +1,58 @@
 """The descriptor of event logs."""
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish only counts the rows of a table
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from publisher.sources.event_log.backlog import EventLogBacklog
-from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.event_log.source import EventLog
-from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.format import Format, LiveFormat
-from publisher.sources.retry import CorrectedRecord, RetryFiles, write_json_lines
+
+if TYPE_CHECKING:
+    from publisher.database.options import DatabaseOptions
+    from publisher.sources.event_log.backlog import EventLogBacklog
+    from publisher.sources.event_log.live_table import LiveEventLog
+    from publisher.sources.event_log.source import EventLog
+    from publisher.sources.files.file_splits import FileRange, Split
+    from publisher.sources.files.options import SnapshotOptions
+    from publisher.sources.live.table_reader import TextOf
+    from publisher.sources.retry import CorrectedRecord, RetryFiles
+
+
+def _source(options: EventLogOptions, reading: SnapshotOptions) -> EventLog:
+    from publisher.sources.event_log.source import EventLog
+
+    return EventLog(options, reading)
+
+
+def _live_source(
+    options: EventLogOptions, database: DatabaseOptions, table: str, text_of: TextOf
+) -> LiveEventLog:
+    from publisher.sources.event_log.live_table import LiveEventLog
+
+    return LiveEventLog(options, database, table, text_of)
+
+
+def _backlog(options: EventLogOptions, database: DatabaseOptions, table: str) -> EventLogBacklog:
+    from publisher.sources.event_log.backlog import EventLogBacklog
+
+    return EventLogBacklog(options, database, table)
+
+
+def _split() -> type[Split[FileRange]]:
+    from publisher.sources.files.file_splits import FileRange, Split
+
+    return Split[FileRange]
 
 
 def _write_retry(
     options: EventLogOptions, records: Sequence[CorrectedRecord], folder: Path
 ) -> RetryFiles:
+    from publisher.sources.retry import write_json_lines
+
     return write_json_lines(records, folder, options.expected_columns().written)
 
 
@@ -25,9 +61,9 @@ EVENT_LOG = Format(
     title="Event log",
     position_text="a record_id or FILE:NUMBER",
     options=EventLogOptions,
-    source=EventLog,
-    split=Split[FileRange],
-    live=LiveFormat(LiveEventLog, EventLogBacklog, has_status=True),
+    source=_source,
+    split=_split,
+    live=LiveFormat(_live_source, _backlog, has_status=True),
     reads_snapshots=True,
     names_users=True,
     in_polls=True,

@@ -18,7 +18,7 @@ from publisher.model.change import Position
 from publisher.sources.columns.object_names import Names
 from publisher.sources.columns.record_batches import Place, find_records
 from publisher.sources.contract import Context, Source
-from publisher.sources.event_log.layout import check_layout
+from publisher.sources.event_log.check_layout import check_layout
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.to_changes import EventLogChangeBuilder
 from publisher.sources.files import file_splits

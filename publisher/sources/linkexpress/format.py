@@ -14,6 +14,6 @@ LINKEXPRESS = Format(
     position_text="FILE:OFFSET",
     options=LinkexpressOptions,
     source=Linkexpress,
-    split=ExtractSplit,
+    split=lambda: ExtractSplit,
     write_retry=write_retry,
 )

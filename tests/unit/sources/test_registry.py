@@ -118,7 +118,7 @@ TINY = Format(
     position_text="FILE:LINE",
     options=TinyOptions,
     source=TinySource,
-    split=Split[None],
+    split=lambda: Split[None],
     write_retry=_write_retry,
 )
 
