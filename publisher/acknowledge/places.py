@@ -11,7 +11,7 @@ from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.masking.masker import Masking
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 
 
 class WrongTableError(FatalError):

@@ -44,7 +44,7 @@ from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
+from publisher.sources.live.find_table import LiveTable, column_of, relation_of
 from publisher.xds.values import text_of
 
 _DELETED = frozenset({Status.SUCCESS, Status.WARNING})

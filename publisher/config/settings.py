@@ -47,14 +47,9 @@ from publisher.xds.values import ValueOptions, text_of
 if TYPE_CHECKING:
     from publisher.engine.task_resources import Rules
     from publisher.model.change import Position
-    from publisher.sources.contract import (
-        ComparingSource,
-        LiveSource,
-        Source,
-        SourceInput,
-        TableBacklog,
-    )
+    from publisher.sources.contract import ComparingSource, LiveSource, Source, SourceInput
     from publisher.sources.format import Format, FormatOptions, LiveFormat
+    from publisher.sources.waiting_rows import TableBacklog
 
 
 @dataclass(frozen=True, slots=True)

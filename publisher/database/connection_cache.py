@@ -14,9 +14,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sqlalchemy import URL, Engine
-
 if TYPE_CHECKING:
+    from sqlalchemy import URL, Engine
+
     from publisher.database.catalogue import CatalogueEntries
 
 _LONGEST_IDLE = 30.0

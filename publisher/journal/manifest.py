@@ -15,9 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from publisher import __version__
 from publisher.errors import FatalError
@@ -27,6 +25,9 @@ from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.model.change import Position
 from publisher.model.plain import fields_of, restore, to_lines
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 JOURNAL_FORMAT = 6
 MANIFEST = "manifest.json"

@@ -11,13 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from publisher.errors import FatalError
-from publisher.journal.decisions import PositionText
 from publisher.journal.durable import read_versioned_file, sync_folder, write_durably
 from publisher.journal.manifest import Manifest
-from publisher.journal.waiting_records import WaitingIds, find_documents
+
+if TYPE_CHECKING:
+    from publisher.journal.decisions import PositionText
+    from publisher.journal.waiting_records import WaitingIds
 
 RECOVERY = "recovery.json"
 RECOVERY_FORMAT = 1
@@ -103,6 +105,8 @@ def find_recovered_documents(
     records differs between runs.
 
     ``folder`` is for temporary files."""
+    from publisher.journal.waiting_records import find_documents  # noqa: PLC0415 - for recoveries
+
     lanes = {}
     for lane in range(manifest.lanes):
         if documents := find_documents(journal, lane, texts, waiting, folder):

@@ -54,7 +54,7 @@ from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import use_masking
 from publisher.runs.keep_unpublished import keep_refused
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
 
 

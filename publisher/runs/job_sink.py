@@ -1,6 +1,6 @@
 """Sink of a job: its dispatcher for each run, and the comparison of its progress with the journal."""
 
-# ruff: noqa: PLC0415 - the Kafka client is loaded only where it is needed
+# ruff: noqa: PLC0415 - the Kafka client and states of objects are loaded only where they are needed
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from publisher.journal.epoch import Epoch
 from publisher.journal.job_journals import DOCUMENTS, RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.recovery import refuse_interrupted_recovery
-from publisher.journal.stored_states import StoredStates, read_stored_states
 from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.recovery import Recovery
     from publisher.dispatch.kafka.session import KafkaSession
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
+    from publisher.journal.stored_states import StoredStates
 
 
 def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> KafkaTopics | None:
@@ -102,6 +102,8 @@ def stored_objects(settings: Settings, journals: Journals, number: int) -> Store
     Raises ``FatalError`` if they are damaged."""
     if not settings.documents.minimal:
         return None
+    from publisher.journal.stored_states import read_stored_states
+
     if settings.sink.to == "files":
         return read_stored_states(journals, number, str(settings.sink.path), by_source=False)
     by_source = "source" in TopicTemplate(settings.kafka.topic).fields

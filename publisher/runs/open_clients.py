@@ -1,5 +1,7 @@
 """Connections and tables that a job needs soon, opened and looked up while its sink answers."""
 
+# ruff: noqa: PLC0415 - the thread imports what it needs while the sink answers
+
 from __future__ import annotations
 
 from contextlib import suppress
@@ -8,9 +10,7 @@ from importlib import import_module
 from threading import Thread
 
 from publisher.config.settings import Settings
-from publisher.database.connection import Database, LostError
 from publisher.errors import PublisherError
-from publisher.sources.live.table_reader import LiveTable, relation_of
 
 
 class ClientOpener:
@@ -47,6 +47,9 @@ def open_clients(settings: Settings) -> None:
         SettingsError: The URL of a database is wrong.
         FatalError: A database refuses the login.
     """
+    from publisher.database.connection import Database, LostError
+    from publisher.sources.live.find_table import LiveTable, relation_of
+
     if settings.sink.to == "kafka":
         import_module("publisher.dispatch.kafka.dispatcher")
     tables = {(each.database, each.table) for each in settings.sources}

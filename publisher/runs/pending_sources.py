@@ -1,18 +1,22 @@
 """Finds the files and tables of a job that are pending: not published yet."""
 
+# ruff: noqa: PLC0415 - sources that are tables have no files to find
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.errors import UnreachableError
 from publisher.journal.published_files import FileRules, PublishedFiles
 from publisher.model.clock import microseconds
-from publisher.runs.sample import has_no_records
-from publisher.sources.contract import PendingContext, SourceInput
+
+if TYPE_CHECKING:
+    from publisher.sources.contract import SourceInput
 
 _ADVICE = "mount or create it, or fix the job file"
 
@@ -27,6 +31,8 @@ def new_files(settings: Settings, source: SourceSettings, published: PublishedFi
         FatalError: A published file has other content now, or a file is a copy of another.
         UnreachableError: A file or directory that the job file names is missing.
     """
+    from publisher.runs.sample import has_no_records
+
     with _reachable(source):
         files = source.reader.files(source.snapshots, may_be_none=True)
         copies = "publish" if source.descriptor.knows_repetitions else source.copies
@@ -109,6 +115,8 @@ def pending_input(
     Raises:
         PublisherError: See ``new_files``.
     """
+    from publisher.sources.contract import PendingContext
+
     return source.reader.pending(
         PendingContext(
             paths=source.snapshots,

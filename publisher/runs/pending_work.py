@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.database.ordered_ranges import IdRanges
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Manifest
 from publisher.journal.published_files import PublishedFiles
 from publisher.runs.pending_sources import pending_sources
-from publisher.sources.contract import TableBacklog
+
+if TYPE_CHECKING:
+    from publisher.database.ordered_ranges import IdRanges
+    from publisher.sources.waiting_rows import TableBacklog
 
 
 class Backlog(NamedTuple):

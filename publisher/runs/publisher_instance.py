@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Self
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
-from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
 from publisher.errors import PublisherError
 from publisher.journal.conservation import RunReport, empty_report
@@ -33,6 +32,7 @@ from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 
 if TYPE_CHECKING:
+    from publisher.database.ordered_ranges import IdRanges
     from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
     from publisher.runs.prepare import RunRequest
 

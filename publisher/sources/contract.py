@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import pyarrow as pa
 
@@ -366,35 +366,3 @@ def read_split(
     if isinstance(split, TableSplit):
         return cast("LiveSource", source).read(split, number, ctx)
     return cast("Source", source).read(split, number, ctx)
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingRows:
-    """Rows of a table that a run starting now would read."""
-
-    rows: int
-    oldest: float | None
-    """Age of the oldest row in seconds, at least 0; ``None`` if no row waits or none has a time."""
-
-
-class TableBacklog(Protocol):
-    """Counts the rows of a table that wait to be read, over one connection for all counts."""
-
-    def count(self, state: Path | None, unsettled: IdRanges = ()) -> WaitingRows:
-        """Counts the rows that wait, by the state of the last run; for ``unsettled`` see ``PrepareContext``.
-
-        Raises:
-            FatalError: The table does not fit, the state is damaged, or the database refuses.
-            UnreachableError: The database does not answer.
-        """
-
-    def count_by_status(self) -> dict[str, int]:
-        """Counts all rows by their status; empty for tables without a status column.
-
-        Raises:
-            FatalError: The table does not fit, or the database refuses.
-            UnreachableError: The database does not answer.
-        """
-
-    def close(self) -> None:
-        """Closes the connection; a later count opens a new one."""

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from publisher.database.options import DatabaseOptions
     from publisher.errors import OptionProblem
     from publisher.model.keys import IdentifierCase
-    from publisher.sources.contract import LiveSource, Source, TableBacklog
+    from publisher.sources.contract import LiveSource, Source
     from publisher.sources.files.file_splits import Split
     from publisher.sources.live.table_reader import TextOf
     from publisher.sources.retry import CorrectedRecord, RetryFiles
+    from publisher.sources.waiting_rows import TableBacklog
 
 
 class FormatOptions(Protocol):

@@ -20,7 +20,7 @@ from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.acknowledge import WrongTable
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place, another_database, sqlite_place
 from tests.services.servers import postgresql
 

@@ -15,7 +15,7 @@ from publisher.sources.change_table.carry_over import Mark, MarkOrigin, read_mar
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver, Context
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place

@@ -11,7 +11,7 @@ from publisher.database.identity import identity_of
 from publisher.errors import TableRefusedError
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place
 
 

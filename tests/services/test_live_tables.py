@@ -12,14 +12,8 @@ import sqlalchemy as sa
 
 from publisher.database.connection import Database
 from publisher.errors import FatalError, UnreachableError
-from publisher.sources.live.table_reader import (
-    LiveTable,
-    TableSplit,
-    describe,
-    moment,
-    ranges,
-    read,
-)
+from publisher.sources.live.find_table import LiveTable, describe
+from publisher.sources.live.table_reader import TableSplit, moment, ranges, read
 from publisher.xds.values import text_of
 from tests.services.databases import Place
 

@@ -15,7 +15,8 @@ from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UnreachableError
 from publisher.model.change import Object
 from publisher.planning.query_back import CurrentRow
-from publisher.sources.live.table_reader import LiveTable, moment
+from publisher.sources.live.find_table import LiveTable
+from publisher.sources.live.table_reader import moment
 from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import Place

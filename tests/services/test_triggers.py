@@ -21,7 +21,8 @@ from publisher.database.connection_cache import keep_connections
 from publisher.errors import FatalError, UsageError
 from publisher.model.keys import quote
 from publisher.reports.check import check
-from publisher.sources.live.table_reader import LiveTable, moment, read
+from publisher.sources.live.find_table import LiveTable
+from publisher.sources.live.table_reader import moment, read
 from publisher.triggers import Refs, Statement, Style, TableRef, TriggerPlan, install, plan
 from publisher.triggers.examine import unsafe_functions
 from publisher.xds.values import text_of

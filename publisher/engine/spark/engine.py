@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Progress
 from publisher.engine.contract import InputSize
-from publisher.engine.spark.jvm import Jvm, start_jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.journal.conservation import EngineUse
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from publisher.activity.counts import Activity
     from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+    from publisher.engine.spark.jvm import Jvm
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
     from publisher.journal.lane_result import LaneResult
@@ -69,6 +69,8 @@ class SparkEngine:
     def warm_up(self) -> None:
         """Starts the JVM in the background."""
         if self._given is None and not self.is_started:
+            from publisher.engine.spark.jvm import start_jvm
+
             self._jvm = start_jvm(self._options)
             if self._jvm is not None:
                 self._stack.callback(self._jvm.stop)

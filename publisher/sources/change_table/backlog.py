@@ -19,8 +19,8 @@ from publisher.sources.change_table.extent import ExtentFinder
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.origin import CurrentTable
 from publisher.sources.change_table.statements import Query, statements_of
-from publisher.sources.contract import WaitingRows
-from publisher.sources.live.table_reader import LiveTable
+from publisher.sources.live.find_table import LiveTable
+from publisher.sources.waiting_rows import WaitingRows
 
 
 class ChangeTableBacklog:

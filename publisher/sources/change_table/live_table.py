@@ -52,7 +52,8 @@ from publisher.sources.contract import (
 )
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
-from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.sources.live.find_table import LiveTable, describe, relation_of, sorting
+from publisher.sources.live.table_reader import TableSplit
 
 PAIR_WINDOW = 16
 """Maximum distance in rows between an UPDATE and its before image; rows of one change_seq are neighbours."""
@@ -114,7 +115,7 @@ class LiveChangeTable(LiveSource):
                     current.verify_rows(mark, at_mark, list(layout.headers.values()))
                 extent = self._extent(database, layout, whole, mark, carry_over)
                 has_others = extent.mark.others > mark.others
-                name = table_reader.sorting(database, live)
+                name = sorting(database, live)
                 span = Span(name, FORM, extent.after, extent.upto, others=has_others)
                 newest = replace(whole, span=span)
                 plan, masks = self._survey(database, layout, newest, mark.calibrated, catalogue)
@@ -132,7 +133,7 @@ class LiveChangeTable(LiveSource):
         """The table as it is now; without identity if the run leaves no mark."""
         if carry_over is None:
             return CurrentTable("", self.table, database.name, None)
-        relation = table_reader.relation_of(database, self._live(layout))
+        relation = relation_of(database, self._live(layout))
         return CurrentTable(
             carry_over.source, self.table, database.name, identity_of(database, relation)
         )
@@ -145,7 +146,7 @@ class LiveChangeTable(LiveSource):
         change_seq: str,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one change_seq."""
-        name = table_reader.sorting(database, self._live(layout))
+        name = sorting(database, self._live(layout))
         place = replace(split, span=span_at(name, change_seq))
         return (frame.batch for frame in self._frames(database, layout, place))
 
@@ -196,7 +197,7 @@ class LiveChangeTable(LiveSource):
 
     def layout(self, database: Database) -> ChangeTableLayout:
         """The columns of the table.  Raises ``FatalError`` if header columns are wrong."""
-        names = table_reader.describe(database, LiveTable(self.table))
+        names = describe(database, LiveTable(self.table))
         source = self.options.source_table or self.table.removesuffix(self.options.suffix)
         return build_layout(names, source, self.options, f"table {self.table}")
 
@@ -256,7 +257,7 @@ class LiveChangeTable(LiveSource):
     ) -> Iterator[Frame]:
         """The rows as text, binary values in hex."""
         live = self._live(layout)
-        kinds = table_reader.relation_of(database, live).types
+        kinds = relation_of(database, live).types
         binary = [name for name, kind in kinds.items() if isinstance(kind, types.LargeBinary)]
         is_copied = database.can_copy
         for frame in table_reader.read(database, live, split, self._hex_text_of):

@@ -12,7 +12,7 @@ from publisher.database.connection import Database
 from publisher.database.ordered_ranges import fits, value_of
 from publisher.sources.change_table.carry_over import FORM
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.live.table_reader import LiveTable, relation_of, sorting
+from publisher.sources.live.find_table import LiveTable, relation_of, sorting
 
 Query = Select[*tuple[Any, ...]]
 """A statement that selects any columns."""

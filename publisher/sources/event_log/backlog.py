@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from sqlalchemy import (
     ColumnElement,
     Connection,
@@ -27,10 +26,9 @@ from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges, as_text, without_condition
-from publisher.sources.columns.columns import times
-from publisher.sources.contract import WaitingRows
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.live.table_reader import LiveTable, column_of, relation_of
+from publisher.sources.live.find_table import LiveTable, column_of, relation_of
+from publisher.sources.waiting_rows import WaitingRows
 
 _DATED = "____-__-__%"
 """Text that can be a time; any other text sorts before or after all times."""
@@ -110,6 +108,10 @@ class EventLogBacklog:
         """Converts a time to seconds since 1970-01-01 UTC, by the rules of the reader."""
         if moment is None:
             return None
+        import pyarrow as pa  # noqa: PLC0415 - an empty log has no time
+
+        from publisher.sources.columns.columns import times  # noqa: PLC0415
+
         values, valid = times(pa.array([moment], pa.string()), self._options.time_zone)
         return float(values[0]) / _SECOND if valid[0] else None
 

@@ -22,7 +22,8 @@ from publisher.sources.files.digest import digest_of_text
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
-from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.sources.live.find_table import LiveTable, describe
+from publisher.sources.live.table_reader import TableSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class LiveEventLog(LiveSource):
 
     def places(self, database: Database) -> list[int]:
         """Finds the index of each documented column.  Raises ``FatalError`` if one is missing."""
-        names = table_reader.describe(database, self._live())
+        names = describe(database, self._live())
         return self.options.expected_columns().locate(names, f"table {self.table}", is_file=False)
 
     def read(self, split: TableSplit[None], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:

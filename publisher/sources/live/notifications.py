@@ -21,7 +21,7 @@ from publisher.database.catalogue import Relation
 from publisher.database.connection import Database, LostError
 from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
-from publisher.sources.live.table_reader import LiveTable, relation_of
+from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.stop_request import StopRequest
 from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
 

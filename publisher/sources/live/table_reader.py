@@ -17,13 +17,13 @@ import pyarrow as pa
 from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, select, types
 
 from publisher.database import ordered_ranges
-from publisher.database.catalogue import Relation, catalogue_of, sql_table_of
+from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, begin_snapshot, fatal_errors
-from publisher.database.ordered_ranges import Bounds, IdRanges, Span, TableExtent
+from publisher.database.ordered_ranges import Bounds, Span, TableExtent
 from publisher.database.statements import select_all
-from publisher.errors import FatalError
 from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
+from publisher.sources.live.find_table import LiveTable, column_of, relation_of, sorting
 
 BATCH_BYTES = 8 << 20
 _ROWS_AT_ONCE = 64
@@ -31,25 +31,6 @@ _ROWS_AT_ONCE = 64
 
 Payload_co = TypeVar("Payload_co", covariant=True)
 TextOf = Callable[[Any], str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveTable:
-    """A table and the part of it to read.  Names are matched as the database matches names."""
-
-    name: str
-    """Table or view; ``schema.name`` if ``schema`` is not given and no table has that name."""
-    schema: str | None = None
-    order: str | None = None
-    """An integer column by which the table is divided; without such a column, one task reads the table."""
-    where: tuple[str, str] | None = None
-    """A column and a value: only rows with this value are read; the database compares the values."""
-    sorted_by: str | None = None
-    """A column that gives the order of the rows."""
-    max_rows: int | None = None
-    """Maximum number of rows, in any order, for a sample; ``None`` for all rows."""
-    without: IdRanges = ()
-    """Values of ``order`` whose rows are not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +47,6 @@ class TableSplit(Generic[Payload_co]):
     """Notes for operators, about rows that arrived late and rows that wait."""
     payload: Payload_co = None  # type: ignore[assignment]
     """Facts about the whole table, of a type that the format defines, as in ``Split``."""
-
-
-def describe(database: Database, table: LiveTable) -> tuple[str, ...]:
-    """Lists the names of the table's columns, in the order of the table.
-
-    Raises ``FatalError`` if there is no such table, and ``UnreachableError``.
-    """
-    return tuple(relation_of(database, table).types)
 
 
 @contextmanager
@@ -247,39 +220,6 @@ def ask(
     # not on the connection of the moment, whose transaction must stay open
     with database.separate() as reader, fatal_errors(database, action):
         return reader.run(answer)
-
-
-def sorting(database: Database, table: LiveTable) -> str:
-    """Returns the name of ``sorted_by`` in the database.  Raises ``FatalError``."""
-    assert table.sorted_by is not None
-    return column_of(relation_of(database, table), table.sorted_by, database)
-
-
-def relation_of(database: Database, table: LiveTable) -> Relation:
-    """Finds the table.  Raises ``FatalError`` if there is none."""
-    catalogue = catalogue_of(database)
-    relation = catalogue.relation(table.schema, table.name)
-    if relation is None and table.schema is None and "." in table.name:
-        schema, _, name = table.name.partition(".")
-        relation = catalogue.relation(schema, name)
-    if relation is None:
-        where = f" in schema {table.schema}" if table.schema is not None else ""
-        raise FatalError(
-            f"{database.name} has no table or view {table.name}{where}: correct the table's name, "
-            "or give the user the right to see it"
-        )
-    return relation
-
-
-def column_of(relation: Relation, name: str, database: Database) -> str:
-    """Returns a column's name in the database.  Raises ``FatalError`` if there is none."""
-    column = relation.column(name)
-    if column is None:
-        raise FatalError(
-            f"table {relation.table.name} of {database.name} has no column {name}: map the name in "
-            f"the source's columns to one of {', '.join(relation.types)}"
-        )
-    return column
 
 
 def _where(relation: Relation, table: LiveTable, database: Database) -> tuple[str, str] | None:

@@ -16,7 +16,8 @@ from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
-from publisher.sources.live.table_reader import LiveTable, TableSplit
+from publisher.sources.live.find_table import LiveTable, describe, relation_of
+from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.triggerless.class_shape import child_tables, with_children
 from publisher.sources.triggerless.comparison import ReadTable, RowCondition
 from publisher.sources.triggerless.options import TriggerlessOptions
@@ -58,7 +59,7 @@ def live_inputs(
         ]
         splits = _splits(database, live, context.wanted, stack)
         size = sum(_bytes(database, table, splits[0][0], text_of) for table in live)
-        origin = TableOrigin.read(database, table_reader.relation_of(database, live[0]))
+        origin = TableOrigin.read(database, relation_of(database, live[0]))
         tables = tuple(
             ReadTable(part, reading, parts, (), table)
             for part, parts, table in zip((shape, *shape.children), splits, live, strict=True)
@@ -90,10 +91,10 @@ def live_shapes(
     shapes = {}
     for name in options.tables:
         live = _live_table(name, options)
-        columns = table_reader.describe(database, live)
+        columns = describe(database, live)
         where = database.name
         children = {
-            child: table_reader.describe(database, _child_table(live, child))
+            child: describe(database, _child_table(live, child))
             for child in child_tables(name, catalogue, options, where)
         }
         shape = shape_of(name, columns, catalogue, options, where)
@@ -110,9 +111,7 @@ def refuse_other_databases(
     """Raises ``FatalError`` if a table is not in the database that its state describes."""
     for name in options.tables:
         if name in known:
-            now = TableOrigin.read(
-                database, table_reader.relation_of(database, _live_table(name, options))
-            )
+            now = TableOrigin.read(database, relation_of(database, _live_table(name, options)))
             before = TableOrigin.of_state(known[name])
             OriginCheck(source, name, before, now).needs_rows(by_rows=False)
 
@@ -141,7 +140,7 @@ def _bytes(
 
 def _count(database: Database, live: LiveTable) -> int:
     """Counts the rows of a table, which determine the number of buckets."""
-    relation = table_reader.relation_of(database, live)
+    relation = relation_of(database, live)
     schema = None if relation.schema is None else quoted_name(relation.schema, quote=True)
     target = sql_table(quoted_name(relation.table.name, quote=True), schema=schema)
     statement = select(func.count()).select_from(target)

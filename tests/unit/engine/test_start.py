@@ -70,7 +70,7 @@ def test_in_spark_submit_it_is_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_size_decides(
     size: InputSize, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("publisher.engine.spark.engine.start_jvm", lambda _: None)
+    monkeypatch.setattr("publisher.engine.spark.jvm.start_jvm", lambda _: None)
     with AutoEngine(SparkOptions()) as engine:
         engine.expect(lambda: size)
         assert engine.use.name == name
@@ -94,7 +94,7 @@ def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPa
         stopped.append(jvm)
         stop(jvm)
 
-    monkeypatch.setattr("publisher.engine.spark.engine.start_jvm", start)
+    monkeypatch.setattr("publisher.engine.spark.jvm.start_jvm", start)
     monkeypatch.setattr(Jvm, "stop", note_stop)
     seconds = 0.0
     with AutoEngine(SparkOptions(), clock=lambda: seconds) as engine:
