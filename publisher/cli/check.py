@@ -10,7 +10,7 @@ from typing import Any
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_arrow
 from publisher.errors import FindingsError
 
 
@@ -25,8 +25,7 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
 
     It checks the settings, the files, the database, and that documents and journal can be written.
     """
-    start_arrow_without_pandas()
-    defer_parts_of_arrow()
+    defer_arrow()
     from publisher.cli import output
     from publisher.reports.check import check as findings_of
 

@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ def history(
     run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
     object whose key changes has one history under all of its keys.
     """
-    start_arrow_without_pandas()
-    defer_parts_of_arrow()
+    defer_arrow()
     from publisher.cli import output
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history

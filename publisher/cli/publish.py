@@ -19,7 +19,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_arrow
 from publisher.errors import PublisherError
 from publisher.stop_request import StopRequest
 
@@ -78,8 +78,7 @@ def publish(
 
     It publishes once or, with --follow, continuously.
     """
-    start_arrow_without_pandas()
-    defer_parts_of_arrow()
+    defer_arrow()
     from publisher.cli.progress import show_progress
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)

@@ -13,7 +13,7 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_arrow
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     not start Spark.  If a database or the brokers are unreachable, it shows the rest and ends with exit
     code 5.
     """
-    start_arrow_without_pandas()
-    defer_parts_of_arrow()
+    defer_arrow()
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of

@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import defer_parts_of_arrow, start_arrow_without_pandas
+from publisher.engine.without_pandas import defer_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
@@ -86,8 +86,7 @@ def verify(
     It folds all documents that consumers can read into objects, and compares these objects with the tables,
     by key and attribute.  It writes nothing without --repair.
     """
-    start_arrow_without_pandas()
-    defer_parts_of_arrow()
+    defer_arrow()
     from publisher.runs.verify import VerifyRequest
     from publisher.runs.verify import verify as run_verification
 

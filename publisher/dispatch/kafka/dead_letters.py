@@ -13,10 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from publisher.dispatch.kafka.progress_tokens import REJECTS_LANE
 from publisher.dispatch.kafka.records import RECOVERED, Batch, DeadLetter, Header
 
-LANE = "rejects"
-"""Replaces the lane's number in tokens and transactional ids."""
 HEADERS = ("event-id", "source", "position", "reason", "detail", "reject-id")
 """Headers of a record, all UTF-8; a record that is too large for the topic has an empty value and the
 additional header ``raw-bytes``."""
@@ -34,7 +33,7 @@ class DeadLetters:
     rejects: Path
     topic: str
     limit: int
-    lane: str = LANE
+    lane: str = REJECTS_LANE
     recovered: bool = False
     """True if the topic may have the rejects already."""
 

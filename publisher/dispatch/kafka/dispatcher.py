@@ -4,49 +4,46 @@
 that the sink refuses.
 """
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish sends nothing
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
-from publisher.dispatch.files import REJECTS, run_json, write_journal_rejects
+from publisher.dispatch.files import run_json
 from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
-from publisher.dispatch.kafka.dead_letters import LANE, DeadLetters
 from publisher.dispatch.kafka.lane_producers import fence_producers
-from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask, conflict_message
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
+    REJECTS_LANE,
     WHOLE,
     Token,
     TokenPlace,
+    conflict_message,
     read_tokens,
     write_tokens,
 )
-from publisher.dispatch.kafka.records import LaneDocuments
-from publisher.dispatch.kafka.recovery import Recovery, refuse_incomplete
 from publisher.dispatch.kafka.session import KafkaSession
-from publisher.dispatch.kafka.size_limits import (
-    document_limit,
-    limits_of,
-    producer_limits,
-    survey_run,
-    topics_of,
-)
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.dispatch.refusals import DispatchRecord, Refusal, apply_refusals, read_record
+from publisher.dispatch.refusals import Refusal, apply_refusals, read_record
 from publisher.errors import FatalError, ReplacedError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import write_durably, write_report
 from publisher.journal.job_journals import RUN
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import RECOVERY, read_recovery
 
-RunLanes = Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
+if TYPE_CHECKING:
+    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
+    from publisher.dispatch.kafka.recovery import Recovery
+
+RunLanes = Callable[[Sequence["LaneSendTask"]], Iterable["LaneSendReport"]]
 """Sends each lane in its own task; returns when all lanes are sent, raises if a lane cannot be sent."""
 
 _FENCED_AT_ONCE = 16
@@ -126,7 +123,7 @@ class KafkaDispatcher:
             lanes = max(lanes, topics.partitions[self._place.topic])
         if self.options.exactly_once:
             with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
-                letters = [LANE] if self.options.dead_letter_topic else []
+                letters = [REJECTS_LANE] if self.options.dead_letter_topic else []
                 fence = partial(fence_producers, self._clients, self._place)
                 list(pool.map(fence, [*range(lanes), *letters]))
         if self.lineage is not None and self.recovery is None:
@@ -135,6 +132,8 @@ class KafkaDispatcher:
 
     def document_limit(self) -> int | None:
         """The limit of the smallest topic that documents may go to."""
+        from publisher.dispatch.kafka.size_limits import document_limit
+
         return document_limit(self.session.topics(self._clients))
 
     def has_run(self, manifest: Manifest) -> bool:
@@ -158,7 +157,7 @@ class KafkaDispatcher:
         tokens = self._tokens(topics, range(count))
         lanes = [key for lane in range(count) if (key := (lane, place.key(lane)))[1] in tokens]
         if tokens:
-            removed = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(LANE)), *lanes])
+            removed = dict.fromkeys([(0, place.key(WHOLE)), (0, place.key(REJECTS_LANE)), *lanes])
             write_tokens(self._clients, place.topic, removed)
 
     def discard(self) -> None:
@@ -208,7 +207,10 @@ class KafkaDispatcher:
     def mark_recovered(self, journal: Journal, manifest: Manifest) -> None:
         """Records in the journal which documents the topics may have already, see ``Recovery.mark``."""
         assert self.recovery is not None
-        names = topics_of(self._lanes(journal, manifest))
+        from publisher.dispatch.kafka.run_sender import document_lanes
+        from publisher.dispatch.kafka.size_limits import topics_of
+
+        names = topics_of(document_lanes(self.options, journal, manifest))
         self.recovery.mark(self.session.topics(self._clients), names, journal, manifest)
 
     def claim_tokens(self, begin: Token) -> None:
@@ -240,113 +242,21 @@ class KafkaDispatcher:
         tokens: Mapping[bytes, Token],
     ) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses."""
-        place, identity, plan = self._place, manifest.identity, manifest.plan
-        topics.require_tokens(place.topic, max(self.lanes, manifest.lanes))
-        lanes = self._lanes(journal, manifest)
-        record = self._record(journal, manifest, topics, tokens, lanes)
-        totals = {result.lane: result.documents for result in manifest.results}
-        tasks = [self._send_task(lane, totals[lane.lane], record, identity) for lane in lanes]
-        pending = [t for t in tasks if t.is_pending(tokens.get(place.key(t.lane)))]
-        write_journal_rejects(journal, manifest, record.refusals)
-        whole = Token(identity, manifest.run, plan, sum(totals.values()))
-        completes = self._completes_run(pending, journal)
-        if completes:
-            pending = [replace(pending[0], whole=whole)]
-        reports = [*self.run_lanes(pending)]
-        for task in pending:
-            self.session.note(task)
-        if not completes:
-            reports += self._send_rejects(topics, journal, record, identity)
-        record.write_sent(journal.root, self._sink, [each for r in reports for each in r.sent])
-        if not completes:
-            if self.check_lease is not None:
-                self.check_lease()
-            self.session.write_tokens(self._clients, place.topic, {(0, place.key(WHOLE)): whole})
-        return record.refusals
+        from publisher.dispatch.kafka.run_sender import RunSender
 
-    def _record(
-        self,
-        journal: Journal,
-        manifest: Manifest,
-        topics: KafkaTopics,
-        tokens: Mapping[bytes, Token],
-        lanes: Sequence[LaneDocuments],
-    ) -> DispatchRecord:
-        """The dispatch record of the run; surveys the run unless it has begun with a record."""
-        place, whose = self._place, (manifest.identity, manifest.run, manifest.plan)
-        record = read_record(journal.root, self._sink)
-        has_begun = any(token.is_of(*whose) for token in tokens.values())
-        if record is not None and record.plan == manifest.plan and has_begun:
-            topics.require(record.topics)
-            return record
-        # a record of the documents before would exist if the sink refused any
-        begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
-        sent = {n: t.sent for n, t in begun.items() if t.is_of(*whose)}
-        record = survey_run(self.options, place.topic, topics, lanes, manifest, sent)
-        record.write(journal.root, self._sink)
-        return record
-
-    def _completes_run(self, pending: Sequence[LaneSendTask], journal: Journal) -> bool:
-        """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
-        has_letters = self.options.dead_letter_topic and (journal.root / REJECTS).exists()
-        is_single = [task.lane for task in pending] == [0]
-        return is_single and self.options.exactly_once and not has_letters
-
-    def _send_rejects(
-        self, topics: KafkaTopics, journal: Journal, record: DispatchRecord, identity: str
-    ) -> list[LaneSendReport]:
-        """Sends rejected records to the dead-letter topic, if there is one."""
-        if (name := self.options.dead_letter_topic) is None:
-            return []
-        topics.require([name])
-        limit = min(limits_of(topics, {name})[name], record.document_bytes)
-        recovered = (journal.root / RECOVERY).exists()
-        letters = DeadLetters(journal.root / REJECTS, name, limit, recovered=recovered)
-        if not (count := letters.count()):
-            return []
-        task = self._send_task(letters, count, record, identity)
-        report = task.send()
-        self.session.note(task)
-        return [report]
-
-    def _lanes(self, journal: Journal, manifest: Manifest) -> list[LaneDocuments]:
-        """The lanes with documents."""
-        recovered = read_recovery(journal.root, manifest)
-        return [
-            LaneDocuments(
-                lane=result.lane,
-                root=journal.root.absolute(),
-                documents=journal.documents(manifest),
-                sources=tuple(source.name for source in manifest.sources),
-                template=TopicTemplate(self.options.topic),
-                reasons=tuple(source.reason for source in manifest.sources),
-                recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
-            )
-            for result in manifest.results
-            if result.documents
-        ]
-
-    def _send_task(
-        self,
-        lane: LaneDocuments | DeadLetters,
-        total: int,
-        record: DispatchRecord,
-        identity: str,
-    ) -> LaneSendTask:
-        return LaneSendTask(
-            documents=lane,
+        sender = RunSender(
             options=self.options,
             place=self._place,
-            identity=identity,
-            run=record.run,
-            plan=record.plan,
-            total=total,
-            refused=record.of_lane(lane.lane) if isinstance(lane.lane, int) else frozenset(),
-            limits=producer_limits(self.options, record),
+            sink=self._sink,
+            run_lanes=self.run_lanes,
             check_lease=self.check_lease,
-            producers=self.session.producers,
-            partitions=record.partitions,
+            session=self.session,
+            journal=journal,
+            manifest=manifest,
+            topics=topics,
+            tokens=tokens,
         )
+        return sender.send(self.lanes)
 
     def _open_topics(self, known: KafkaTopics | None = None) -> KafkaTopics:
         self._clients.check_settings()
@@ -357,6 +267,8 @@ class KafkaDispatcher:
         if self._place.topic in topics.partitions:
             topics.require_compaction(self._place.topic)
         if self.recovery is not None:
+            from publisher.dispatch.kafka.recovery import refuse_incomplete
+
             refuse_incomplete(topics, self._document_topics())
         return topics
 

@@ -24,7 +24,13 @@ from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
 from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery, collect_failure
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, read_tokens
+from publisher.dispatch.kafka.progress_tokens import (
+    WHOLE,
+    Token,
+    TokenPlace,
+    conflict_message,
+    read_tokens,
+)
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.errors import FatalError, PublisherError, ReplacedError
@@ -117,14 +123,6 @@ class LaneSendTask:
             of_job = self.check_lease is not None
             raise FatalError(conflict_message(self.place, problem, of_job=of_job))
         return token.sent if token.run == self.run else 0
-
-
-def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
-    """Describes tokens that do not fit a run, and what to do."""
-    remedy = "start with --again, which sends everything again"
-    if of_job:
-        remedy = "run `xds-publisher recover -c JOB.toml`"
-    return f"topic {place.sink}: {problem}: restore the latest journal, or {remedy}"
 
 
 @contextmanager

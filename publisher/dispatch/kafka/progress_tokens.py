@@ -23,6 +23,8 @@ _TRANSIENT = LEADERLESS | {KafkaError._UNKNOWN_PARTITION}
 
 WHOLE = "whole"
 """Replaces the lane in the token of a run whose lanes are all sent."""
+REJECTS_LANE = "rejects"
+"""Replaces the number of the lane in tokens and transactional ids of rejected records."""
 TOKEN_FORMAT = 2
 _NUMBER = re.compile(r"-(\d{6,})$")
 
@@ -123,6 +125,14 @@ class TokenPlace:
     def transactional_id(self, lane: int | str) -> str:
         """The transactional id of a lane, by which its producers fence each other."""
         return f"xds-publisher/{self.owner}/{self.sink}/{lane}"
+
+
+def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
+    """Describes tokens that do not fit a run, and what to do."""
+    remedy = "start with --again, which sends everything again"
+    if of_job:
+        remedy = "run `xds-publisher recover -c JOB.toml`"
+    return f"topic {place.sink}: {problem}: restore the latest journal, or {remedy}"
 
 
 def read_tokens(

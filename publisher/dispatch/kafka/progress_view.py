@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from publisher.dispatch.kafka.compare_tokens import read_all_tokens
-from publisher.dispatch.kafka.dead_letters import LANE
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.kafka.progress_tokens import WHOLE, Token
+from publisher.dispatch.kafka.progress_tokens import REJECTS_LANE, WHOLE, Token
 
 _PATIENCE = 10
 """Maximum seconds for an answer of the brokers."""
@@ -43,5 +42,5 @@ def read_progress(options: KafkaOptions, job: str) -> KafkaProgress:
 def by_lane(topic: str, tokens: Mapping[bytes, Token]) -> KafkaProgress:
     """Sorts the tokens of a sink by lane."""
     lanes = {json.loads(key)[2]: token for key, token in tokens.items()}
-    whole, rejects = lanes.pop(WHOLE, None), lanes.pop(LANE, None)
+    whole, rejects = lanes.pop(WHOLE, None), lanes.pop(REJECTS_LANE, None)
     return KafkaProgress(topic, whole, dict(sorted(lanes.items())), rejects)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from publisher.dispatch.kafka.client import KafkaClients, MessageProducer
 from publisher.dispatch.kafka.lane_producers import LaneProducers
-from publisher.dispatch.kafka.lane_sender import LaneSendTask
 from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace, token_messages
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
+
+if TYPE_CHECKING:
+    from publisher.dispatch.kafka.lane_sender import LaneSendTask
 
 _SECONDS = 60.0
 """Seconds after which topics and their limits are requested again."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from publisher.cli.status import status_text
-from publisher.dispatch.kafka.dead_letters import LANE
-from publisher.dispatch.kafka.progress_tokens import WHOLE, Token, TokenPlace
+from publisher.dispatch.kafka.progress_tokens import REJECTS_LANE, WHOLE, Token, TokenPlace
 from publisher.dispatch.kafka.progress_view import by_lane
 from publisher.reports.status import JobStatus, LaneToken, RejectsToken, SinkStatus
 
@@ -16,7 +15,7 @@ def token(sent: int) -> Token:
 
 
 def test_lanes_stand_in_the_order_of_their_numbers_beside_what_is_no_lane() -> None:
-    lanes: list[int | str] = [10, LANE, 2, WHOLE, 0]
+    lanes: list[int | str] = [10, REJECTS_LANE, 2, WHOLE, 0]
     found = {PLACE.key(lane): token(sent) for sent, lane in enumerate(lanes)}
     progress = by_lane("tokens", found)
     assert list(progress.lanes) == [0, 2, 10]
