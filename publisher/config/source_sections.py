@@ -70,11 +70,11 @@ def with_url(section: Section, options: DatabaseOptions, directory: Path) -> Dat
         return None
     key = "url_env" if options.url is None and options.url_env is not None else "url"
     try:
-        url = urls.complete(urls.resolve_path(options.url, directory), options.url_env)
+        url = urls.complete_text(urls.resolve_path(options.url, directory), options.url_env)
     except SettingsError as error:
         section.problem(key, error.problems[0].text)
         return None
-    return replace(options, url=url.render_as_string(hide_password=False), url_env=None)
+    return replace(options, url=url, url_env=None)
 
 
 class SourceSections:

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from publisher.database import failures, urls
 from publisher.database.connection_cache import ConnectionCache, EngineKey, current_cache
+from publisher.database.lost_error import LostError
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, SettingProblem, SettingsError, UnreachableError
 from publisher.extras import missing_extra
@@ -31,10 +32,6 @@ _POOL_TIMEOUT = 3600
 
 class _NoFileError(sqlite3.OperationalError):
     """A SQLite file does not exist."""
-
-
-class LostError(Exception):
-    """A connection failed or was lost; another attempt may succeed."""
 
 
 class Database:
@@ -143,19 +140,10 @@ class Database:
         try:
             connection = self.engine.connect()
         except DBAPIError as error:
-            if isinstance(error.orig, _NoFileError):
-                raise FatalError(
-                    f"{self.name} does not exist: check the path in the URL of the database"
-                ) from error
-            if failures.is_refusal(error):  # further attempts could lock the account
-                advice = failures.refusal_advice(error)
-                raise FatalError(
-                    f"{self.name} refuses the login ({self.redact(error)}): {advice}"
-                ) from error
-            if failures.is_wrong_option(error):
-                raise self._wrong_options(error) from error
-            self._disconnect()
-            raise LostError(self.redact(error)) from error
+            problem = self.connection_error(error)
+            if isinstance(problem, LostError):
+                self._disconnect()
+            raise problem from error
         except (TypeError, ValueError, FileNotFoundError, PermissionError) as error:
             raise self._wrong_options(error) from error
         try:
@@ -171,6 +159,19 @@ class Database:
             raise LostError(self.redact(error)) from error
         finally:
             _close(connection)
+
+    def connection_error(self, error: DBAPIError) -> FatalError | LostError:
+        """Returns the error of a connection that failed: fatal if another attempt must not be made."""
+        if isinstance(error.orig, _NoFileError):
+            return FatalError(
+                f"{self.name} does not exist: check the path in the URL of the database"
+            )
+        if failures.is_refusal(error):  # further attempts could lock the account
+            advice = failures.refusal_advice(error)
+            return FatalError(f"{self.name} refuses the login ({self.redact(error)}): {advice}")
+        if failures.is_wrong_option(error):
+            return self._wrong_options(error)
+        return LostError(self.redact(error))
 
     def _disconnect(self) -> None:
         """Closes all connections to a server that has ended one of them: the others are probably lost."""

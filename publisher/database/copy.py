@@ -17,8 +17,9 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
-from publisher.database.connection import Database, LostError
+from publisher.database.connection import Database
 from publisher.database.failures import is_lost
+from publisher.database.lost_error import LostError
 from publisher.database.ordered_ranges import Bounds, Span, is_text
 from publisher.errors import UnreachableError
 

@@ -1,17 +1,21 @@
 """The URL of the database: completion with a driver, description without secrets."""
 
+# ruff: noqa: PLC0415 - plain URLs are read without SQLAlchemy, which loads slowly
+
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from typing import TYPE_CHECKING
 
 from publisher.errors import SettingProblem, SettingsError
 from publisher.redaction import remember
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 DRIVERS: Mapping[str, str] = {
     "postgresql": "postgresql+psycopg",
@@ -21,6 +25,12 @@ DRIVERS: Mapping[str, str] = {
 }
 """Driver of a URL without one."""
 
+_PLAIN = re.compile(
+    r"(?:postgres|postgresql(?:\+psycopg)?)"
+    r"(?P<place>://(?:[\w.-]+(?::(?P<password>[\w.-]+))?@)?[\w.-]+(?::[1-9]\d{0,4})?/[\w.-]+)",
+    re.ASCII,
+)
+"""URLs of PostgreSQL without options, whose parts mean themselves."""
 _KINDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
 
 
@@ -29,6 +39,9 @@ def complete(url: str | None, variable: str | None) -> URL:
 
     Raises ``SettingsError``, which never shows the URL, because it may contain a password.
     """
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     text = url if url is not None else _from_environment(variable)
     try:
         parsed = make_url(text)
@@ -45,6 +58,22 @@ def complete(url: str | None, variable: str | None) -> URL:
         raise SettingsError([_url_problem(f"{kind} is not a known kind of database: {advice}")])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
+
+
+def complete_text(url: str | None, variable: str | None) -> str:
+    """Completes the URL like ``complete``, and returns it as text with its password."""
+    text = url if url is not None else _from_environment(variable)
+    plain = _PLAIN.fullmatch(text)
+    if plain is None:
+        return complete(url, variable).render_as_string(hide_password=False)
+    remember(filter(None, [plain["password"]]))
+    return f"{DRIVERS['postgresql']}{plain['place']}"
+
+
+def address_of(url: str | None) -> str | None:
+    """Returns a URL for PostgreSQL's own library; ``None`` if it could understand it differently."""
+    plain = _PLAIN.fullmatch(url or "")
+    return None if plain is None else f"postgresql{plain['place']}"
 
 
 def resolve_path(url: str | None, directory: Path) -> str | None:

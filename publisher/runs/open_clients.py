@@ -9,7 +9,9 @@ from contextvars import copy_context
 from importlib import import_module
 from threading import Thread
 
-from publisher.config.settings import Settings
+from publisher.config.settings import Settings, SourceSettings
+from publisher.database.lost_error import LostError
+from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
 
 
@@ -19,44 +21,63 @@ class ClientOpener:
 
     def __init__(self, settings: Settings) -> None:
         self._error: PublisherError | None = None
+        self._is_idle = False
         run = copy_context().run  # with the connection cache of this thread
         self._thread = Thread(target=run, args=(self._open, settings), name="clients", daemon=True)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Waits until the clients are open; raises as ``open_clients``."""
+    def wait(self) -> bool:
+        """Waits until the clients are open; returns and raises as ``open_clients``."""
         self._thread.join()
         if self._error is not None:
             raise self._error
+        return self._is_idle
 
     def _open(self, settings: Settings) -> None:
         try:
-            open_clients(settings)
+            self._is_idle = open_clients(settings)
         except PublisherError as error:
             self._error = error
 
 
-def open_clients(settings: Settings) -> None:
+def open_clients(settings: Settings) -> bool:
     """Imports the clients of sink and databases, connects to the databases of the job's tables, and reads the
     definitions of these tables.
 
-    Connections and definitions are left to the current cache.  A database that does not answer is tried again
-    when it is used, and then a table that cannot be read is reported.
+    Returns true without all this if the job has surely nothing to publish.  Connections and definitions are
+    left to the current cache.  A database that does not answer is tried again when it is used, and then a
+    table that cannot be read is reported.
 
     Raises:
         SettingsError: The URL of a database is wrong.
         FatalError: A database refuses the login.
     """
-    from publisher.database.connection import Database, LostError
-    from publisher.sources.live.find_table import LiveTable, relation_of
-
     if settings.sink.to == "kafka":
         import_module("publisher.dispatch.kafka.dispatcher")
-    tables = {(each.database, each.table) for each in settings.sources}
-    for options, table in tables:
-        if options is not None and table is not None:
-            with suppress(LostError), Database(options) as database:
-                with database.connect():
-                    pass
-                with suppress(PublisherError):
-                    relation_of(database, LiveTable(table))
+    with suppress(LostError):
+        if all(map(_is_surely_empty, settings.sources)):
+            return True
+        for database, table in {(each.database, each.table) for each in settings.sources}:
+            if database is not None and table is not None:
+                _find_table(database, table)
+    return False
+
+
+def _is_surely_empty(source: SourceSettings) -> bool:
+    """Returns whether a source has no rows to read; false if only its backlog can tell."""
+    live = source.descriptor.live
+    if source.database is None or source.table is None or live is None:
+        return False
+    is_empty = live.is_surely_empty
+    return is_empty is not None and is_empty(source.options, source.database, source.table)
+
+
+def _find_table(options: DatabaseOptions, table: str) -> None:
+    from publisher.database.connection import Database
+    from publisher.sources.live.find_table import LiveTable, relation_of
+
+    with Database(options) as database:
+        with database.connect():
+            pass
+        with suppress(PublisherError):
+            relation_of(database, LiveTable(table))

@@ -382,8 +382,12 @@ def publish(
                 observer.on_start(settings.name, job.sink.target, notes)
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
-            clients.wait()
-            report = job.publish_pending(now, by_rows=by_rows)
+            is_idle = clients.wait()
+            report = (
+                empty_report(settings.name)
+                if is_idle
+                else job.publish_pending(now, by_rows=by_rows)
+            )
             if observer is not None:
                 observer.on_poll(recorder.poll(report))
             job.expire()

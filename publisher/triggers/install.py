@@ -15,7 +15,8 @@ from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation, catalogue_of
-from publisher.database.connection import Database, LostError
+from publisher.database.connection import Database
+from publisher.database.lost_error import LostError
 from publisher.errors import FatalError, UsageError
 from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite

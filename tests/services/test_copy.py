@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from publisher.database.connection import LostError
 from publisher.database.copy import copy_statement
+from publisher.database.lost_error import LostError
 from tests.services.databases import Place
 
 ROWS = 20_000

@@ -14,6 +14,7 @@ from publisher.dispatch.kafka import recovery
 from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.progress_tokens import TokenPlace
+from publisher.dispatch.kafka.run_sender import RunSender
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.manifest import Journal
@@ -169,7 +170,7 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
         (Journal, "mark_sent"),
         (KafkaDispatcher, "_send"),
         (KafkaDispatcher, "claim_tokens"),
-        (KafkaDispatcher, "_record"),
+        (RunSender, "_record"),
         (recovery, "find_records"),
         (Journal, "move"),
     ],

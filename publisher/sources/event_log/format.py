@@ -42,6 +42,15 @@ def _backlog(options: EventLogOptions, database: DatabaseOptions, table: str) ->
     return EventLogBacklog(options, database, table)
 
 
+def _is_surely_empty(options: EventLogOptions, database: DatabaseOptions, table: str) -> bool:
+    from publisher.database.empty_table import is_surely_empty
+
+    written = options.expected_columns().written
+    columns = [written.get(name, name) for name in ("status", "event_time", "record_id")]
+    where = None if options.status == "any" else (columns[0], options.status)
+    return is_surely_empty(database, table, columns, where)
+
+
 def _split() -> type[Split[FileRange]]:
     from publisher.sources.files.file_splits import FileRange, Split
 
@@ -63,7 +72,7 @@ EVENT_LOG = Format(
     options=EventLogOptions,
     source=_source,
     split=_split,
-    live=LiveFormat(_live_source, _backlog, has_status=True),
+    live=LiveFormat(_live_source, _backlog, _is_surely_empty, has_status=True),
     reads_snapshots=True,
     names_users=True,
     in_polls=True,

@@ -18,7 +18,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from publisher.database.catalogue import Relation
-from publisher.database.connection import Database, LostError
+from publisher.database.connection import Database
+from publisher.database.lost_error import LostError
 from publisher.database.options import DatabaseOptions
 from publisher.errors import PublisherError
 from publisher.sources.live.find_table import LiveTable, relation_of

@@ -1,0 +1,5 @@
+"""The error of a lost connection to a database."""
+
+
+class LostError(Exception):
+    """A connection failed or was lost; another attempt may succeed."""

@@ -1,0 +1,150 @@
+"""A table that surely has no rows to read is seen without SQLAlchemy; anything doubtful is left to it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from publisher.database.empty_table import is_surely_empty
+from publisher.database.lost_error import LostError
+from publisher.errors import FatalError
+from publisher.triggers import TableRef
+from publisher.triggers.postgresql import log_statements
+from tests.services.databases import Place
+from tests.services.waiting_logs import MOMENTS, ago, make_log
+
+COLUMNS = ("status", "event_time", "record_id")
+
+
+def sees_nothing(
+    place: Place,
+    table: str = "log",
+    columns: Sequence[str] = COLUMNS,
+    status: str | None = "N",
+    schema: str | None = None,
+) -> bool:
+    options = place.database(schema=schema).options
+    return is_surely_empty(
+        options, table, columns, None if status is None else (columns[0], status)
+    )
+
+
+def test_a_table_is_empty_without_a_row_of_the_status(postgres: Place) -> None:
+    make_log(postgres, MOMENTS["postgresql"])
+    assert sees_nothing(postgres)
+    assert sees_nothing(postgres, status=None)
+    postgres.execute(f"INSERT INTO log VALUES (1, 'S', {ago(1)})")
+    assert sees_nothing(postgres)
+    assert not sees_nothing(postgres, status=None)
+    postgres.execute("INSERT INTO log VALUES (2, 'N', NULL)")
+    assert not sees_nothing(postgres)
+
+
+def test_only_postgresql_is_asked(place: Place) -> None:
+    make_log(place, MOMENTS[place.kind])
+    assert sees_nothing(place) == (place.kind == "postgresql")
+
+
+def test_the_schema_is_that_of_the_settings_or_of_the_name(postgres: Place) -> None:
+    make_log(postgres, MOMENTS["postgresql"])
+    postgres.execute("CREATE SCHEMA own", "CREATE TABLE own.log AS TABLE log")
+    try:
+        assert sees_nothing(postgres, schema="own")
+        assert sees_nothing(postgres, "own.log")
+        postgres.execute(f"INSERT INTO own.log VALUES (1, 'N', {ago(1)})")
+        assert not sees_nothing(postgres, schema="own")
+        assert not sees_nothing(postgres, "own.log")
+        assert sees_nothing(postgres)
+        assert not sees_nothing(postgres, schema="OWN")  # the catalogue finds it
+    finally:
+        postgres.execute("DROP SCHEMA own CASCADE")
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("other", COLUMNS),
+        ("LOG", COLUMNS),
+        ("own.log", COLUMNS),
+        ("log", ("STATUS", "event_time", "record_id")),
+        ("log", ("status", "event_time", "number")),
+        ("log", ("event_time", "status", "record_id")),
+    ],
+)
+def test_names_that_the_catalogue_must_find_are_doubtful(
+    postgres: Place, table: str, columns: tuple[str, ...]
+) -> None:
+    make_log(postgres, MOMENTS["postgresql"])
+    assert not sees_nothing(postgres, table, columns)
+
+
+def test_a_name_with_a_point_may_be_that_of_a_table(postgres: Place) -> None:
+    postgres.execute(
+        "CREATE SCHEMA own",
+        "CREATE TABLE own.log (status char)",
+        'CREATE TABLE "Own.Log" (status char)',
+    )
+    try:
+        assert not sees_nothing(postgres, "own.log", ["status"])
+        postgres.execute('DROP TABLE "Own.Log"')
+        assert sees_nothing(postgres, "own.log", ["status"])
+    finally:
+        postgres.execute('DROP TABLE IF EXISTS "Own.Log"', "DROP SCHEMA own CASCADE")
+
+
+def test_a_trace_of_statements_shows_the_query_of_sqlalchemy(postgres: Place) -> None:
+    make_log(postgres, MOMENTS["postgresql"])
+    log = logging.getLogger("sqlalchemy.engine")
+    level = log.level
+    log.setLevel(logging.INFO)
+    try:
+        assert not sees_nothing(postgres)
+    finally:
+        log.setLevel(level)
+
+
+def test_failed_connections_raise_the_errors_of_other_connections(postgres: Place) -> None:
+    options = postgres.database().options
+    address = (options.url or "").rpartition("/")[0]
+    with pytest.raises(FatalError, match=r'refuses the login .*database "missing" does not exist'):
+        is_surely_empty(replace(options, url=f"{address}/missing"), "log", COLUMNS, None)
+    lost = replace(options, url="postgresql+psycopg://tester@127.0.0.1:1/postgres")
+    with pytest.raises(LostError, match="refused"):
+        is_surely_empty(lost, "log", COLUMNS, None)
+
+
+PUBLISH = """
+import sys
+from publisher.cli.main import cli
+cli(["publish", "-c", sys.argv[1]], standalone_mode=False)
+large = ("sqlalchemy", "pyarrow.lib", "numpy", "pandas", "lxml", "pyspark")
+print([name for name in large if name in sys.modules])
+"""
+
+
+def test_a_publication_of_an_empty_log_loads_no_large_library(
+    postgres: Place, tmp_path: Path
+) -> None:
+    for _, statement in log_statements(TableRef(None, "event_log")):
+        postgres.execute(statement)
+    job = tmp_path / "job.toml"
+    job.write_text(
+        f'[source]\nformat = "event-log"\ntable = "event_log"\nurl = "{postgres.url}"\n'
+        '[dispatch]\npath = "out"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PUBLISH, str(job)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
