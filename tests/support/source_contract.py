@@ -91,7 +91,7 @@ class SourceContract:
         with prepare_here(sample.source, [path], 3, CONTEXT.catalogue) as prepared:
             planned = list(prepared.splits)
         stored = json.loads(json.dumps([asdict(split) for split in planned]))
-        kind = FORMATS[sample.source.format].split
+        kind = FORMATS[sample.source.format].split()
         assert TypeAdapter(list[kind]).validate_python(stored) == planned  # type: ignore[valid-type]
         assert pickle.loads(pickle.dumps(planned)) == planned
 
