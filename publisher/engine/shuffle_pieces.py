@@ -25,7 +25,7 @@ BLOCK_BITS = 16
 ROWS = 1 << 15
 BYTES = 4 << 20
 """Rows and bytes that are collected before they are cut into pieces; whichever comes first."""
-ROWS_TOGETHER = 1 << 13
+ROWS_TOGETHER = 1 << 15
 """Number of records at which small blocks are yielded together; a block may have more."""
 PIECE_BYTES = 2 << 20
 """Greatest size of a piece with more than one record."""
@@ -100,8 +100,8 @@ def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keys = zip(*(batch.column(name).to_pylist() for name in KEYS), strict=True)
         for key, data in zip(map(_Key._make, keys), batch.column("data"), strict=True):
             if pieces_of_block and key != last:
-                yield _join_block(pieces_of_block)
-                pieces_of_block = []
+                block, pieces_of_block = _join_block(pieces_of_block), []
+                yield block
             last = key
             pieces_of_block.append(
                 pa.ipc.read_record_batch(decompress(data.as_buffer()), RECORD_SCHEMA)

@@ -36,7 +36,9 @@ class BatchGatherer:
         waiting, rows = self._waiting, self._rows
         self._waiting, self._rows, self._size = [], 0, 0
         if rows:
-            yield concat(waiting)
+            joined = concat(waiting)
+            waiting.clear()  # frees their memory while the joined batch is processed
+            yield joined
 
 
 def gather(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from publisher.model.change import INSERTS, Change, Decision, EventType, Object
 from publisher.model.change_batches import changes_of
 from publisher.model.key_changes import KeyHistory
-from publisher.planning.columnar.rows import Numbers
+from publisher.planning.columnar.rows import Flags, Numbers
 from publisher.planning.precedence import BARRIERS, ignore_after_delete
 from publisher.planning.renderer import Renderer
 
@@ -57,13 +57,15 @@ class Deletes:
             self._add(deleted)
         return remaining, decisions
 
-    def add_batch(self, batch: pa.RecordBatch, rows: Numbers) -> None:
-        """Notes the deletes among changes that are planned already; ``rows`` are their row numbers."""
-        deletes = batch.filter(pc.equal(batch["event_type"], int(EventType.DELETE_ROW)))
+    def add_batch(self, batch: pa.RecordBatch, rows: Numbers, planned: Flags) -> None:
+        """Notes the deletes among planned changes; ``rows`` are the row numbers of all changes."""
+        are_planned = pa.array(planned)
+        are_deletes = pc.equal(batch["event_type"], int(EventType.DELETE_ROW))
+        deletes = batch.filter(pc.and_(are_deletes, are_planned))
         if not deletes.num_rows or not self._concerns(deletes):
             return
         kinds = pa.array([*INSERTS, EventType.DELETE_ROW], pa.int32())
-        may_end = pc.is_in(batch["key"], deletes["key"])
+        may_end = pc.and_(pc.is_in(batch["key"], deletes["key"]), are_planned)
         wanted = pc.and_(may_end, pc.is_in(batch["event_type"], kinds))
         numbers = pa.array(rows).filter(wanted).to_pylist()
         for change in changes_of(batch.filter(wanted), numbers):

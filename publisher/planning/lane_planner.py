@@ -74,7 +74,9 @@ class LanePlanner:
         if ready:
             after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
             yield from self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
-        self._held = (rows[ready:], batch.slice(ready))
+            last = np.arange(ready, len(rows))  # a slice would keep all rows in memory
+            rows, batch = rows[last], batch.take(pa.array(last))
+        self._held = (rows, batch)
 
     def finish(self) -> Iterator[PlanResult]:
         """Yields the remaining results at the end of the lane."""
@@ -97,8 +99,7 @@ class LanePlanner:
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
         single_keys += self._planner.waiting_keys()
         columnar = self._columnar.plan(batch, rows, after=after, single_keys=single_keys)
-        planned = ~columnar.remaining
-        self._planner.deletes.add_batch(batch.filter(pa.array(planned)), rows[planned])
+        self._planner.deletes.add_batch(batch, rows, ~columnar.remaining)
         self._planner.add_documents(columnar.documents, columnar.query_backs.drafts)
         yield PlanResult(
             decisions=columnar.decisions,
