@@ -112,10 +112,12 @@ def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _cut_pieces(records: pa.RecordBatch) -> pa.RecordBatch:
     keys = _keys(records)
-    order = np.lexsort(keys[::-1])
-    keys = keys[:, order]
-    records = records.take(pa.array(order))
-    changes = np.flatnonzero(np.any(np.diff(keys), axis=0)) + 1
+    varying = keys[np.any(keys != keys[:, :1], axis=1)]  # often the lane only
+    if len(varying):
+        order = np.lexsort(varying[::-1])
+        keys, varying = keys[:, order], varying[:, order]
+        records = _permute(records, order)
+    changes = np.flatnonzero(np.any(varying[:, 1:] != varying[:, :-1], axis=0)) + 1
     pieces: list[pa.RecordBatch] = []
     firsts: list[int] = []
     for start, end in pairwise([0, *changes.tolist(), records.num_rows]):
@@ -134,6 +136,16 @@ def _cut_pieces(records: pa.RecordBatch) -> pa.RecordBatch:
         ],
         schema=PIECE_SCHEMA,
     )
+
+
+def _permute(records: pa.RecordBatch, order: np.ndarray) -> pa.RecordBatch:
+    """Puts records into another order; columns of nulls stay as they are."""
+    places = pa.array(order)
+    arrays = [
+        column if column.null_count == len(column) else column.take(places)
+        for column in records.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=records.schema)
 
 
 def _keys(records: pa.RecordBatch) -> np.ndarray:
@@ -193,8 +205,7 @@ def _split_large(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _join_block(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Joins the pieces of a block, and sorts its records."""
     records = concat(pieces)
-    keys = _order_keys(records)
-    rank = keys[-1]
+    rank = _integers(records, "rank")
     if np.all(rank[1:] > rank[:-1]):
         return records
-    return records.take(pa.array(np.lexsort(keys)))
+    return _permute(records, np.lexsort(_order_keys(records)))
