@@ -7,7 +7,7 @@ are read in memory have no index.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
+from publisher.model.sorted_ids import sort_distinct
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -34,7 +35,7 @@ class KeyIndexBuilder:
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Adds keys; null is no key."""
-        part = _hashes_of(pc.drop_null(pc.unique(keys)).to_pylist())
+        part = _hashes_of(pc.drop_null(pc.unique(keys)).cast(pa.binary()).to_pylist())
         self._parts.append(part)
         self._size += len(part)
         if self._size >= _TO_MERGE:
@@ -46,7 +47,7 @@ class KeyIndexBuilder:
         path.write_bytes(self._merged.astype(_STORED).tobytes())
 
     def _merge(self) -> None:
-        self._merged = np.unique(np.concatenate([self._merged, *self._parts]))
+        self._merged = sort_distinct(np.concatenate([self._merged, *self._parts]))
         self._parts, self._size = [], 0
 
 
@@ -62,10 +63,11 @@ def may_have_keys(path: Path, keys: Iterable[str]) -> bool:
         return True
     if len(content) % _STORED.itemsize:
         raise FatalError(f"{path} of the journal is damaged: remove it; reading then takes longer")
-    stored, wanted = np.frombuffer(content, _STORED), _hashes_of(keys)
+    stored = np.frombuffer(content, _STORED)
+    wanted = _hashes_of([key.encode() for key in keys])
     places = np.minimum(np.searchsorted(stored, wanted), max(len(stored) - 1, 0))
     return bool(len(stored)) and bool((stored[places] == wanted).any())
 
 
-def _hashes_of(keys: Iterable[str]) -> Hashes:
-    return np.array([zlib.crc32(key.encode()) for key in keys], np.uint32)
+def _hashes_of(keys: Sequence[bytes]) -> Hashes:
+    return np.fromiter(map(zlib.crc32, keys), np.uint32, len(keys))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import ROW_QUERY_BACK, Object
-from publisher.planning.columnar.rows import ChangeColumns, Flags, flags_of
+from publisher.planning.columnar.rows import ChangeColumns, Flags, flags_of, group_equal
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
@@ -107,7 +107,7 @@ def changes_after_delete(rows: ChangeColumns, renderer: Renderer) -> Flags:
         return flags
     per_field = np.flatnonzero(rows.column >= 0)
     pairs = rows.table[per_field] * len(rows.names) + rows.column[per_field]
-    _, firsts, places = np.unique(pairs, return_index=True, return_inverse=True)
+    firsts, places = group_equal(pairs)
     multiple = [_is_multiple(rows, row, renderer) for row in per_field[firsts].tolist()]
     flags[per_field] = np.array(multiple, np.bool_)[places]
     return flags & rows.spread(rows.type == DELETE)
@@ -123,8 +123,8 @@ def _is_multiple(rows: ChangeColumns, row: int, renderer: Renderer) -> bool:
 
 def unpublished_tables(rows: ChangeColumns, filter_: Filter, renderer: Renderer) -> Flags:
     """Rows of tables that are excluded or refused."""
-    tables, firsts, places = np.unique(rows.table, return_index=True, return_inverse=True)
-    unpublished = np.zeros(len(tables), np.bool_)
+    firsts, places = group_equal(rows.table)
+    unpublished = np.zeros(len(firsts), np.bool_)
     for number, row in enumerate(firsts.tolist()):
         obj = Object(rows.text("schema", row), str(rows.text("table", row)), "")
         try:

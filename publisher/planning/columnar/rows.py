@@ -40,7 +40,7 @@ class ChangeColumns:
         codes = _codes(batch.column("key"))
         tables = _codes(batch.column("table")) + _codes(batch.column("schema")) * batch.num_rows
         if tables.any():
-            codes = np.unique(tables * batch.num_rows + codes, return_inverse=True)[1]
+            codes = _codes(pa.array(tables * batch.num_rows + codes))
         columns, names = _column_codes(batch.column("columns"))
         return cls(
             batch=batch,
@@ -76,6 +76,15 @@ def _single(column: pa.ListArray) -> pa.StringArray:
         return values
     at = np.cumsum(lengths) - 1
     return values.take(pa.array(at, pa.int64(), mask=lengths != 1))
+
+
+def group_equal(numbers: Numbers) -> tuple[Numbers, Numbers]:
+    """Groups equal numbers: returns the index of the first of each group, and the group of each number.
+
+    Groups are in the order of their first numbers."""
+    groups = _codes(pa.array(numbers))
+    firsts = np.flatnonzero(np.diff(np.maximum.accumulate(groups), prepend=-1))
+    return firsts, groups
 
 
 def numbers_of(column: pa.Array) -> Numbers:

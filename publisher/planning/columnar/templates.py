@@ -15,7 +15,7 @@ import numpy as np
 
 from publisher.model.change import Object
 from publisher.planning.columnar.eligibility import DELETE, INSERT_FIELD
-from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
+from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of, group_equal
 from publisher.planning.rendered_columns import RenderedColumn
 from publisher.planning.renderer import Renderer
 from publisher.xds.association import suffix
@@ -83,7 +83,7 @@ def change_templates(rows: ChangeColumns, wanted: Flags, renderer: Renderer) -> 
     signature = (rows.table * (len(rows.names) + 1) + rows.column + 1) * 9 + rows.type
     signature = signature * 4 + nulls[0] * 2 + nulls[1]
     places = np.flatnonzero(wanted)
-    _, firsts, kinds = np.unique(signature[places], return_index=True, return_inverse=True)
+    firsts, kinds = group_equal(signature[places])
     templates: list[ChangeTemplate] = []
     numbers = np.full(len(firsts), -1, np.int64)
     for kind, row in enumerate(places[firsts].tolist()):
