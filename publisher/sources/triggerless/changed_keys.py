@@ -26,6 +26,7 @@ from publisher.sources.triggerless.differences import (
     Places,
     TableRows,
 )
+from publisher.xds.escape import FORBIDDEN_RE2
 
 CANDIDATE_SCHEMA = pa.schema(
     [
@@ -33,6 +34,7 @@ CANDIDATE_SCHEMA = pa.schema(
         ("now", pa.string()),
         ("existed", pa.bool_()),
         ("exists", pa.bool_()),
+        ("is_writable", pa.bool_()),
         ("hash", pa.uint64()),
         ("key", pa.string()),
         ("old", pa.list_(pa.string())),
@@ -40,9 +42,10 @@ CANDIDATE_SCHEMA = pa.schema(
     ]
 )
 """One row for each key: its object before and now, as a text of the identifying columns, null if one of
-them is NULL; and all values before and now, null for a key without a row."""
+them is NULL; whether documents can have the key; and all values before and now, null for a key without a
+row."""
 
-IDENTITY_COLUMNS = ("was", "now", "existed", "exists")
+IDENTITY_COLUMNS = ("was", "now", "existed", "exists", "is_writable")
 """The columns that decide which rows are one object."""
 
 CHANGE_SCHEMA = DIFFERENCE_SCHEMA.append(pa.field("records", pa.int32()))
@@ -70,6 +73,7 @@ def find_candidates(
         now,
         before.is_valid(),
         after.is_valid(),
+        pc.invert(pc.match_substring_regex(keys, FORBIDDEN_RE2)),
         differences.column("hash").filter(is_change),
         keys,
         _list_values(known.contents, before),
@@ -95,7 +99,8 @@ def pair_rows(identities: pa.Table) -> list[list[int]]:
     Each object has moved from the key of one row of a chain to the key of the next.  ``identities`` has
     ``IDENTITY_COLUMNS``.  Values join rows only if they are unique, both before and now.  Rows with NULL
     in an identifying column are in no chain, nor are keys that change in a circle: in every order, two
-    objects would have one key.
+    objects would have one key.  An object keeps its key until documents can have the new one, so it is in
+    no chain if another object has its key.
     """
     target = _find_targets(identities)
     is_target = np.zeros(len(target), bool)
@@ -128,6 +133,8 @@ def _find_targets(identities: pa.Table) -> Places:
     rows_now[now[targets]] = targets
     target = np.full(count, -1, np.int64)
     target[sources] = np.where(is_single[was[sources]], rows_now[was[sources]], -1)
+    is_writable = identities["is_writable"].to_numpy()
+    target[(target >= 0) & exists & ~is_writable[target]] = -1
     return target
 
 
