@@ -31,7 +31,7 @@ from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import RowLookups
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import PresentRows, RowReader
+from publisher.planning.row_readers import CurrentRowReader, PresentRows
 from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
@@ -237,7 +237,9 @@ def _planner_of(
     )
 
 
-def _rows_of(work: Work, number: int, resources: Resources, masked: MaskedLane | None) -> RowReader:
+def _rows_of(
+    work: Work, number: int, resources: Resources, masked: MaskedLane | None
+) -> CurrentRowReader:
     """Returns the reader of rows of the database, or of the journal that takes its place."""
     source = work.sources[number]
     recorded = resources.recorded_rows(number, source.source.format)

@@ -134,7 +134,7 @@ def fold_name(obj: Object) -> str:
 
 
 class RecordedRows:
-    """The ``RowReader`` of a source, from the look-ups of a journal.
+    """The ``CurrentRowReader`` of a source, from the look-ups of a journal.
 
     The answer to a question is the last one that the run had for the row until then.  Raises ``UsageError``
     for rows and attributes that the run did not look up."""

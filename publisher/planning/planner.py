@@ -45,7 +45,7 @@ from publisher.planning.query_back import (
     RowLookups,
 )
 from publisher.planning.renderer import PreparedPoll, Renderer
-from publisher.planning.row_readers import NO_ROWS, RowQuestion, RowReader, needed_columns
+from publisher.planning.row_readers import NO_ROWS, CurrentRowReader, RowQuestion, needed_columns
 from publisher.planning.torn_transactions import RejectedTransactions
 
 _OBJECTS_AT_ONCE = 1_000
@@ -89,7 +89,7 @@ class Planner:
         filter_: Filter,
         *,
         polls: PollOptions | None = None,
-        rows: RowReader = NO_ROWS,
+        rows: CurrentRowReader = NO_ROWS,
         window: Window | None = None,
         rejected: RejectedTransactions | None = None,
         history: KeyHistory | None = None,

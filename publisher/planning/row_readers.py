@@ -45,7 +45,7 @@ def needed_columns(changes: Iterable[Change]) -> Collection[str] | None:
     return named
 
 
-class RowReader(Protocol):
+class CurrentRowReader(Protocol):
     """Answers questions for rows."""
 
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:

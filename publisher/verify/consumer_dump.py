@@ -145,7 +145,7 @@ class ConsumerState:
             return None
         kind = ResultKind.DIFFERENT
         if evidence is not None:
-            known = [a for a in differing if _is_known(name, a, theirs, ours, evidence)]
+            known = [a for a in differing if _proves_difference(name, a, theirs, ours, evidence)]
             kind = ResultKind.DIFFERENT if known else ResultKind.EXPIRED
             differing = known or differing
         values = (
@@ -155,7 +155,7 @@ class ConsumerState:
         return Example(str(kind), name, tuple(values))
 
 
-def _is_known(
+def _proves_difference(
     name: str,
     attribute: str,
     theirs: Mapping[str, set[str]],

@@ -21,7 +21,7 @@ from publisher.planning.columnar.writer import DocumentFields, DocumentGroups, D
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import RowReader
+from publisher.planning.row_readers import CurrentRowReader
 
 
 class ColumnarPlan(NamedTuple):
@@ -43,7 +43,7 @@ class ColumnarPlanner:
         renderer: Renderer,
         filter_: Filter,
         polls: PollOptions,
-        current_rows: RowReader,
+        current_rows: CurrentRowReader,
         published: PublishedObjects | None = None,
     ) -> None:
         """For ``published`` see ``Planner``."""

@@ -36,7 +36,7 @@ from publisher.planning.query_back import (
     RowLookups,
 )
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import RowReader
+from publisher.planning.row_readers import CurrentRowReader
 from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
 
@@ -95,7 +95,7 @@ class QueryBackPlanner:
         lane_rows: Numbers,
         polls: PollOptions,
         renderer: Renderer,
-        current_rows: RowReader,
+        current_rows: CurrentRowReader,
         reduction: Reduction | None,
     ) -> None:
         self._reduction = reduction
