@@ -12,11 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import ROW_QUERY_BACK, Object
+from publisher.planning.columnar.characters import is_forbidden
 from publisher.planning.columnar.rows import ChangeColumns, Flags, flags_of, group_equal
 from publisher.planning.filters import Filter
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
-from publisher.xds.escape import FORBIDDEN, FORBIDDEN_RE2, ValueProblem
+from publisher.xds.escape import FORBIDDEN, ValueProblem
 
 INSERT_FIELD, DELETE = 1, 4
 _FIELD_TYPES = (1, 2, 3)
@@ -51,7 +52,7 @@ def ineligible_rows(rows: ChangeColumns, filter_: Filter) -> Flags:
     per_field = np.isin(rows.type, _FIELD_TYPES)
     per_row = np.isin(rows.type, _ROW_TYPES)
     flags: Flags = np.where(per_field, rows.column < 0, ~per_row | (rows.column >= 0))
-    flags |= flags_of(pc.match_substring_regex(batch.column("key"), pattern=FORBIDDEN_RE2))
+    flags |= is_forbidden(batch.column("key"))
     if filter_.loopback_user is not None:
         flags |= flags_of(pc.equal(batch.column("perpetrator"), filter_.loopback_user))
     if filter_.held_after is not None:

@@ -13,15 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.planning.columnar.characters import is_forbidden, is_verbatim
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.columnar.templates import ChangeTemplates
-from publisher.xds.escape import (
-    FORBIDDEN_RE2,
-    REFERENCES,
-    VERBATIM,
-    VERBATIM_TRIMMED,
-    ValueProblem,
-)
+from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
 from publisher.xds.values import Converter
 
 
@@ -65,25 +60,37 @@ def convert_values(
 
 def convert_column(texts: pa.StringArray, converter: Converter, bad: Flags) -> pa.StringArray:
     """Converts the texts of one column, null to null; flags wrong values in ``bad``."""
-    single = flags_of(texts.is_valid())
-    if converter.verbatim is not None:
-        single &= ~flags_of(pc.match_substring_regex(texts, pattern=converter.verbatim))
-    if not single.any():
+    changing = np.flatnonzero(flags_of(texts.is_valid()) & ~_is_verbatim(texts, converter.verbatim))
+    if not len(changing):
         return texts
-    contents = texts
-    if converter.verbatim in (VERBATIM, VERBATIM_TRIMMED):
-        single &= flags_of(pc.match_substring_regex(texts, pattern=FORBIDDEN_RE2))
-        contents = _escape(texts if converter.verbatim == VERBATIM else pc.utf8_rtrim(texts, " "))
-    converted = dict(_convert_singly(texts, single, lambda _: converter, bad))
-    replaced = [converted.get(row, "") for row in np.flatnonzero(single).tolist()]
-    return pc.replace_with_mask(contents, single, pa.array(replaced, pa.string()))
+    contents, single = _escape(texts.take(pa.array(changing)), converter.verbatim)
+    converted = dict(_convert_singly(texts, changing[single], lambda _: converter, bad))
+    replaced = [converted.get(row, "") for row in changing[single].tolist()]
+    contents = pc.replace_with_mask(contents, single, pa.array(replaced, pa.string()))
+    changes = np.zeros(len(texts), np.bool_)
+    changes[changing] = True
+    return pc.replace_with_mask(texts, changes, contents)
 
 
-def _escape(texts: pa.StringArray) -> pa.StringArray:
-    """Escapes texts without forbidden characters, as ``escape_permitted`` does."""
+def _is_verbatim(texts: pa.StringArray, pattern: str | None) -> Flags:
+    """Flags texts that match the pattern of a converter, whose content is the text itself."""
+    if pattern is None:
+        return np.zeros(len(texts), np.bool_)
+    if pattern == VERBATIM:
+        return is_verbatim(texts)
+    return flags_of(pc.match_substring_regex(texts, pattern))
+
+
+def _escape(texts: pa.StringArray, pattern: str | None) -> tuple[pa.StringArray, Flags]:
+    """Escapes texts as ``escape_permitted`` does; flags texts that the converter must convert itself."""
+    if pattern not in (VERBATIM, VERBATIM_TRIMMED):
+        return texts, np.ones(len(texts), np.bool_)
+    single = is_forbidden(texts)
+    if pattern == VERBATIM_TRIMMED:
+        texts = pc.utf8_rtrim(texts, " ")
     for character, reference in REFERENCES.items():
         texts = pc.replace_substring(texts, character, reference)
-    return texts
+    return texts, single
 
 
 def _convert_all(
@@ -95,26 +102,37 @@ def _convert_all(
     """Converts old or new values; flags wrong values in ``bad``."""
     written = np.array([converter is not None for converter in converters] + [False])
     unwritten: Flags = ~written[templates.of_row]
-    single = ~unwritten
+    changed: list[Numbers] = []
+    replaced: list[pa.StringArray] = []
     for pattern in {converter.verbatim for converter in converters if converter is not None}:
-        if pattern is not None:
-            applies = [item is not None and item.verbatim == pattern for item in converters]
-            of_pattern = np.flatnonzero(np.array([*applies, False])[templates.of_row])
-            verbatim = pc.match_substring_regex(texts.take(pa.array(of_pattern)), pattern=pattern)
-            single[of_pattern[flags_of(verbatim)]] = False
-    contents = dict(
-        _convert_singly(texts, single, lambda row: converters[templates.of_row[row]], bad)
-    )
+        applies = [item is not None and item.verbatim == pattern for item in converters]
+        of_pattern = np.flatnonzero(np.array([*applies, False])[templates.of_row])
+        verbatim = _is_verbatim(texts.take(pa.array(of_pattern)), pattern)
+        changing = of_pattern[~verbatim]
+        contents, single = _escape(texts.take(pa.array(changing)), pattern)
+        converted = dict(
+            _convert_singly(
+                texts, changing[single], lambda row: converters[templates.of_row[row]], bad
+            )
+        )
+        changed += [changing[~single], np.array([*converted], np.int64)]
+        replaced += [contents.filter(pa.array(~single)), pa.array(converted.values(), pa.string())]
     of_row = np.full(len(texts), -1, np.int64)
-    of_row[list(contents)] = np.arange(len(contents))
-    return ValueContents(texts, unwritten, pa.array(contents.values(), pa.string()), of_row)
+    rows = np.concatenate([np.zeros(0, np.int64), *changed])
+    of_row[rows] = np.arange(len(rows))
+    return ValueContents(
+        texts, unwritten, pa.concat_arrays([pa.array([], pa.string()), *replaced]), of_row
+    )
 
 
 def _convert_singly(
-    texts: pa.StringArray, which: Flags, converter_of: Callable[[int], Converter | None], bad: Flags
+    texts: pa.StringArray,
+    rows: Numbers,
+    converter_of: Callable[[int], Converter | None],
+    bad: Flags,
 ) -> Iterator[tuple[int, str]]:
     """Converts some texts one by one; flags wrong values in ``bad`` and omits them."""
-    for row in np.flatnonzero(which).tolist():
+    for row in rows.tolist():
         converter = converter_of(row)
         assert converter is not None  # rows without a converter are not written
         try:

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from publisher.model.change import Object
 from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
 from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.planning.columnar.characters import is_verbatim
 from publisher.planning.columnar.eligibility import DELETE
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of, numbers_of
 from publisher.planning.columnar.templates import ChangeTemplate, ChangeTemplates
 from publisher.planning.columnar.values import ValueContents
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
-from publisher.xds.escape import VERBATIM, escape_text
+from publisher.xds.escape import escape_text
 
 _KIND = np.array([-1, 0, 1, 1, 2, -1, -1, -1, -1])
 """Number of the operation kind of each event type; -1 for query-backs."""
@@ -267,7 +268,7 @@ def escape_keys(keys: pa.StringArray) -> pa.StringArray:
     def escape(row: int) -> str:
         return escape_text(keys[row].as_py(), "the key")
 
-    return _replace(keys, ~flags_of(pc.match_substring_regex(keys, VERBATIM)), escape)
+    return _replace(keys, ~is_verbatim(keys), escape)
 
 
 def _lists(groups: DocumentGroups, values: pa.Array) -> pa.ListArray:
