@@ -109,7 +109,7 @@ def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[st
     """Reads the rows of a source that are held, or rejected without a record id."""
     for result in manifest.results:
         name = LaneNames(result.lane).decisions
-        staged, final = journal.staging / result.staged / name, journal.root / name
+        staged, final = result.folder(journal.staging) / name, journal.root / name
         try:
             file = pq.ParquetFile(final if final.exists() else staged)
             for batch in file.iter_batches(columns=_COLUMNS, use_threads=False):

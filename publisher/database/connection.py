@@ -92,9 +92,7 @@ class Database:
         for last in [False] * self.options.retries + [True]:
             try:
                 with self.connect() as connection:
-                    if is_query and connection.dialect.name == "postgresql":
-                        connection.execution_options(isolation_level="AUTOCOMMIT")
-                    return work(connection)
+                    return work(_without_transaction(connection) if is_query else connection)
             except LostError as lost:
                 if last:
                     raise self.unreachable(str(lost)) from lost
@@ -102,8 +100,12 @@ class Database:
             pause *= 2
         raise AssertionError
 
-    def stream(self, work: Callable[[Connection], Iterator[T]]) -> Iterator[T]:
+    def stream(
+        self, work: Callable[[Connection], Iterator[T]], *, is_query: bool = False
+    ) -> Iterator[T]:
         """Yields the items of ``work``; restarts it if the connection is lost before the first item.
+
+        For ``is_query`` see ``run``.
 
         Raises ``UnreachableError`` like ``run``, and also if the connection is lost later.
         """
@@ -112,7 +114,7 @@ class Database:
         for last in [False] * self.options.retries + [True]:
             try:
                 with self.connect() as connection:
-                    for item in work(connection):
+                    for item in work(_without_transaction(connection) if is_query else connection):
                         has_items = True
                         yield item
             except LostError as lost:
@@ -227,6 +229,12 @@ def _release(cache: ConnectionCache | None, key: EngineKey, engine: Engine) -> N
         engine.dispose()
     else:
         cache.give_back(key, engine)
+
+
+def _without_transaction(connection: Connection) -> Connection:
+    if connection.dialect.name == "postgresql":
+        connection.execution_options(isolation_level="AUTOCOMMIT")
+    return connection
 
 
 def _close(connection: Connection) -> None:

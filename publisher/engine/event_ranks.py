@@ -21,7 +21,15 @@ import pyarrow.compute as pc
 from publisher.errors import InternalError
 from publisher.model.change import IDS, TALLY, Reason
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.model.sorted_ids import IdFile, IdGatherer, Ids, merge, open_ids, sort_distinct
+from publisher.model.sorted_ids import (
+    IdFile,
+    IdGatherer,
+    Ids,
+    merge,
+    open_ids,
+    sort_distinct,
+    write_few_ids,
+)
 from publisher.planning.polls import PollOptions
 from publisher.sources.columns.record_batches import Place, batch
 
@@ -154,18 +162,19 @@ class LaneRanks:
         if len(files) == 1:
             (file,) = files
             return _Range(file.first, file.last, file.size, before, self._folder / file.name)
-        path = self._merge([file.name for file in files])
+        path = self._merge(files)
         size = path.stat().st_size // np.dtype(np.int64).itemsize
         return _Range(files[0].first, max(file.last for file in files), size, before, path)
 
-    def _merge(self, names: list[str]) -> Path:
+    def _merge(self, files: list[IdFile]) -> Path:
         """Merges the ids of some files into one file, unless another lane has done it.
 
         Several lanes may merge at the same time; they write the same content."""
-        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()
+        names = "\n".join(file.name for file in files)
+        digest = hashlib.sha256(names.encode()).hexdigest()
         path = self._folder / f"merged-{digest[:32]}"
         if not path.exists():
-            merge([self._folder / name for name in names], path)
+            merge([write_few_ids(file, self._folder) for file in files], path)
         return path
 
 

@@ -91,6 +91,8 @@ class Work:
     planned."""
     states: StatesBefore | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
+    in_place: bool = False
+    """True if a single process may write the files of lanes to their places: nobody else sees them there."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return reduce_sealed(self, self.rules.masking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from publisher.model.change import Outcome
 from publisher.model.plain import restore
@@ -23,6 +24,7 @@ class Count:
 class LaneResult:
     """The report of a planned lane to the driver: counts and the name of the staging folder.
 
+    ``staged`` is empty if the files were written to their places.
     ``tallies`` are pairs of split number and number of records, counted by the reading tasks;
     ``digest`` is the SHA-256 of the part file.
     """
@@ -60,6 +62,10 @@ class LaneResult:
         rejects = (names.rejects,) if self.lookups is None or self.has_rejects else ()
         return (names.index, names.decisions, names.keys, *lookups, *rejects)
 
+    def folder(self, staging: Path) -> Path:
+        """The folder of the files that the lane has in a folder for staged files, or instead of it."""
+        return folder_of_lane(staging, self.staged)
+
     def to_json(self) -> str:
         """Writes the result as one line of JSON."""
         return json.dumps(asdict(self))
@@ -68,6 +74,11 @@ class LaneResult:
     def from_json(cls, text: str) -> LaneResult:
         """Reads the text of ``to_json``."""
         return restore(cls, json.loads(text))
+
+
+def folder_of_lane(staging: Path, staged: str) -> Path:
+    """The folder of a lane's files, see ``LaneResult``."""
+    return staging / staged if staged else staging.parent
 
 
 @dataclass(frozen=True, slots=True)

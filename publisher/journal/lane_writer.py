@@ -13,7 +13,7 @@ from publisher.journal.decisions import DecisionLog, PositionText
 from publisher.journal.documents import DocumentLog
 from publisher.journal.durable import sync
 from publisher.journal.key_index import KeyIndexBuilder
-from publisher.journal.lane_result import Count, LaneNames, LaneResult
+from publisher.journal.lane_result import Count, LaneNames, LaneResult, folder_of_lane
 from publisher.journal.lookups import LookupLog
 from publisher.model.change import Decision, Outcome
 from publisher.model.document_batches import Documents
@@ -35,14 +35,15 @@ class LaneFiles:
     ) -> None:
         """The journal's files go to ``staging``, the sink's files to ``documents``.
 
-        ``attempt`` distinguishes the attempts of one task; ``position_texts`` format the positions of each
-        source; ``convert`` gives documents another form than XML."""
+        ``attempt`` distinguishes the attempts of one task; without it there is one, whose files go to their
+        places above these folders.  ``position_texts`` format the positions of each source; ``convert``
+        gives documents another form than XML."""
         self._lane = lane
         self._names = LaneNames(lane)
         self._started = time.monotonic()
-        self._staged = f"{attempt}-{lane:05d}"
-        self._folder = staging / self._staged
-        self._documents_folder = documents / self._staged
+        self._staged = f"{attempt}-{lane:05d}" if attempt else ""
+        self._folder = folder_of_lane(staging, self._staged)
+        self._documents_folder = folder_of_lane(documents, self._staged)
         for folder in (self._folder, self._documents_folder):
             folder.mkdir(parents=True, exist_ok=True)
         names, folder = self._names, self._folder

@@ -2,7 +2,7 @@
 
 Steps of a commit: the tasks stage and sync their files, the manifest is written and synced (the
 commit point), then staged files are renamed to their places.  A start after a crash completes the
-renames of a journal with a manifest, and discards the staged files of a journal without one.
+renames of a journal with a manifest, and discards the files of a journal without one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -250,7 +251,10 @@ class Journal:
 
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""
-        return (self.root / manifest.documents).resolve()
+        folder = self.root / manifest.documents
+        if folder.name == manifest.documents != "..":
+            return folder.absolute()  # to resolve links takes longer
+        return folder.resolve()
 
     def forget(self) -> None:
         """Removes the manifest, so that the run is planned again."""
@@ -272,7 +276,8 @@ class Journal:
         manifest = manifest or self.manifest()
         if manifest is not None:
             self.complete(manifest)
-        write_all_durably(texts, self.root.glob("*.json"))
+        reports = (path for path in self.root.glob("*.json") if path.name != MANIFEST)
+        write_all_durably(texts, reports)
 
     @property
     def acknowledgement(self) -> RunEnd | None:
@@ -303,25 +308,31 @@ class Journal:
                     shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, results: Iterable[LaneResult], documents: Path) -> None:
-        """Removes the staged files of lanes, so that they are planned again."""
+        """Removes the files of lanes before the commit, so that they are planned again."""
         for result in results:
-            for folder in (self.staging, documents / DOCUMENT_STAGING):
-                shutil.rmtree(folder / result.staged, ignore_errors=True)
+            if result.staged:
+                for folder in (self.staging, documents / DOCUMENT_STAGING):
+                    shutil.rmtree(result.folder(folder), ignore_errors=True)
+            else:
+                for path, _ in self._lane_renames(result, documents):
+                    path.unlink(missing_ok=True)
 
     def commit(self, manifest: Manifest) -> None:
-        """Writes the manifest, which is the commit point, then moves all files to their places.
+        """Writes the manifest, which is the commit point, then moves staged files to their places.
 
-        All staged files are durable before the manifest appears.
+        All files are durable before the manifest appears.
         """
         for source in manifest.states:
             secure(self.new_state(source))
         documents = self.documents(manifest)
         # ``move`` refuses a plan of which a file is missing
-        files = [path for path, _ in self._lane_renames(manifest, documents) if path.exists()]
+        renames = (self._lane_renames(result, documents) for result in manifest.results)
+        files = [path for path, _ in chain.from_iterable(renames) if path.exists()]
         folders = {path.parent for path in files} | {path.parent.parent for path in files}
         folders |= {self.root, self.root.parent, documents}
         write_all_durably({self.root / MANIFEST: manifest.to_json()}, [*files, *folders])
-        self.move(manifest)
+        if manifest.states or any(result.staged for result in manifest.results):
+            self.move(manifest)
 
     def complete(self, manifest: Manifest) -> None:
         """Moves staged files to their places durably.  May be called any number of times."""
@@ -339,7 +350,7 @@ class Journal:
         if manifest.states:
             (self.root / STATE).mkdir(exist_ok=True, mode=0o700)
         for staged, final in self._renames(manifest, documents):
-            if staged.exists():
+            if staged != final and staged.exists():
                 if final.is_dir():  # left by an earlier attempt of the same replay
                     shutil.rmtree(final)
                 staged.replace(final)
@@ -350,14 +361,14 @@ class Journal:
                 )
 
     def _renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
-        yield from self._lane_renames(manifest, documents)
+        for result in manifest.results:
+            yield from self._lane_renames(result, documents)
         for source in manifest.states:
             yield self.new_state(source), self.committed_state(source)
 
-    def _lane_renames(self, manifest: Manifest, documents: Path) -> Iterator[tuple[Path, Path]]:
-        for result in manifest.results:
-            names, folder = LaneNames(result.lane), self.staging / result.staged
-            for name in result.journal_files:
-                yield folder / name, self.root / name
-            staged = documents / DOCUMENT_STAGING / result.staged / names.part
-            yield staged, documents / names.part
+    def _lane_renames(self, result: LaneResult, documents: Path) -> Iterator[tuple[Path, Path]]:
+        """The files of a lane before and after ``move``; both are the same for files in their places."""
+        folder, part = result.folder(self.staging), LaneNames(result.lane).part
+        for name in result.journal_files:
+            yield folder / name, self.root / name
+        yield result.folder(documents / DOCUMENT_STAGING) / part, documents / part

@@ -298,7 +298,7 @@ def _document_texts(journal: Journal, manifest: Manifest, names: LaneNames, coun
 
 def has_documents(journal: Journal, manifest: Manifest) -> bool:
     """Returns whether the documents are inside the journal, not in the directory of a sink."""
-    return journal.documents(manifest).is_relative_to(journal.root.resolve())
+    return journal.documents(manifest).resolve().is_relative_to(journal.root.resolve())
 
 
 def _read_texts(root: Path) -> dict[str, str]:

@@ -129,7 +129,7 @@ def store_states(
     shutil.rmtree(target, ignore_errors=True)
     (target / _FILES).mkdir(parents=True)
     files = [
-        (journal.staging / result.staged / LaneNames(result.lane).objects, result.objects)
+        (result.folder(journal.staging) / LaneNames(result.lane).objects, result.objects)
         for result in results
         if result.objects
     ]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from publisher.journal.decisions import PositionText
 from publisher.journal.lane_result import LaneNames
 from publisher.model.change import Object, Position
-from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, open_ids
+from publisher.model.sorted_ids import IdGatherer, Ids, find_ids, ids_in
 
 _COLUMNS = ["source", *Position._fields, *Object._fields, "document"]
 ROWS_AT_ONCE = 20_000
@@ -145,4 +145,4 @@ def _digest(text: str) -> int:
 
 def _ids_of(gatherer: IdGatherer, folder: Path) -> Ids:
     file = gatherer.close()
-    return np.zeros(0, np.int64) if file is None else open_ids(folder / file.name)
+    return np.zeros(0, np.int64) if file is None else ids_in(file, folder)

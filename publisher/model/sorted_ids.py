@@ -19,15 +19,29 @@ IDS_AT_ONCE = 1 << 20
 """Number of ids in memory before they are sorted and written."""
 FILES_AT_ONCE = 256
 """Maximum number of files that are merged at once."""
+_FEW = 10_000
+"""Maximum number of ids without gaps that are not written: their first and last id tell all."""
 
 
 class IdFile(NamedTuple):
-    """A file of sorted, distinct ids: name, number of ids, first and last id."""
+    """A file of sorted, distinct ids: name, number of ids, first and last id.
+
+    Few ids without gaps have no file."""
 
     name: str
     size: int
     first: int
     last: int
+
+    @property
+    def has_gaps(self) -> bool:
+        """True if some ids between the first and the last are missing."""
+        return self.last - self.first + 1 != self.size
+
+    @property
+    def is_written(self) -> bool:
+        """False if there is no file."""
+        return self.has_gaps or self.size > _FEW
 
 
 class IdGatherer:
@@ -37,7 +51,6 @@ class IdGatherer:
 
     def __init__(self, folder: Path, name: str) -> None:
         """``name`` must be unique among the attempts of all tasks."""
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = folder / name
         self._waiting: list[Ids] = []
         self._size = 0
@@ -55,6 +68,11 @@ class IdGatherer:
 
     def close(self) -> IdFile | None:
         """Completes the file; returns ``None`` if no ids were added."""
+        if self._waiting and not self._runs and self._size <= _FEW:
+            ids = sort_distinct(np.concatenate(self._waiting))
+            file = IdFile(self._path.name, len(ids), int(ids[0]), int(ids[-1]))
+            if not file.is_written:
+                return file
         self._write()
         if not self._runs:
             return None
@@ -76,6 +94,8 @@ class IdGatherer:
             ids = ids[1:]
             if not len(ids):
                 return
+        if not self._runs:
+            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._runs or ids[0] < self._last:
             self._runs.append(self._path.with_name(f"{self._path.name}.run-{len(self._runs)}"))
         with _open_private(self._runs[-1]) as file:
@@ -95,6 +115,26 @@ def sort_distinct(numbers: npt.NDArray[Number]) -> npt.NDArray[Number]:
 def open_ids(path: Path) -> Ids:
     """Maps the ids of a file into memory."""
     return np.memmap(path, _STORED, "r")
+
+
+def ids_in(file: IdFile, folder: Path) -> Ids:
+    """Returns the ids of a file in a folder."""
+    if file.is_written:
+        return open_ids(folder / file.name)
+    return file.first + np.arange(file.size, dtype=np.int64)
+
+
+def write_few_ids(file: IdFile, folder: Path) -> Path:
+    """Returns the path of a file of ids; writes few ids without gaps, which had no file.
+
+    Several tasks may write it at the same time."""
+    path = folder / file.name
+    if not (file.is_written or path.exists()):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        unfinished = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        _write_all(iter([ids_in(file, folder)]), unfinished)
+        unfinished.replace(path)
+    return path
 
 
 def find_ids(ids: Ids, wanted: Ids) -> npt.NDArray[np.int64]:

@@ -67,7 +67,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
     sources = request.settings.sources
     with ExitStack() as stack:
         files = {source.name: file_entries(source) for source in sources}
-        request.journal.begin(request.directory)
+        if not request.in_place:
+            request.journal.begin(request.directory)
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)

@@ -71,7 +71,7 @@ def _find_causes(
 
     def read(outcomes: list[int], *more: str, where: pc.Expression) -> Iterator[pa.Table]:
         for result in results:
-            path = staging / result.staged / LaneNames(result.lane).decisions
+            path = result.folder(staging) / LaneNames(result.lane).decisions
             yield pq.read_table(
                 path,
                 columns=[*dict.fromkeys([*columns, *more])],

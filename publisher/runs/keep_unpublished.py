@@ -33,7 +33,7 @@ def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]
         if isinstance(source.source, ComparingSource) and state.is_dir():
             rows: Rows = {}
             for result in results:
-                folder = request.journal.staging / result.staged
+                folder = result.folder(request.journal.staging)
                 rejected = pc.field("outcome") == int(Outcome.REJECTED)
                 _add(rows, folder / LaneNames(result.lane).decisions, number, rejected)
             splits = [(source.splits[n - first], frozenset(rows[n])) for n in sorted(rows)]

@@ -78,6 +78,9 @@ class RunRequest:
     recorded: RecordedDatabase | None = None
     """See ``Rules``."""
 
+    in_place: bool = False
+    """See ``Work``."""
+
     @property
     def rules(self) -> Rules:
         """The rules of the run."""
@@ -137,6 +140,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         clock=request.clock,
         shared=request.journal.staging / "shared",
         states=_states_before(request),
+        in_place=request.in_place,
     )
     return connect_keys(work, EngineTasks(engine, request.rules))
 

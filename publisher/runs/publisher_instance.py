@@ -291,6 +291,7 @@ class PublisherInstance:
             by_rows=by_rows,
             unsettled=self._unsettled or {},
             before_commit=self.settle,
+            in_place=not (self.sink.is_files or settings.documents.minimal),
         )
 
     def _greatest_ids(self) -> dict[str, int]:

@@ -55,7 +55,7 @@ class SerialTasks:
         self, work: Work, staging: Path, documents: Path, report: Progress
     ) -> list[LaneResult]:
         """See ``Engine.plan``."""
-        attempt = secrets.token_hex(4)
+        attempt = "" if work.in_place else secrets.token_hex(4)
         results: dict[int, LaneResult] = {}
 
         def plan(lane: int, records: Iterable[pa.RecordBatch]) -> None:

@@ -165,8 +165,9 @@ def read_together(
     firsts = [1] * len(tables)
     # not on the connection for look-ups, which may be needed while rows are read
     action = f"Reading table {', '.join(relation.table.name for relation in relations)}"
+    is_query = database.can_copy and len(tables) == 1 and split.snapshot is None
     with database.separate() as reader, fatal_errors(database, action):
-        for number, batch in reader.stream(batches):
+        for number, batch in reader.stream(batches, is_query=is_query):
             first, firsts[number] = firsts[number], firsts[number] + batch.num_rows
             yield number, Frame(batch, np.arange(first, firsts[number], dtype=np.int64))
 

@@ -87,6 +87,15 @@ def test_runs_and_merged_files_of_a_level_are_taken_away(tmp_path: Path) -> None
     assert not [name for name in names if "run" in name or "." in name]
 
 
+def test_few_ids_without_gaps_are_written_only_to_be_merged(tmp_path: Path) -> None:
+    greatest = 2**63 - 1
+    assert ranks(tmp_path / "apart", [[[4, 5], [6]], [[greatest]]], [5, greatest]) == [2, 4]
+    assert not (tmp_path / "apart").exists()
+    overlapping = [[[greatest - 1, greatest]], [[greatest]], [[1, 2, 3]]]
+    assert ranks(tmp_path, overlapping, [3, greatest]) == [3, 5]
+    assert len([*tmp_path.iterdir()]) == 3  # two splits, and the merged ids
+
+
 def test_ids_in_any_order_are_sorted_in_flat_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

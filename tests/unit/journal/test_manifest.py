@@ -36,9 +36,10 @@ class Crash(BaseException):
 class Run:
     """A run of two lanes into a directory whose journal lies inside."""
 
-    def __init__(self, folder: Path, work: Work) -> None:
+    def __init__(self, folder: Path, work: Work, attempt: str = "try") -> None:
         self.folder = folder
         self.work = work
+        self.attempt = attempt
         self.journal = Journal(folder / "_journal")
 
     def stage(self) -> Manifest:
@@ -54,7 +55,8 @@ class Run:
                 lane=lane,
                 staging=self.journal.staging,
                 documents=self.folder / DOCUMENT_STAGING,
-                attempt="try",
+                attempt=self.attempt,
+                syncs=False,
             )
             results.append(replace(result, seconds=0.0))  # runs are compared as bytes
         return Manifest(
@@ -101,6 +103,22 @@ def test_a_commit_brings_every_file_to_its_place(run: Run) -> None:
     assert (run.journal.root / MANIFEST).stat().st_mode & 0o777 == 0o600
 
 
+def test_files_in_their_places_are_those_of_a_staged_run(tmp_path: Path, work: Work) -> None:
+    staged, run = Run(tmp_path / "staged", work), Run(tmp_path / "out", work, attempt="")
+    manifest = run.stage()
+    before = set(run.published_files())
+    run.journal.discard(manifest.results, run.folder)
+    assert run.published_files() == {}
+    run.stage()
+    run.journal.commit(manifest)
+    run.journal.complete(manifest)
+    assert set(run.published_files()) == before | {MANIFEST}
+    staged.journal.commit(staged.stage())
+    (run.journal.root / MANIFEST).unlink()
+    (staged.journal.root / MANIFEST).unlink()  # it names the staging folders
+    assert run.published_files() == staged.published_files()
+
+
 @pytest.mark.parametrize("kind", ["keys", "rejects.jsonl"])
 def test_a_staged_file_that_was_lost_is_noticed(run: Run, kind: str) -> None:
     manifest = run.stage()
@@ -110,9 +128,11 @@ def test_a_staged_file_that_was_lost_is_noticed(run: Run, kind: str) -> None:
         run.journal.commit(manifest)
 
 
+@pytest.mark.parametrize("attempt", ["try", ""], ids=["staged", "in-place"])
 def test_all_files_of_a_plan_are_synced_before_the_manifest_appears(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch, attempt: str
 ) -> None:
+    run = Run(tmp_path / "out", work, attempt)
     synced: set[int] = set()
     before_manifest: list[set[int]] = []
     sync, replace = os.fsync, Path.replace
