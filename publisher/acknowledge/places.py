@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.identity import Verdict, compare, identity_of
 from publisher.database.options import DatabaseOptions
@@ -101,7 +102,8 @@ def _verdict(entry: SourceEntry, place: LogPlace) -> Verdict:
             relation = relation_of(database, LiveTable(place.table))
         except FatalError:
             return Verdict.OTHER  # the table is missing or hidden
-        return compare(entry.identity, identity_of(database, relation))
+        stamp = catalogue_of(database).stamp
+        return compare(entry.identity, identity_of(database, relation, stamp))
 
 
 def _explain(entry: SourceEntry, places: Sequence[LogPlace]) -> str:
