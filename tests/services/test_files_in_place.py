@@ -1,0 +1,70 @@
+"""Runs for a topic are planned into their places, where nothing counts before the manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from publisher.config.job_file import load
+from publisher.engine.local.engine import LocalEngine
+from publisher.errors import UnreachableError
+from publisher.journal.lane_result import LaneNames
+from publisher.runs.publisher_instance import PublisherInstance
+from tests.services.topics import Topics
+from tests.support.event_log_files import event, write
+
+JOB = """
+[job]
+name = "job"
+[[sources]]
+name = "hr"
+format = "event-log"
+snapshots = ["in"]
+[tables.usr]
+key = ["idu"]
+columns = {{ idu = "int", fname = "string" }}
+[dispatch]
+to = "kafka"
+bootstrap = "{bootstrap}"
+topic = "{topic}"
+"""
+
+
+class FailingEngine(LocalEngine):
+    """Fails once after it has planned all lanes."""
+
+    fails = True
+
+    def plan(self, *args: Any, **named: Any) -> Any:
+        results = super().plan(*args, **named)
+        if self.fails:
+            self.fails = False
+            raise UnreachableError("away")
+        return results
+
+
+def test_a_plan_without_manifest_is_discarded_and_a_whole_one_has_nothing_staged(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    write(tmp_path / "in/log.csv", [event(1, table_key="idu=1"), event(2, table_key="idu=2")])
+    topic = kafka.make()
+    (tmp_path / "job.toml").write_text(JOB.format(bootstrap=kafka.bootstrap, topic=topic))
+    settings = load(tmp_path / "job.toml")
+    part, decisions = f"documents/{LaneNames(0).part}", LaneNames(0).decisions
+    with PublisherInstance(settings, FailingEngine()) as job:
+        with pytest.raises(UnreachableError):
+            job.publish_pending()
+        (root,) = (path for path in settings.journals.glob("job-*"))
+        assert (root / part).exists()
+        assert (root / decisions).exists()
+        assert job.finish() == []
+        assert not root.exists()
+        job.publish_pending()
+    (root,) = (path for path in settings.journals.glob("job-*"))
+    assert (root / part).exists()
+    assert (root / decisions).exists()
+    assert not [path for path in root.rglob("*") if path.is_dir() and path.name != "documents"]
+    assert len(kafka.read(topic)) == 2
