@@ -135,7 +135,10 @@ def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
 
 def raw_text(story: RecordStory) -> str:
     """A record as it was, or why it is not shown."""
-    return story.raw or f"not shown: it cannot be read again from {story.place}"
+    reason = (
+        "the run is masked" if story.is_masked else f"it cannot be read again from {story.place}"
+    )
+    return story.raw or f"not shown: {reason}"
 
 
 def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:

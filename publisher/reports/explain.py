@@ -101,6 +101,8 @@ class RecordStory:
     """The retry of a rejected record; ``None`` if there was none."""
     retry_of: str | None = None
     """The id of the rejected record that this record corrects."""
+    is_masked: bool = False
+    """The run is masked, so the record is not read again."""
     row: int = 0
     """Number of the record in its lane, in the order of records."""
     written: str | None = None
@@ -275,7 +277,6 @@ class StoryReader:
         number = record.document
         document = None if number == _NO_DOCUMENT else lane.document(number)
         by = lane.row(record.by) if record.by >= 0 else None
-        raw = self._read_raw(entry, record)
         filters = filter_options(self._manifest.settings, record.source)
         refused = self._refused.get((record.lane, number))
         status = self._status(record, by)
@@ -283,7 +284,7 @@ class StoryReader:
             source=entry.name,
             position=source.position_text(record.position),
             place=_place(entry, record),
-            raw=raw or record.raw,
+            raw=self._read_raw(entry, record) or record.raw,
             object=record.object,
             event=_event(record.event_type),
             columns=record.columns,
@@ -304,6 +305,7 @@ class StoryReader:
             offsets=self._offsets(record, document) if refused is None else (),
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
+            is_masked=self._manifest.is_masked,
             row=record.row,
             written=self._letter_of(entry, status),
         )

@@ -60,6 +60,8 @@ def test_masked_look_ups_are_planned_again(tmp_path: Path) -> None:
         result = run("diff", out, "-c", job)
         assert result.exit_code == 0, result.output
         shown[name] = run("explain", out, "1").output
+        is_hidden = "record      not shown: the run is masked\n" in shown[name]
+        assert is_hidden is (name == "masked")
         for change in ('documents.insert_query_back="add"', 'sources.log.identifier_case="upper"'):
             result = run("diff", out, "-c", job, "--set", change)
             assert result.exit_code == 3, result.output
