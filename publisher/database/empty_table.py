@@ -1,7 +1,7 @@
 """Sees with PostgreSQL's driver alone that a table has no rows to read.
 
-Most starts of a job find nothing.  SQLAlchemy, which runs all other statements, takes as long to load as
-everything else that such a start needs.
+Most starts of a job find nothing.  SQLAlchemy, which runs all other statements, takes about as long to load
+as everything else that such a start needs.
 """
 
 # ruff: noqa: PLC0415 - loads psycopg for PostgreSQL only, and SQLAlchemy only after a failure
