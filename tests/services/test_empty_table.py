@@ -18,6 +18,7 @@ from publisher.errors import FatalError
 from publisher.triggers import TableRef
 from publisher.triggers.postgresql import log_statements
 from tests.services.databases import Place
+from tests.services.topics import Topics
 from tests.services.waiting_logs import MOMENTS, ago, make_log
 
 COLUMNS = ("status", "event_time", "record_id")
@@ -130,14 +131,14 @@ print([name for name in large if name in sys.modules])
 
 
 def test_a_publication_of_an_empty_log_loads_no_large_library(
-    postgres: Place, tmp_path: Path
+    postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
     for _, statement in log_statements(TableRef(None, "event_log")):
         postgres.execute(statement)
     job = tmp_path / "job.toml"
     job.write_text(
         f'[source]\nformat = "event-log"\ntable = "event_log"\nurl = "{postgres.url}"\n'
-        '[dispatch]\npath = "out"\n'
+        f'[dispatch]\nto = "kafka"\nbootstrap = "{kafka.bootstrap}"\ntopic = "{kafka.make()}"\n'
     )
     done = subprocess.run(
         [sys.executable, "-c", PUBLISH, str(job)],
