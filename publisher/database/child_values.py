@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from sqlalchemy import Connection, Dialect
 
 from publisher.database.catalogue import DatabaseCatalogue
@@ -12,6 +13,7 @@ from publisher.database.statements import Query, query
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import attribute_of
+from publisher.model.distinct_values import DistinctValues
 from publisher.planning.query_back import CurrentRows
 
 
@@ -47,7 +49,7 @@ class ClassReader:
 
     def complete(self, connection: Connection, rows: CurrentRows) -> CurrentRows:
         """Adds the attributes to rows of the parent table: their distinct values by code points."""
-        values: dict[str, list[tuple[str, ...]]] = {}
+        values: dict[str, pa.ListArray] = {}
         for reader in self._readers:
             values |= _read_values(connection, reader, rows)
         columns = rows.columns + self._attributes
@@ -57,31 +59,27 @@ class ClassReader:
 
 def _read_values(
     connection: Connection, reader: ChildReader, rows: CurrentRows
-) -> dict[str, list[tuple[str, ...]]]:
+) -> dict[str, pa.ListArray]:
     """Reads the values of each attribute for each row of the parent.
 
     The keys are those of the rows, not of the events: the database may find a row by a key in another case.
     """
-    parts = [map(str, rows.values[rows.columns.index(column)]) for column in reader.key]
-    keys = reader.query.keys(parts)
+    keys = reader.query.keys(
+        [_texts_of_key(rows.values[rows.columns.index(column)]) for column in reader.key]
+    )
     children = reader.query.all_rows(connection, keys)
-    return {
-        attribute: _distinct_values(
-            children.numbers, children.values[reader.query.columns.index(column)], len(keys)
-        )
+    columns = {
+        attribute: children.values[reader.query.columns.index(column)]
         for attribute, column in reader.values.items()
+    }
+    return {
+        attribute: DistinctValues.of(children.numbers, texts).lists(len(rows.places))
+        for attribute, texts in columns.items()
     }
 
 
-def _distinct_values(
-    numbers: Sequence[int], values: Sequence[str | None], keys: int
-) -> list[tuple[str, ...]]:
-    """Groups values by the numbers of their keys."""
-    found: list[list[str]] = [[] for _ in range(keys)]
-    for number, value in zip(numbers, values, strict=True):
-        if value is not None:
-            found[number].append(value)
-    return [tuple(sorted(set(of_key)) if len(of_key) > 1 else of_key) for of_key in found]
+def _texts_of_key(column: pa.StringArray) -> pa.StringArray:
+    return column.fill_null(str(None)) if column.null_count else column
 
 
 def class_reader(

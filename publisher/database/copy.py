@@ -110,9 +110,17 @@ def _copy(
 ) -> Iterator[pa.RecordBatch]:
     parse = _CsvParser(names)
     driver: Any = connection.connection.driver_connection
-    try:
+    with driver_errors(connection):
         for block in _blocks(driver, statement, batch_bytes):
             yield parse(block)
+
+
+@contextmanager
+def driver_errors(connection: Connection) -> Iterator[None]:
+    """Turns psycopg's errors into SQLAlchemy's, and into ``LostError`` if the connection is lost."""
+    driver: Any = connection.connection.driver_connection
+    try:
+        yield
     except psycopg.Error as error:
         if driver.closed or driver.broken:
             connection.invalidate()

@@ -25,6 +25,8 @@ _NO_RIGHT_CODES = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 # unknown database, table, column; a view that is no longer valid
 _STATEMENT_CODES = frozenset({1046, 1049, 1054, 1064, 1146, 1356})
 _NO_RIGHT_STATE = "42501"
+_TOO_LONG = "54000"
+"""SQLSTATE of a value longer than PostgreSQL's limit of 1 GB, as a column of many rows may be."""
 _REFUSAL = re.compile(
     "authentication failed|no pg_hba.conf entry|no password supplied|does not exist"
 ).search
@@ -76,6 +78,8 @@ def is_data_error(error: Exception) -> bool:
         return isinstance(error, (ValueError, OverflowError))  # a driver's conversion
     if is_lost(error) or is_missing_permission(error):
         return False
+    if _state(error) == _TOO_LONG:
+        return True
     if isinstance(error, OperationalError):
         # MySQL and MariaDB report most data errors this way, and SQLite damaged text
         return _code(error) is not None or "Could not decode" in str(error.orig)

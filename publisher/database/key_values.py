@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from publisher.model.catalogue import ColumnKind
-from publisher.model.keys import are_plain_integers, decimal_text, integer_text
+from publisher.model.keys import decimal_text, integer_text
 
 _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
@@ -60,13 +60,8 @@ def number_text(text: str) -> str:
     return number if number is not None else text
 
 
-def whole_texts(texts: Iterable[str]) -> list[str]:
-    """Returns the texts of integers."""
-    texts = list(texts)
-    return texts if are_plain_integers(texts) else list(map(_whole_text, texts))
-
-
-def _whole_text(text: str) -> str:
+def whole_text(text: str) -> str:
+    """Returns the text of an integer."""
     number = integer_text(text)
     if number is None:
         raise KeyValueError(f"{_excerpt(text)} is not an integer")
@@ -74,12 +69,12 @@ def _whole_text(text: str) -> str:
 
 
 def _integer(text: str) -> int | Decimal:
-    number = int(_whole_text(text))
+    number = int(whole_text(text))
     return number if number in _INT64 else Decimal(number)
 
 
 def _sqlite_integer(text: str) -> int:
-    number = int(_whole_text(text))
+    number = int(whole_text(text))
     if not -(1 << 63) <= number < 1 << 63:
         raise KeyValueError(f"{_excerpt(text)} does not fit the 64 bits of SQLite's integers")
     return number

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -13,13 +16,15 @@ from publisher.database import failures, statements
 from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
-from publisher.database.numbered_rows import Values
+from publisher.database.numbered_rows import Keys, select_keys, texts_of
 from publisher.database.statements import Query
 from publisher.database.view_objects import ViewQuery
 from publisher.errors import TableRefusedError
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Object, Reason
+from publisher.model.change_batches import objects_of
+from publisher.model.key_columns import split_keys
 from publisher.planning.query_back import (
     NO_NAMED_COLUMNS,
     Answer,
@@ -29,18 +34,19 @@ from publisher.planning.query_back import (
     RefusedLookup,
 )
 
+Numbers = npt.NDArray[np.int64]
 TextOf = Callable[[Any], str | None]
 
 
 class KeyBatch(NamedTuple):
     """Objects of one table by their places in a look-up, and the values of their keys."""
 
-    places: list[int]
-    values: list[Values]
+    places: Numbers
+    columns: Keys
 
     def part(self, start: int, end: int) -> KeyBatch:
         """Returns the keys from ``start`` up to, but not including, ``end``."""
-        return KeyBatch(self.places[start:end], self.values[start:end])
+        return KeyBatch(self.places[start:end], [column[start:end] for column in self.columns])
 
 
 class ObjectQuery(NamedTuple):
@@ -82,21 +88,26 @@ class DatabaseLookup:
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
     ) -> dict[Object, Answer]:
         """Returns an answer for each object."""
-        read = self.read(objects, named)
+        read = self._read_groups(_group_objects(objects), objects, named)
         answers: dict[Object, Answer] = {objects[n]: answer for n, answer in read.others.items()}
         for rows in read.rows:
             answers |= {objects[place]: row for place, row in rows.answers()}
         return answers
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+    def read(self, objects: pa.RecordBatch) -> Answers:
         """Reads the current rows of the objects; an object may appear several times."""
-        answers = Answers([], {})
-        for table_key, keys_of_table in _group_by_table(objects, answers).items():
+        return self._read_groups(_group_batch(objects), (), NO_NAMED_COLUMNS)
+
+    def _read_groups(
+        self, groups: _Groups, objects: Sequence[Object], named: NamedColumns
+    ) -> Answers:
+        answers = Answers([], dict(groups.refused))
+        for table_key, keys_of_table in groups.tables.items():
             query = self._queries.get(table_key)
             if query is None:
                 query = self._queries[table_key] = self._query(*table_key)
             if isinstance(query, RefusedLookup):
-                answers.others.update(dict.fromkeys(keys_of_table.places, query))
+                answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue
             batch = _convert_keys(query, keys_of_table, answers)
             for object_query, part in self._divide(query, batch, objects, named):
@@ -114,14 +125,15 @@ class DatabaseLookup:
         reader = self._readers.get(query)
         if reader is None or not named:
             return [(ObjectQuery(query, reader), batch)]
-        parts: dict[ObjectQuery, KeyBatch] = {}
-        for place, values in zip(*batch, strict=True):
+        parts: dict[ObjectQuery, list[int]] = {}
+        for number, place in enumerate(batch.places.tolist()):
             columns = named.get(objects[place])
             needed = reader if columns is None else reader.part(columns)
-            part = parts.setdefault(ObjectQuery(query, needed), KeyBatch([], []))
-            part.places.append(place)
-            part.values.append(values)
-        return parts.items()
+            parts.setdefault(ObjectQuery(query, needed), []).append(number)
+        return [
+            (needed, KeyBatch(batch.places[numbers], select_keys(batch.columns, numbers)))
+            for needed, numbers in parts.items()
+        ]
 
     def _query(self, schema: str | None, name: str, *columns: str) -> Query | RefusedLookup:
         try:
@@ -175,7 +187,7 @@ class DatabaseLookup:
                 join_snapshot(connection, self._snapshot)
             elif reader is not None:
                 begin_snapshot(connection)
-            found = rows_query.rows(connection, batch.values)
+            found = rows_query.rows(connection, batch.columns)
             if reader is None:
                 return found
             return Answers([reader.complete(connection, rows) for rows in found.rows], found.others)
@@ -186,10 +198,9 @@ class DatabaseLookup:
             self._handle_failure(query, batch, error, answers)
             return
         for rows in found.rows:
-            places = [batch.places[number] for number in rows.places]
-            answers.rows.append(rows._replace(places=places))
+            answers.rows.append(rows._replace(places=batch.places[rows.places]))
         answers.others.update(
-            (batch.places[number], answer) for number, answer in found.others.items()
+            (int(batch.places[number]), answer) for number, answer in found.others.items()
         )
 
     def _handle_failure(
@@ -197,7 +208,7 @@ class DatabaseLookup:
     ) -> None:
         if isinstance(error, DBAPIError) and failures.is_missing_permission(error):
             refused = self._refuse_table(query.rows, error)
-            answers.others.update(dict.fromkeys(batch.places, refused))
+            answers.others.update(dict.fromkeys(batch.places.tolist(), refused))
             return
         if not failures.is_data_error(error):
             assert isinstance(error, DBAPIError)
@@ -212,7 +223,7 @@ class DatabaseLookup:
             f"reading the row of {query.rows.name} failed: {failures.message_of(error)}: fix the row, "
             "the view or the key",
         )
-        answers.others.update(dict.fromkeys(batch.places, refused))
+        answers.others.update(dict.fromkeys(batch.places.tolist(), refused))
 
     def _refuse_table(self, query: Query, error: DBAPIError) -> RefusedLookup:
         return RefusedLookup(
@@ -227,58 +238,67 @@ def _join(parts: list[CurrentRows]) -> list[CurrentRows]:
     """Joins the rows of several statements of one query, which are planned faster together."""
     if len(parts) < 2:
         return parts
-    places = [*chain.from_iterable(part.places for part in parts)]
     columns = zip(*(part.values for part in parts), strict=True)
-    values = [[*chain.from_iterable(column)] for column in columns]
-    return [CurrentRows(places, parts[0].columns, values)]
+    values = [pa.concat_arrays(column) for column in columns]
+    return [CurrentRows(np.concatenate([part.places for part in parts]), parts[0].columns, values)]
 
 
-class KeyTexts(NamedTuple):
-    """The keys of the objects of one table, as texts of their columns."""
+class _Groups(NamedTuple):
+    """The keys of objects as texts, by schema, table and the columns that they name."""
 
-    places: list[int]
-    texts: list[Sequence[str]]
+    tables: dict[tuple[Any, ...], KeyBatch]
+    refused: dict[int, RefusedLookup]
+    """Objects whose keys cannot be parsed, by their places."""
 
 
-def _group_by_table(objects: Sequence[Object], answers: Answers) -> dict[tuple[Any, ...], KeyTexts]:
-    """Groups keys by schema, table and the columns that they name; refuses those that cannot be parsed."""
-    groups: dict[tuple[Any, ...], KeyTexts] = {}
-    if not objects:
-        return groups
-    schemas, tables, key_texts = zip(*objects, strict=True)
-    simple = keys.parse_simple(key_texts)
-    if simple is not None:
-        columns, texts = zip(*simple, strict=True)
-        if len(set(schemas)) == len(set(tables)) == len(set(columns)) == 1:
-            group = KeyTexts([*range(len(objects))], [*zip(texts)])
-            return {(schemas[0], tables[0], columns[0]): group}
+def _group_batch(objects: pa.RecordBatch) -> _Groups:
+    """Groups objects; those of one table with simple keys together, which is faster."""
+    schemas, tables = (pc.unique(objects.column(name)) for name in ("schema", "table"))
+    split = split_keys(objects.column("key")) if len(schemas) == len(tables) == 1 else None
+    if split is None:
+        return _group_objects(objects_of(objects))
+    column, values = split
+    table_key = (schemas[0].as_py(), tables[0].as_py(), column)
+    return _Groups({table_key: KeyBatch(np.arange(len(values)), [values])}, {})
+
+
+def _group_objects(objects: Sequence[Object]) -> _Groups:
+    places: dict[tuple[Any, ...], list[int]] = {}
+    texts: dict[tuple[Any, ...], list[Sequence[str]]] = {}
+    refused: dict[int, RefusedLookup] = {}
     for place, (schema, table, key) in enumerate(objects):
         try:
-            columns, texts, _ = zip(*keys.parse(key), strict=True)
+            columns, values, _ = zip(*keys.parse(key), strict=True)
         except keys.KeyProblem as problem:
-            answers.others[place] = RefusedLookup(Reason.TABLE_KEY, str(problem))
+            refused[place] = RefusedLookup(Reason.TABLE_KEY, str(problem))
             continue
-        group = groups.setdefault((schema, table, *columns), KeyTexts([], []))
-        group.places.append(place)
-        group.texts.append(texts)
-    return groups
+        places.setdefault((schema, table, *columns), []).append(place)
+        texts.setdefault((schema, table, *columns), []).append(values)
+    groups = {
+        table: KeyBatch(np.array(places[table]), list(zip(*of_table, strict=True)))
+        for table, of_table in texts.items()
+    }
+    return _Groups(groups, refused)
 
 
-def _convert_keys(query: Query, group: KeyTexts, answers: Answers) -> KeyBatch:
+def _convert_keys(query: Query, texts: KeyBatch, answers: Answers) -> KeyBatch:
     """Converts the texts of keys to values; refuses those that have no value of the column's type."""
     try:
-        return KeyBatch(group.places, query.keys(zip(*group.texts, strict=True)))
+        return KeyBatch(texts.places, query.keys(texts.columns))
     except ValueError:
-        batch = KeyBatch([], [])
-    for place, texts in zip(*group, strict=True):
+        places: list[int] = []
+        values: list[Keys] = []
+    rows = zip(*map(texts_of, texts.columns), strict=True)
+    for place, row in zip(texts.places.tolist(), rows, strict=True):
         try:
-            batch.values.extend(query.keys([text] for text in texts))
+            values.append(query.keys([[text] for text in row]))
         except ValueError as problem:  # KeyValueError, and numbers of too many digits
             detail = f"{problem}: fix the key in the event"
             answers.others[place] = RefusedLookup(Reason.DATABASE_REFUSED, detail)
         else:
-            batch.places.append(place)
-    return batch
+            places.append(place)
+    columns = [[column[0] for column in of_key] for of_key in zip(*values, strict=True)]
+    return KeyBatch(np.array(places, np.int64), columns)
 
 
 def _unknown_column(relation: Relation, column: str) -> RefusedLookup:

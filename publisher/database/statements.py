@@ -11,11 +11,8 @@ The database decides whether a row has a key, by the column's type and collation
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import chain, compress, repeat
-from operator import itemgetter
+from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import (
@@ -34,21 +31,22 @@ from sqlalchemy import (
     types,
 )
 
-from publisher.database import key_values
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
 from publisher.database.column_kinds import mysql_name
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.numbered_rows import (
+    Keys,
     NumberedRows,
     Texts,
     Values,
     by_column,
     several_rows,
+    texts_of,
 )
 from publisher.model.catalogue import ColumnKind
-from publisher.planning.query_back import Answer, Answers, CurrentRow, CurrentRows, RefusedLookup
+from publisher.planning.query_back import Answer, Answers, CurrentRow
 
-__all__ = ["InListQuery", "JoinQuery", "KeyValueError", "Query", "Values", "query"]
+__all__ = ["InListQuery", "KeyValueError", "Query", "Values", "query"]
 
 Convert: TypeAlias = Callable[[Any], str | None]
 
@@ -64,14 +62,14 @@ class Query(Protocol):
     def max_keys(self, wanted: int) -> int:
         """Returns the maximum number of keys of one statement, at most ``wanted``."""
 
-    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
-        """Converts the texts of keys, column by column, to their values.  Raises ``ValueError``."""
+    def keys(self, columns: Keys) -> Keys:
+        """Converts the texts of keys to their values.  Raises ``ValueError``."""
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
+    def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the row of each key; the places of answers are those of the keys."""
 
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
-        """Reads all rows of each key, in any order; no two keys may be equal for the database."""
+    def all_rows(self, connection: Connection, keys: Keys) -> NumberedRows:
+        """Reads all rows of each key; no two keys may be equal for the database."""
 
 
 def query(
@@ -79,130 +77,10 @@ def query(
 ) -> Query:
     """Creates the query for rows of ``relation`` by ``columns``."""
     if dialect.name == "postgresql" and dialect.driver == "psycopg":
+        from publisher.database.join_query import JoinQuery  # noqa: PLC0415 - needs psycopg
+
         return JoinQuery(dialect, relation, columns)
     return InListQuery(dialect, relation, columns, text_of)
-
-
-class JoinQuery:
-    """PostgreSQL: joins the table with arrays of keys; the server converts values to text."""
-
-    def __init__(self, dialect: Dialect, relation: Relation, columns: tuple[str, ...]) -> None:
-        self.name = relation.table.name
-        self.columns = tuple(relation.types)
-        self._read = [_text_reader(relation.table.columns[name]) for name in columns]
-        self._sql = _join_sql(dialect, relation, columns)
-
-    def max_keys(self, wanted: int) -> int:
-        """Returns ``wanted``: one parameter has all values of a column, so there is no limit."""
-        return wanted
-
-    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
-        """Checks the texts, which the server converts to the types of the columns."""
-        values = [read(texts) for read, texts in zip(self._read, columns, strict=True)]
-        return list(zip(*values, strict=True))
-
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
-        """Reads the row of each key; the server matches them."""
-        numbers, values = self.all_rows(connection, keys)
-        others: dict[int, RefusedLookup | None] = {}
-        if len(counts := Counter(numbers)) < len(keys):
-            others = {number: None for number in range(len(keys)) if number not in counts}
-        if len(counts) < len(numbers):
-            single = [counts[number] == 1 for number in numbers]
-            others |= {n: several_rows(self.name) for n, count in counts.items() if count > 1}
-            numbers = list(compress(numbers, single))
-            values = [list(compress(column, single)) for column in values]
-        return Answers([CurrentRows(numbers, self.columns, values)] if numbers else [], others)
-
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
-        """Reads all rows of each key; the server matches them."""
-        arrays = {f"k{n}": _array(values) for n, values in enumerate(zip(*keys, strict=True))}
-        cursor = connection.exec_driver_sql(self._sql, arrays).cursor
-        assert cursor is not None
-        # SQLAlchemy's rows take twice the time of the driver's tuples
-        rows = sorted(cursor.fetchall(), key=itemgetter(0))
-        if not rows:
-            return NumberedRows((), [()] * len(self.columns))
-        numbers, *columns = zip(*rows, strict=True)
-        return NumberedRows([number - 1 for number in numbers], columns)
-
-
-def _array(values: Sequence[Any]) -> Any:
-    """Returns an array as parameter; the driver would examine each text in turn."""
-    if set(map(type, values)) != {str}:
-        return list(values)
-    if any(character in "".join(values) for character in '\\"'):
-        values = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
-    return '{"' + '","'.join(values) + '"}'
-
-
-def _text_reader(kind: ColumnKind) -> Callable[[Iterable[str]], Iterable[Any]]:
-    """Returns the conversion of the texts of a key column."""
-    return (
-        key_values.whole_texts
-        if kind is ColumnKind.INT
-        else partial(map, _READ_AS_TEXT.get(kind, str))
-    )
-
-
-_READ_AS_TEXT: dict[ColumnKind, Callable[[str], Any]] = {
-    ColumnKind.DECIMAL: key_values.number_text,
-    ColumnKind.OCTET: key_values.base64_bytes,
-    ColumnKind.DATE: key_values.moment_text,
-    ColumnKind.TIME: key_values.moment_text,
-    ColumnKind.TIMESTAMP: key_values.moment_text,
-}
-
-
-_TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "name"})
-"""PostgreSQL types whose values need no cast to text; a cast would cut the padding of CHAR."""
-
-
-def _join_item(relation: Relation, name: str, column: str) -> str:
-    """Returns the SQL of a column in the log's form: binary values as Base64 without line breaks.
-
-    Values of user-defined types are converted by the output function of the type: a cast may be a function
-    of the type's owner, which would run with the permissions of the publisher's user.
-    """
-    if name in relation.user_types:
-        has_value = f"pg_catalog.num_nulls({column}) OPERATOR(pg_catalog.=) 0"
-        return f"CASE WHEN {has_value} THEN pg_catalog.concat({column}) END"
-    if relation.casts[name] == "bytea":
-        return f"pg_catalog.replace(pg_catalog.encode({column}, 'base64'), E'\\n', '')"
-    return column if relation.casts[name] in _TEXT_TYPES else f"CAST({column} AS text)"
-
-
-def _equals(relation: Relation, name: str) -> str:
-    """Returns PostgreSQL's own operator to compare a column, even if the search path has another one.
-
-    Base types of extensions have their own operators; only superusers create such types.
-    """
-    return "=" if relation.user_types.get(name) == "b" else "OPERATOR(pg_catalog.=)"
-
-
-def _join_sql(dialect: Dialect, relation: Relation, columns: Sequence[str]) -> str:
-    quote = dialect.identifier_preparer.quote_identifier
-    items = [_join_item(relation, name, f"t.{quote(name)}") for name in relation.types]
-    casts = [relation.casts[name].replace("%", "%%") for name in columns]
-    arrays = [f"CAST(%(k{place})s AS {cast_}[])" for place, cast_ in enumerate(casts)]
-    names = ", ".join(f"c{place}" for place in range(len(columns)))
-    equals = [_equals(relation, name) for name in columns]
-    on = " AND ".join(
-        f"t.{quote(name)} {equals[place]} k.c{place}" for place, name in enumerate(columns)
-    )
-    table = quote(relation.table.name)
-    if relation.schema is not None:
-        table = f"{quote(relation.schema)}.{table}"
-    rows = f"ROWS FROM (unnest({', '.join(arrays)})) WITH ORDINALITY AS k ({names}, n)"
-    if set(columns) == set(relation.table.key):
-        # forces the primary key's index (measured: 3 times faster)
-        join = f"CROSS JOIN LATERAL (SELECT * FROM {table} AS t WHERE {on} OFFSET 0) AS t"  # noqa: S608
-    else:
-        if len(columns) == 1:
-            on += f" AND t.{quote(columns[0])} {equals[0]} ANY ({arrays[0]})"  # allows the use of an index
-        join = f"JOIN {table} AS t ON {on}"
-    # all names are quoted, all values are parameters
-    return f"SELECT k.n, {', '.join(items)} FROM {rows} {join}"  # noqa: S608
 
 
 class InListQuery:
@@ -235,14 +113,16 @@ class InListQuery:
         """Returns the number of keys that fit into the database's maximum number of parameters."""
         return max(1, min(wanted, self._max_parameters // self._width))
 
-    def keys(self, columns: Iterable[Iterable[str]]) -> list[Values]:
+    def keys(self, columns: Keys) -> Keys:
         """Converts the texts to values of the columns' types."""
-        return list(zip(*map(map, [part.read for part in self._key], columns), strict=True))
+        parts = zip(self._key, columns, strict=True)
+        return [list(map(part.read, texts_of(column))) for part, column in parts]
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
+    def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the row of each key."""
-        answers: list[Answer] = [None] * len(keys)
-        self._search(connection, keys, range(len(keys)), answers)
+        values = list(zip(*keys, strict=True))
+        answers: list[Answer] = [None] * len(values)
+        self._search(connection, values, range(len(values)), answers)
         return by_column(answers)
 
     def _search(
@@ -278,13 +158,13 @@ class InListQuery:
             self._search(connection, keys, missing[:half], answers)
             self._search(connection, keys, missing[half:], answers)
 
-    def all_rows(self, connection: Connection, keys: Sequence[Values]) -> NumberedRows:
+    def all_rows(self, connection: Connection, keys: Keys) -> NumberedRows:
         """Reads all rows of each key."""
-        found: list[list[Texts]] = [[] for _ in keys]
-        self._search_all(connection, keys, range(len(keys)), found)
-        numbers = [number for number, rows in enumerate(found) for _ in rows]
-        values = list(zip(*chain.from_iterable(found), strict=True))
-        return NumberedRows(numbers, values or [()] * len(self.columns))
+        values = list(zip(*keys, strict=True))
+        found: list[list[Texts]] = [[] for _ in values]
+        self._search_all(connection, values, range(len(values)), found)
+        rows = [(number, *texts) for number, of_key in enumerate(found) for texts in of_key]
+        return NumberedRows.of(rows, len(self.columns))
 
     def _search_all(
         self,

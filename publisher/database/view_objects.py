@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from publisher.database.numbered_rows import Texts, Values, by_column
+from publisher.database.numbered_rows import Keys, Texts, by_column, select_keys
 from publisher.database.statements import Query
 from publisher.model.catalogue import ColumnKind, Table
 from publisher.model.change import Reason
@@ -31,13 +31,14 @@ class ViewQuery:
             for attribute, name in columns.names.items()
         ]
 
-    def rows(self, connection: Connection, keys: Sequence[Values]) -> Answers:
+    def rows(self, connection: Connection, keys: Keys) -> Answers:
         """Reads the object of each key."""
-        found = self.all_rows(connection, keys).by_key(len(keys))
+        count = len(keys[0])
+        found = self.all_rows(connection, keys).by_key(count)
         missing = [n for n, rows in enumerate(found) if not rows]
-        while self._has_text and 0 < len(missing) < len(keys):
+        while self._has_text and 0 < len(missing) < count:
             # a row was given to the key that it has exactly; the database may find it by others, too
-            again = self.all_rows(connection, [keys[n] for n in missing])
+            again = self.all_rows(connection, select_keys(keys, missing))
             for n, rows in zip(missing, again.by_key(len(missing)), strict=True):
                 found[n] = rows
             before, missing = len(missing), [n for n in missing if not found[n]]

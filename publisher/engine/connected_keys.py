@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from publisher.errors import FatalError
 from publisher.masking.masker import Masking
 from publisher.model.change import Change, EventType, Object
-from publisher.model.change_batches import changes_of, tuples
+from publisher.model.change_batches import changes_of, objects_of
 from publisher.model.key_changes import KeyHistory, PlaceOf, object_after
 from publisher.model.lanes import lane_of
 from publisher.model.record_schema import RECORD_SCHEMA
@@ -158,7 +158,7 @@ def _in_lanes(
     if not len(rows):
         return batch
     numbers = batch["lane"].to_numpy().copy()
-    objects = tuples(Object, batch.take(pa.array(rows)), Object._fields)
+    objects = objects_of(batch.take(pa.array(rows)))
     for row, obj in zip(rows.tolist(), objects, strict=True):
         numbers[row] = lanes.get(obj, numbers[row])
     return batch.set_column(_LANE, RECORD_SCHEMA.field(_LANE), pa.array(numbers, pa.int32()))

@@ -14,7 +14,7 @@ from publisher.journal.lookups import row_texts
 from publisher.masking.masker import Masker
 from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
 from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object, Outcome
-from publisher.model.change_batches import changes_of, tuples
+from publisher.model.change_batches import changes_of, objects_of
 from publisher.planning.filters import FilterOptions
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
 from publisher.planning.planner import PlanResult
@@ -118,7 +118,7 @@ class MaskedLane:
         return lookup._replace(values=values, sealed=self._seal_rows(lookup))
 
     def _seal_rows(self, lookup: RowLookups) -> pa.BinaryArray:
-        objects = tuples(Object, lookup.objects, Object._fields)
+        objects = objects_of(lookup.objects)
         texts = row_texts(lookup.columns, lookup.values).to_pylist()
         rows = zip(texts, objects, lookup.polls.tolist(), strict=True)
         return pa.array([seal_row(*row, self._masker) for row in rows], pa.binary())

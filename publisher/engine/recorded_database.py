@@ -24,6 +24,7 @@ from publisher.model import keys
 from publisher.model.catalogue import Catalogue
 from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
 from publisher.model.change import Object, Outcome, Reason
+from publisher.model.change_batches import objects_of
 from publisher.planning.query_back import (
     Answer,
     Answers,
@@ -165,19 +166,19 @@ class RecordedRows:
         """Returns the recorded answer to each of the questions."""
         return [self._answer(question) for question in questions]
 
-    def read(self, objects: Sequence[Object], ranks: Ranks) -> Answers:
+    def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
         """Reads recorded rows column by column."""
-        rows: dict[object, list[tuple[int, CurrentRow]]] = {}
+        rows: dict[object, dict[int, CurrentRow]] = {}
         others: dict[int, RefusedLookup | None] = {}
-        for place, (obj, rank) in enumerate(zip(objects, ranks.tolist(), strict=True)):
+        for place, (obj, rank) in enumerate(zip(objects_of(objects), ranks.tolist(), strict=True)):
             answer = self._answer(RowQuestion(obj, rank, obj, None))
             if isinstance(answer, CurrentRow):
                 spelling = tuple(part.column for part in keys.parse(obj.key))
                 shape = (obj.schema, obj.table, spelling, answer.columns)
-                rows.setdefault(shape, []).append((place, answer))
+                rows.setdefault(shape, {})[place] = answer
             else:
                 others[place] = answer
-        return Answers([_by_column(of_shape) for of_shape in rows.values()], others)
+        return Answers([*map(CurrentRows.of, rows.values())], others)
 
     def _answer(self, question: RowQuestion) -> Answer:
         obj = question.object
@@ -232,12 +233,6 @@ class RecordedRows:
         names = ", ".join(islice(absent, 5))
         if names:
             raise _missing(f"{names} of {obj.key} of {obj.qualified_table}")
-
-
-def _by_column(rows: Sequence[tuple[int, CurrentRow]]) -> CurrentRows:
-    places = [place for place, _ in rows]
-    values = list(zip(*(row.values for _, row in rows), strict=True))
-    return CurrentRows(places, rows[0][1].columns, values)
 
 
 def _missing(what: str) -> UsageError:

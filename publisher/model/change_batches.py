@@ -38,6 +38,18 @@ def tuples(kind: type[T], batch: pa.RecordBatch, names: Sequence[str]) -> Iterat
     return map(partial(tuple.__new__, kind), zip(*(_plain(batch, n) for n in names), strict=True))
 
 
+def objects_of(batch: pa.RecordBatch) -> list[Object]:
+    """Builds the objects of a batch with schemas, tables and keys."""
+    return list(tuples(Object, batch, Object._fields))
+
+
+def batch_of_objects(objects: Sequence[Object]) -> pa.RecordBatch:
+    """Builds a batch with the schemas, tables and keys of objects."""
+    columns = zip(*objects, strict=True) if objects else [()] * len(Object._fields)
+    arrays = [pa.array(column, pa.string()) for column in columns]
+    return pa.RecordBatch.from_arrays(arrays, names=list(Object._fields))
+
+
 def _plain(batch: pa.RecordBatch, name: str) -> Sequence[object]:
     return plain_values(batch.column(name))
 

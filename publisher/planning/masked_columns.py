@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import pyarrow as pa
+
 from publisher.errors import FatalError, TableRefusedError
 from publisher.masking.masker import Masker
 from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Change, EventType, Object
+from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.key_changes import object_after
 from publisher.model.keys import KeyProblem, decimal_text, format_key, parse
 from publisher.planning.filters import Filter
@@ -193,9 +196,9 @@ class UnmaskingLookup:
         answers = self._lookup.answers([*real.values()], self._real_names(named))
         return {obj: answers[real[obj]] for obj in objects}
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+    def read(self, objects: pa.RecordBatch) -> Answers:
         """Reads the current rows of the objects."""
-        return self._lookup.read([*map(self._objects.real, objects)], self._real_names(named))
+        return self._lookup.read(batch_of_objects([*map(self._objects.real, objects_of(objects))]))
 
     def _real_names(self, named: NamedColumns) -> NamedColumns:
         return {self._objects.real(obj): columns for obj, columns in named.items()}

@@ -64,16 +64,41 @@ class CurrentRows(NamedTuple):
 
     The keys of these objects name the same columns in the same order and spelling."""
 
-    places: Sequence[int]
+    places: npt.NDArray[np.int64]
     """The place of each row's object among the objects of the look-up, in ascending order."""
     columns: tuple[str, ...]
-    values: Sequence[Sequence[CurrentValue]]
-    """The values of each column."""
+    values: Sequence[pa.Array]
+    """The values of each column: texts, or lists of texts."""
+
+    @classmethod
+    def of(cls, rows: Mapping[int, CurrentRow]) -> CurrentRows:
+        """Collects rows with the same columns by the places of their objects, in ascending order."""
+        values = zip(*(row.values for row in rows.values()), strict=True)
+        columns = next(iter(rows.values())).columns
+        return cls(np.array([*rows], np.int64), columns, [*map(_array_of, values)])
+
+    def select(self, rows: npt.NDArray[np.int64]) -> CurrentRows:
+        """Returns some of the rows by their indexes."""
+        values = [column.take(pa.array(rows)) for column in self.values]
+        return CurrentRows(self.places[rows], self.columns, values)
 
     def answers(self) -> Iterator[tuple[int, CurrentRow]]:
         """Yields the rows one by one, each with the place of its object."""
-        rows = map(CurrentRow, repeat(self.columns), zip(*self.values, strict=True))
-        return zip(self.places, rows, strict=True)
+        rows = map(
+            CurrentRow, repeat(self.columns), zip(*map(_values_of, self.values), strict=True)
+        )
+        return zip(self.places.tolist(), rows, strict=True)
+
+
+def _array_of(values: Sequence[CurrentValue]) -> pa.Array:
+    """Converts the values of a column; those of attributes of child tables are all tuples."""
+    is_list = isinstance(values[0], tuple)
+    return pa.array(values, pa.list_(pa.string()) if is_list else pa.string())
+
+
+def _values_of(column: pa.Array) -> Sequence[CurrentValue]:
+    values = column.to_pylist()
+    return [*map(tuple, values)] if pa.types.is_list(column.type) else values
 
 
 class Answers(NamedTuple):
@@ -114,17 +139,16 @@ class Lookup(Protocol):
 class BulkLookup(Lookup, Protocol):
     """Also reads current rows column by column, which is faster for many objects."""
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
-        """Reads the current rows of the objects."""
+    def read(self, objects: pa.RecordBatch) -> Answers:
+        """Reads the current rows of the objects, a batch with schemas, tables and keys."""
 
 
 class NoDatabase:
     """The look-up of a run without a database: refuses every object."""
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
+    def read(self, objects: pa.RecordBatch) -> Answers:
         """Returns a refusal for each of the objects."""
-        answers = self.answers(objects, named)
-        return Answers([], {place: answers[obj] for place, obj in enumerate(objects)})
+        return Answers([], dict.fromkeys(range(objects.num_rows), _NO_DATABASE))
 
     def answers(
         self,
@@ -132,12 +156,11 @@ class NoDatabase:
         named: NamedColumns = NO_NAMED_COLUMNS,  # noqa: ARG002
     ) -> dict[Object, RefusedLookup]:
         """Returns a refusal for each of the objects."""
-        refusal = RefusedLookup(
-            Reason.NO_DATABASE,
-            "the event reads the current row and no database is set: "
-            "give --database URL or [database] url",
-        )
-        return dict.fromkeys(objects, refusal)
+        return dict.fromkeys(objects, _NO_DATABASE)
 
 
+_NO_DATABASE = RefusedLookup(
+    Reason.NO_DATABASE,
+    "the event reads the current row and no database is set: give --database URL or [database] url",
+)
 NO_DATABASE = NoDatabase()

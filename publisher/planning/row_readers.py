@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from publisher.model.change import QUERY_BACK, ROW_QUERY_BACK, Change, Object
 from publisher.planning.query_back import (
@@ -51,8 +52,10 @@ class CurrentRowReader(Protocol):
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""
 
-    def read(self, objects: Sequence[Object], ranks: Ranks) -> Answers:
-        """Reads whole rows of objects whose keys do not change; for ``ranks`` see ``RowQuestion``."""
+    def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
+        """Reads whole rows of objects whose keys do not change; for ``ranks`` see ``RowQuestion``.
+
+        ``objects`` are schemas, tables and keys."""
 
 
 class PresentRows:
@@ -67,7 +70,7 @@ class PresentRows:
         answers: Mapping[Object, Answer] = self._lookup.answers(rows, _join_columns(questions))
         return [answers[question.row] for question in questions]
 
-    def read(self, objects: Sequence[Object], ranks: Ranks) -> Answers:  # noqa: ARG002
+    def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:  # noqa: ARG002
         """Reads whole rows; their ranks do not matter."""
         return self._lookup.read(objects)
 

@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
+from publisher.database.join_query import JoinQuery
 from publisher.database.lookup import DatabaseLookup
-from publisher.database.statements import InListQuery, JoinQuery
+from publisher.database.statements import InListQuery
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase, quote
@@ -433,13 +434,108 @@ def test_server_made_text_is_that_of_the_plain_way(postgres: Place) -> None:
         for way in (JoinQuery, partial(InListQuery, text_of=text_of))
     ]
     texts = [["3", "b"], ["1", "a"], ["2", ""], ["9", "b"]]
-    fast, plain, fast_compound, plain_compound = (
+    answers = [
         database.run(partial(query.rows, keys=query.keys([*zip(*texts, strict=True)][:width])))
         for query, width in zip(queries, [1, 1, 2, 2], strict=True)
+    ]
+    fast, *others = [list(answer.rows[0].answers()) for answer in answers]
+    assert others == [fast] * 3
+    assert [place for place, _ in fast] == [0, 1, 2]
+    assert [answer.others for answer in answers] == [{3: None}] * 4
+
+
+TYPES = {
+    "s": ("VARCHAR(9)", "CASE WHEN i % 3 > 0 THEN 'é😀' || i END"),
+    "empty": ("TEXT", "''"),
+    "none": ("TEXT", "NULL"),
+    "padded": ("CHAR(6)", "'x' || i"),
+    "name": ("NAME", "'n' || i"),
+    "letter": ('"char"', "'q'"),
+    "number": ("NUMERIC", "i * 1.250"),
+    "fraction": ("DOUBLE PRECISION", "i / 7.0"),
+    "flag": ("BOOLEAN", "i % 2 = 0"),
+    "day": ("DATE", "DATE '2020-02-29' + i"),
+    "moment": ("TIMESTAMPTZ", "TIMESTAMPTZ '2020-02-29 01:02:03.5+02'"),
+    "span": ("INTERVAL", "INTERVAL '1 month 2 days'"),
+    "x": ("BYTEA", "decode(repeat('00FF', 99), 'hex')"),
+    "list": ("TEXT[]", "ARRAY['a,b', NULL, i::text]"),
+    "tree": ("JSONB", "jsonb_build_object('i', i)"),
+    "mood": ("mood", "CASE WHEN i % 2 = 0 THEN 'sad'::mood END"),
+    "short": ("short", "'ab'"),
+}
+
+
+def test_columns_have_the_text_of_rows(postgres: Place) -> None:
+    columns = ", ".join(f'"{name}" {kind}' for name, (kind, _) in TYPES.items())
+    values_ = ", ".join(value for _, value in TYPES.values())
+    postgres.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'glad')",
+        "CREATE DOMAIN short AS CHAR(4)",
+        f"CREATE TABLE t (i BIGINT, {columns})",
+        f"INSERT INTO t SELECT i, {values_} FROM generate_series(1, 300) i",
+        "INSERT INTO t (i) VALUES (5)",
     )
-    assert fast == plain == fast_compound == plain_compound
-    assert fast.rows[0].places == [0, 1, 2]
-    assert fast.others == {3: None}
+    database = postgres.database()
+    relation = catalogue_of(database).relation(None, "t")
+    assert relation is not None
+    query = JoinQuery(database.engine.dialect, relation, ("i",))
+    keys = query.keys([[str(n) for n in range(301, 0, -1)]])
+    rows_read: list[str] = []
+    sa.event.listen(
+        database.engine,
+        "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: rows_read.append(statement),
+    )
+    by_row, by_column = (database.run(partial(query.rows, keys=keys)) for _ in range(2))
+    assert len(rows_read) == 1
+    for column in by_column.rows[0].values:
+        column.validate(full=True)
+    assert list(by_column.rows[0].answers()) == list(by_row.rows[0].answers())
+    assert len(by_column.rows[0].places) == 299
+    assert by_column.others == by_row.others
+    assert by_column.others.keys() == {0, 296}
+    absent = database.run(partial(query.rows, keys=query.keys([["999"] * 100])))
+    assert len(rows_read) == 1
+    assert absent == ([], dict.fromkeys(range(100)))
+
+
+def test_long_rows_are_not_joined_by_the_server(postgres: Place) -> None:
+    postgres.execute(
+        "CREATE TABLE t (i INTEGER PRIMARY KEY, v TEXT)",
+        "INSERT INTO t SELECT i, repeat('x', 200000) FROM generate_series(1, 100) i",
+    )
+    database = postgres.database()
+    relation = catalogue_of(database).relation(None, "t")
+    assert relation is not None
+    query = JoinQuery(database.engine.dialect, relation, ("i",))
+    rows_read: list[str] = []
+    sa.event.listen(
+        database.engine,
+        "before_cursor_execute",
+        lambda _c, _cursor, statement, *_: rows_read.append(statement),
+    )
+    for _ in range(2):
+        answers = database.run(
+            partial(query.rows, keys=query.keys([[str(n) for n in range(1, 101)]]))
+        )
+        assert len(answers.rows[0].places) == 100
+    assert len(rows_read) == 2
+
+
+def test_data_error_in_columns_refuses_the_rows_concerned_only(postgres: Place) -> None:
+    postgres.execute(
+        "CREATE TABLE t (id INTEGER PRIMARY KEY, d INTEGER)",
+        "INSERT INTO t SELECT i, CASE WHEN i IN (213, 277) THEN 0 ELSE i END"
+        " FROM generate_series(1, 500) i",
+        "CREATE VIEW view_t AS SELECT id AS pk_id, 1000 / d AS v FROM t",
+    )
+    lookup = DatabaseLookup(postgres.database(), text_of)
+    for first in (1, 201, 301):
+        objects = [Object(None, "view_t", f"pk_id={n}") for n in range(first, first + 200)]
+        answers = lookup.answers(objects)
+        refused = [n for n, obj in enumerate(objects) if isinstance(answers[obj], RefusedLookup)]
+        assert refused == ([12, 76] if first == 201 else [])
+        assert values(answers[objects[-1]]) == (str(first + 199), str(1000 // (first + 199)))
 
 
 def test_moments_of_mariadb_do_not_depend_on_the_zone_of_the_server(mariadb: Place) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.change import Decision, Object
-from publisher.model.change_batches import changes_of, tuples
+from publisher.model.change_batches import changes_of, objects_of
 from publisher.model.document_batches import Documents
 from publisher.planning.columnar.minimal import ColumnEdits, Reduction, reduce_rows
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
@@ -31,7 +31,6 @@ from publisher.planning.query_back import (
     Answer,
     Answers,
     CurrentRows,
-    CurrentValue,
     ObjectLookup,
     RowLookups,
 )
@@ -55,9 +54,8 @@ class BatchRead(NamedTuple):
     """Some query-backs with their objects and the answers of the database."""
 
     rows: Numbers
-    batch: pa.RecordBatch
-    """Schema, table and key of each object."""
-    objects: list[Object]
+    objects: pa.RecordBatch
+    """Schemas, tables and keys."""
     answers: Answers
 
 
@@ -119,40 +117,38 @@ class QueryBackPlanner:
 
     def _plan_while_reading(self, parts: list[Numbers]) -> None:
         """Plans each part while a thread reads the rows of the next one."""
+        # the thread uses the connections that this thread keeps
+        context = copy_context()
         with ThreadPoolExecutor(1, "look-up") as thread:
-            reading = thread.submit(self._read, parts[0])
+            reading = thread.submit(context.run, self._read, parts[0])
             for part in parts[1:]:
                 read = reading.result()
-                reading = thread.submit(self._read, part)
+                reading = thread.submit(context.run, self._read, part)
                 self._plan(read)
             self._plan(reading.result())
 
     def _read(self, rows: Numbers) -> BatchRead:
-        names = Object._fields
-        batch = self._rows.batch.select(list(names)).take(pa.array(rows))
-        objects = list(tuples(Object, batch, names))
+        objects = self._rows.batch.select(list(Object._fields)).take(pa.array(rows))
         answers = self._current_rows.read(objects, self._rows.rank[rows])
-        return BatchRead(rows, batch, objects, answers)
+        return BatchRead(rows, objects, answers)
 
     def _plan(self, read: BatchRead) -> None:
         polls = (self._rows.rank[read.rows] - 1) // self._poll_size
         for rows in read.answers.rows:
-            values = list(map(_column, rows.values))
-            objects = read.batch.take(pa.array(rows.places))
-            lookups = RowLookups(objects, polls[rows.places], rows.columns, values)
+            objects = read.objects.take(pa.array(rows.places))
+            lookups = RowLookups(objects, polls[rows.places], rows.columns, rows.values)
             self._result.lookups.append(lookups)
-            first = read.objects[rows.places[0]]
-            self._render_rows(read.rows[rows.places], first, rows, values)
+            (first,) = objects_of(objects.slice(0, 1))
+            self._render_rows(read.rows[rows.places], first, rows)
         others = read.answers.others
+        objects = read.objects.take(pa.array(others, pa.int64()))
         self._result.lookups += [
-            ObjectLookup(read.objects[place], int(polls[place]), answer)
-            for place, answer in others.items()
+            ObjectLookup(obj, int(polls[place]), answer)
+            for obj, (place, answer) in zip(objects_of(objects), others.items(), strict=True)
         ]
         self._render_singly([RowRead(int(read.rows[n]), answer) for n, answer in others.items()])
 
-    def _render_rows(
-        self, rows: Numbers, first: Object, current: CurrentRows, values: list[pa.Array]
-    ) -> None:
+    def _render_rows(self, rows: Numbers, first: Object, current: CurrentRows) -> None:
         """Renders the rows of one table, by event type."""
         types = self._rows.type[rows]
         for event_type in np.unique(types).tolist():
@@ -161,7 +157,7 @@ class QueryBackPlanner:
             if template is None:
                 self._render_singly(_select(rows, current, selected))
             else:
-                bad = self._render_together(template, rows, values, selected)
+                bad = self._render_together(template, rows, current.values, selected)
                 if bad.any():
                     self._render_singly(_select(rows, current, bad))
 
@@ -202,7 +198,11 @@ class QueryBackPlanner:
             self._result.decisions += rendered.decisions
 
     def _render_together(
-        self, template: _QueryBackTemplate, rows: Numbers, values: list[pa.Array], selected: Flags
+        self,
+        template: _QueryBackTemplate,
+        rows: Numbers,
+        values: Sequence[pa.Array],
+        selected: Flags,
     ) -> Flags:
         """Renders selected rows; returns flags of those with a value that cannot be written."""
         bad = np.zeros(len(rows), np.bool_)
@@ -270,14 +270,9 @@ class QueryBackPlanner:
 
 def _select(rows: Numbers, current: CurrentRows, selected: Flags) -> list[RowRead]:
     """Selects query-backs with their rows."""
-    answers = (answer for _, answer in current.answers())
-    return list(compress(map(RowRead, rows.tolist(), answers), selected))
-
-
-def _column(values: Sequence[CurrentValue]) -> pa.Array:
-    """Converts the values of a column; those of attributes of child tables are all tuples."""
-    is_list = isinstance(values[0], tuple)
-    return pa.array(values, pa.list_(pa.string()) if is_list else pa.string())
+    chosen = np.flatnonzero(selected)
+    answers = (answer for _, answer in current.select(chosen).answers())
+    return list(map(RowRead, rows[chosen].tolist(), answers))
 
 
 def _convert_values(values: pa.Array, converter: Converter, bad: Flags) -> pa.StringArray:

@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.model.distinct_values import DistinctValues, lists_of
 from publisher.sources.columns.row_images import Matrix, Places
 
 _SEPARATOR = "\n"
@@ -29,44 +29,18 @@ def group_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
 
     ``objects`` has the number of each value's object, below ``count``, or -1 for a value of no object.
     """
-    values = _distinct_values(objects, texts)
+    values = DistinctValues.of(objects, texts)
     counts = np.bincount(values.objects, minlength=count)
-    lists = _lists_of(_escape(values.texts), counts)
+    lists = lists_of(_escape(values.texts), counts)
     return pc.if_else(pa.array(counts > 0), pc.binary_join(lists, _SEPARATOR), None)
 
 
 def only_values(objects: Places, count: int, texts: pa.Array) -> pa.Array:
     """Returns the value of each object that has exactly one; null for other objects."""
-    values = _distinct_values(objects, texts)
+    values = DistinctValues.of(objects, texts)
     counts = np.bincount(values.objects, minlength=count)
     at = np.cumsum(counts) - 1
     return values.texts.take(pa.array(at, mask=counts != 1))
-
-
-class _Values(NamedTuple):
-    """The values of objects, each once, in the order of objects and code points."""
-
-    objects: Places
-    texts: pa.Array
-
-
-def _distinct_values(objects: Places, texts: pa.Array) -> _Values:
-    of_object = texts.is_valid().to_numpy(zero_copy_only=False) & (objects >= 0)
-    if not of_object.all():
-        objects, texts = objects[of_object], texts.filter(pa.array(of_object))
-    if (objects[1:] > objects[:-1]).all():  # one value of each object, in their order
-        return _Values(objects, texts)
-    table = pa.table({"object": objects, "text": texts})
-    # Arrow sorts texts by their bytes in UTF-8, which is the order of code points
-    table = table.sort_by([("object", "ascending"), ("text", "ascending")]).combine_chunks()
-    numbers, sorted_texts = table["object"].to_numpy(), _flat(table["text"])
-    repeats = numbers[1:] == numbers[:-1]
-    if repeats.any():
-        earlier = sorted_texts.slice(0, len(sorted_texts) - 1)
-        repeats &= pc.equal(sorted_texts.slice(1), earlier).to_numpy(zero_copy_only=False)
-        is_first = np.append(True, ~repeats)
-        numbers, sorted_texts = numbers[is_first], sorted_texts.filter(pa.array(is_first))
-    return _Values(numbers, sorted_texts)
 
 
 def split_values(texts: pa.Array) -> pa.ListArray:
@@ -76,7 +50,7 @@ def split_values(texts: pa.Array) -> pa.ListArray:
         return lists
     values = [_ESCAPED.sub(_unescape, text) for text in lists.flatten().to_pylist()]
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    restored = _lists_of(pa.array(values, pa.string()), lengths)
+    restored = lists_of(pa.array(values, pa.string()), lengths)
     return pa.ListArray.from_arrays(restored.offsets, restored.values, mask=texts.is_null())
 
 
@@ -123,11 +97,11 @@ def list_changed_values(
     order = np.lexsort((columns, rows))
     counts = np.bincount(rows, minlength=len(chosen))
     olds, news = (
-        _lists_of(pa.concat_arrays([entry[n] for entry in entries]).take(pa.array(order)), counts)
+        lists_of(pa.concat_arrays([entry[n] for entry in entries]).take(pa.array(order)), counts)
         for n in (2, 3)
     )
     named = pa.array(list(names), pa.string()).take(pa.array(columns[order]))
-    return ChangedValues(_lists_of(named, counts), None if old is None else olds, news)
+    return ChangedValues(lists_of(named, counts), None if old is None else olds, news)
 
 
 def _single_entries(
@@ -182,13 +156,3 @@ def _unescape(match: re.Match[str]) -> str:
 
 def _any(flags: pa.Array) -> bool:
     return bool(pc.any(flags, min_count=0).as_py())
-
-
-def _flat(column: pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-
-
-def _lists_of(values: pa.Array, counts: npt.NDArray[np.int64]) -> pa.ListArray:
-    offsets = np.zeros(len(counts) + 1, np.int32)
-    np.cumsum(counts, out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), values)

@@ -18,6 +18,7 @@ from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.lookups import LookupAnswer, LookupLog
 from publisher.model.change import Object
+from publisher.model.change_batches import batch_of_objects
 from publisher.planning.query_back import Answer, CurrentRow
 from publisher.planning.row_readers import RowQuestion
 from tests.support.planning import USR, USR_2
@@ -34,7 +35,7 @@ def rows(tmp_path: Path) -> Iterator[RecordedRows]:
     """Rows of polls of ten ranks; the key of USR becomes that of USR_9."""
     names = LaneNames(0)
     log = LookupLog(tmp_path / names.lookups)
-    objects = pa.RecordBatch.from_pylist([USR._asdict(), USR_2._asdict()])
+    objects = batch_of_objects([USR, USR_2])
     values = [pa.array(["1", "2"]), pa.nulls(2, pa.string())]
     log.add_rows(0, objects, np.array([2, 2]), ("idu", "a"), values)
     log.add(0, USR, 3, LookupAnswer.GONE, None)
@@ -49,7 +50,7 @@ def rows(tmp_path: Path) -> Iterator[RecordedRows]:
 
 
 def test_rows_are_read_by_their_polls_in_any_thread(rows: RecordedRows) -> None:
-    objects, ranks = [USR, USR_2, USR, USR], np.array([21, 99, 31, 30])
+    objects, ranks = batch_of_objects([USR, USR_2, USR, USR]), np.array([21, 99, 31, 30])
     with ThreadPoolExecutor(1) as thread:
         read = thread.submit(rows.read, objects, ranks).result()
     assert [answer for part in read.rows for answer in part.answers()] == [

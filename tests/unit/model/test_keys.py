@@ -18,14 +18,12 @@ from publisher.model.keys import (
     KeyForm,
     KeyPart,
     KeyProblem,
-    are_plain_integers,
     canonical,
     decimal_text,
     format_key,
     integer_text,
     parse,
     parse_grammar,
-    parse_simple,
 )
 
 ANY_TEXT = st.text(st.characters())  # surrogates too
@@ -277,19 +275,3 @@ def test_a_key_that_matches_the_canonical_pattern_is_canonical_as_it_is(
     pattern = form.canonical_pattern(column)
     if pattern is not None and pc.match_substring_regex(pa.scalar(key), pattern).as_py():
         assert form.text(key) == key
-
-
-@given(st.lists(st.sampled_from(["a=1", "b=x", "b=é", "a=1\nb=2", "a = 1", "a=1+b=2", "", "a=,"])))
-def test_keys_of_one_simple_column_are_parsed_together(texts: list[str]) -> None:
-    parts = parse_simple(texts)
-    if any(text not in ("a=1", "b=x", "b=é") for text in texts):
-        assert parts is None
-    elif texts:
-        assert parts == [parse(text)[0][:2] for text in texts]
-
-
-@given(
-    st.lists(st.sampled_from(["1", "-1", "0", "10", "01", "-0", "", "1\n2", "1 ", "x"]), min_size=1)
-)
-def test_plain_integers_are_their_own_texts(texts: list[str]) -> None:
-    assert are_plain_integers(texts) == all(integer_text(text) == text for text in texts)
