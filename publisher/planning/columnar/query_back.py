@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -223,14 +223,17 @@ class QueryBackPlanner:
         if self._reduction is not None:
             self._write_differences(template, rows, contents, self._reduction)
             return
-        pieces: list[pa.StringArray] = []
+        pieces: list[str | pa.StringArray] = []
         for (_, value, null), column in zip(template.columns, contents, strict=True):
-            absent = column.is_null()
-            pieces += [
-                pc.if_else(absent, _text_before(null), _text_before(value)),
-                pc.fill_null(column, ""),
-                pc.if_else(absent, null.after + null.closing, value.after + value.closing),
-            ]
+            if column.null_count:
+                absent = column.is_null()
+                pieces += [
+                    pc.if_else(absent, _text_before(null), _text_before(value)),
+                    pc.fill_null(column, ""),
+                    pc.if_else(absent, _text_after(null), _text_after(value)),
+                ]
+            else:
+                pieces += [_text_before(value), column, _text_after(value)]
         self._compose(template, rows, pieces)
 
     def _write_differences(
@@ -252,14 +255,13 @@ class QueryBackPlanner:
             self._compose(template, rows[kept], [pa.array(texts)])
 
     def _compose(
-        self, template: _QueryBackTemplate, rows: Numbers, pieces: list[pa.StringArray]
+        self, template: _QueryBackTemplate, rows: Numbers, pieces: list[str | pa.StringArray]
     ) -> None:
         """Composes documents from the pieces of their attributes."""
         keys = self._fields.keys(rows)
         document, count = template.document, len(rows)
-        texts = pc.binary_join_element_wise(
-            document.head, escape_keys(keys), document.middle, *pieces, document.tail, ""
-        )
+        around = [document.head, escape_keys(keys), document.middle, *pieces, document.tail]
+        texts = pc.binary_join_element_wise(*_join_constants(around), "")
         operation, suffix = (
             pa.array([text] * count) for text in (document.operation, document.suffix)
         )
@@ -297,3 +299,19 @@ _MARK = "\ue000"
 def _text_before(attribute: AttributeTemplate) -> str:
     """The text before the new value."""
     return attribute.opening + attribute.before + attribute.between
+
+
+def _text_after(attribute: AttributeTemplate) -> str:
+    """The text after the new value."""
+    return attribute.after + attribute.closing
+
+
+def _join_constants(pieces: Iterable[str | pa.StringArray]) -> list[str | pa.StringArray]:
+    """Joins neighbouring texts that are the same in all documents."""
+    joined: list[str | pa.StringArray] = []
+    for piece in pieces:
+        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += piece
+        else:
+            joined.append(piece)
+    return joined
