@@ -41,7 +41,7 @@ CREATE TABLE lookups (
 CREATE TABLE reasons (source INTEGER, name TEXT, detail TEXT, reason TEXT);
 """
 _INDEXES = """
-CREATE INDEX lookups_by_name ON lookups (source, name, row, object, poll);
+CREATE INDEX lookups_by_name ON lookups (source, name);
 CREATE INDEX reasons_by_name ON reasons (source, name);
 """
 _OBJECT = ("source", "schema", "table", "key")
@@ -198,22 +198,25 @@ class RecordedRows:
     def _find(self, question: RowQuestion) -> tuple[Any, ...]:
         """Finds the look-up of a row that answers a question."""
         name, row = fold_name(question.row), repr(question.row)
-        spellings = self._connection.execute(
-            "SELECT DISTINCT row FROM lookups WHERE source = ? AND name = ?", (self._source, name)
-        ).fetchall()
-        if (row,) not in spellings:
-            if len(spellings) != 1:
-                raise _missing(f"the row of {question.row.key} of {question.row.qualified_table}")
-            ((row,),) = spellings
         size, rank = self._poll_size, question.rank
         poll = rank if size is None else (rank - 1) // size
-        found: tuple[Any, ...] = self._connection.execute(
-            "SELECT object, poll, answer, text, sealed FROM lookups "
-            "WHERE source = ? AND name = ? AND row = ? "
-            "ORDER BY poll <= ? DESC, abs(poll - ?), object = ? DESC, rowid LIMIT 1",
+        found = self._connection.execute(
+            "SELECT row, object, poll, answer, text, sealed FROM lookups WHERE source = ? AND name = ? "
+            "ORDER BY row = ? DESC, poll <= ? DESC, abs(poll - ?), object = ? DESC, rowid LIMIT 1",
             (self._source, name, row, poll, poll, repr(question.object)),
         ).fetchone()
-        return found
+        if found is None or (found[0] != row and self._count_spellings(name) > 1):
+            raise _missing(f"the row of {question.row.key} of {question.row.qualified_table}")
+        answer: tuple[Any, ...] = found[1:]
+        return answer
+
+    def _count_spellings(self, name: str) -> int:
+        """Counts the rows whose names differ in case only."""
+        (count,) = self._connection.execute(
+            "SELECT count(DISTINCT row) FROM lookups WHERE source = ? AND name = ?",
+            (self._source, name),
+        ).fetchone()
+        return int(count)
 
     def _reason(self, obj: Object, detail: str) -> Reason:
         found = self._connection.execute(
