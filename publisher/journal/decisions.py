@@ -21,6 +21,7 @@ from publisher.journal.lane_table import LaneTable
 from publisher.model.change import Decision, Outcome, Position, Reason
 from publisher.model.document_batches import Documents
 from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.model.sorted_ids import sort_distinct
 
 PositionText = Callable[[Position], str]
 
@@ -178,7 +179,7 @@ class DecisionLog:
         codes = batch.column("source").to_numpy().astype(np.int64) * _OUTCOMES + decided["outcome"]
         codes = codes * _REASON_COUNT + decided["reason"] + 1
         records = batch.column("records").to_numpy()
-        for code in np.unique(codes).tolist():
+        for code in sort_distinct(codes).tolist():
             rest, reason = divmod(code, _REASON_COUNT)
             source, outcome = divmod(rest, _OUTCOMES)
             kind = (source, outcome, _REASONS[reason - 1].as_py() if reason else None)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from publisher.model.change import EventType, Reason
 from publisher.model.keys import KeyPart, KeyProblem, format_key, parse, quote
 from publisher.model.names import find_name
+from publisher.model.sorted_ids import sort_distinct
 from publisher.sources.columns.object_names import RecordFault, TargetTable
 from publisher.sources.columns.record_batches import Codes, Mask
 from publisher.sources.event_log.options import KeyChangePolicy
@@ -86,7 +87,7 @@ class EventKeyChanges:
         tables = self._objects.tables[live]
         for code, name in enumerate(names.dictionary.to_pylist()):
             named = name_codes == code
-            for table in np.unique(tables[named]).tolist():
+            for table in sort_distinct(tables[named]).tolist():
                 of_table = live[named & (tables == table)]
                 yield from of_table[self._may_be_in_key(table, name, of_table)].tolist()
 

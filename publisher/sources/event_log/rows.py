@@ -18,6 +18,7 @@ from publisher.model.change import Reason
 from publisher.model.classes import ChildRowEvents
 from publisher.model.keys import BLANKS
 from publisher.model.names import equal_in_any_case
+from publisher.model.sorted_ids import sort_distinct
 from publisher.sources.columns.object_names import (
     Key,
     NamedColumn,
@@ -109,7 +110,7 @@ class EventObjects:
         """Fills ``keys`` and ``lanes`` of objects from their tables and key texts; returns faults by code."""
         self.keys, self.lanes = texts, np.zeros(len(texts), np.int64)
         faults: dict[int, RecordFault] = {}
-        for table in np.unique(tables).tolist():
+        for table in sort_distinct(tables).tolist():
             of_table = tables == table
             codes = np.flatnonzero(of_table)
             keys = self._names.keys(self.target(table), texts.filter(pa.array(of_table)))
