@@ -36,11 +36,13 @@ class Delivery:
     """Whether the topic may already have the document."""
     key_change: KeyChange | None = None
     """Set if this is one of the two copies of a key change."""
+    at_end: bool = False
+    """Whether this is no document, but the last mark of a transaction at the end of a partition."""
 
     @property
     def is_heartbeat(self) -> bool:
         """Returns whether the document only shows that the publisher works."""
-        return not self.operations
+        return not self.operations and not self.at_end
 
 
 def from_record(

@@ -147,7 +147,7 @@ class Inbox:
             part = self._parts.setdefault(origin.part, _Part())
             if not part.take(origin.number):
                 return False
-        if delivery.event_id is None or delivery.is_heartbeat:
+        if delivery.event_id is None or not delivery.operations:
             return True
         return self._remember(_id_of(delivery))
 

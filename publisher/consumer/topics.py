@@ -52,6 +52,7 @@ class TopicReader:
             TopicError: The brokers do not answer, or a topic does not exist.
         """
         self._limits = limits
+        self._next = dict(start)  # of each partition of which something is known
         group = {"group.id": "xds-consumer"}  # librdkafka demands one; nothing is committed
         self._consumer = Consumer({**group, **settings, **_FIXED})
         try:
@@ -81,8 +82,11 @@ class TopicReader:
         """Closes the connections."""
         self._consumer.close()
 
-    def deliveries(self, *, follow: bool = True) -> Iterator[Delivery]:
+    def deliveries(self, *, follow: bool = True, ends: bool = False) -> Iterator[Delivery]:
         """Yields the documents of all partitions as they arrive.
+
+        With ``ends``, a delivery ``at_end`` follows the last document of a partition that has marks of
+        transactions behind it.  A reader that starts behind them does not fail if retention has removed them.
 
         Without ``follow`` it ends when the ends of all partitions have been reached.
 
@@ -100,6 +104,8 @@ class TopicReader:
                     yield self._delivery(message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- the client's name
                     unfinished.discard(place)
+                    if ends:
+                        yield from self._marks(message)
                 else:
                     raise _topic_error(f"{place[0]}/{place[1]}", error)
 
@@ -112,9 +118,17 @@ class TopicReader:
         return first + self._consumer.consume(_BATCH, 0) if first else first
 
     def _delivery(self, message: Message) -> Delivery:
-        origin = Origin(f"{message.topic()}/{message.partition()}", int(message.offset() or 0))
+        origin = Origin(_part(message), int(message.offset() or 0))
+        self._next[origin.part] = origin.number + 1
         headers = cast("Headers", message.headers() or ())
         return from_record(message.value(), message.key(), headers, origin, self._limits)
+
+    def _marks(self, end: Message) -> Iterator[Delivery]:
+        """Yields the last mark of a partition that has marks of transactions behind its last record."""
+        part, offset = _part(end), int(end.offset() or 0)
+        if offset > self._next.get(part, 0):
+            self._next[part] = offset
+            yield Delivery((), Origin(part, offset - 1), at_end=True)
 
     def _numbers(self, topic: str, seconds: float) -> Sequence[int]:
         try:
@@ -124,6 +138,10 @@ class TopicReader:
         if found.error is not None:
             raise _topic_error(topic, found.error)
         return sorted(found.partitions)
+
+
+def _part(message: Message) -> str:
+    return f"{message.topic()}/{message.partition()}"
 
 
 def _topic_error(place: str, error: KafkaError) -> TopicError:

@@ -172,6 +172,29 @@ def test_lost_records_and_missing_topics_are_errors(kafka: Topics) -> None:
         TopicReader({"bootstrap.servers": "localhost:1", "log_level": 0}, "x", connect_seconds=0.2)
 
 
+def test_a_reader_of_ends_starts_behind_marks_that_are_gone(kafka: Topics) -> None:
+    """Its stored offset exists in a topic from which retention has removed everything."""
+    topic = kafka.make(partitions=2)
+    send(kafka, topic, FIRST[:2])
+    inbox = Inbox()
+    with reader(kafka, topic) as opened:
+        arrived = list(inbox.in_order(opened.deliveries(follow=False, ends=True)))
+    assert [each.event_id for each in arrived if not each.at_end] == ["s:1", "s:2"]
+    assert sorted(str(each.origin) for each in arrived if each.at_end) == [
+        *(f"{topic}/0:1", f"{topic}/1:1")
+    ]
+    assert not any(each.is_heartbeat for each in arrived)
+    assert inbox.resume_at() == {f"{topic}/0": 2, f"{topic}/1": 2}
+    kafka.expire(topic)
+    with pytest.raises(TopicError, match="are gone"):
+        read(kafka, topic, {f"{topic}/0": 1, f"{topic}/1": 1})
+    with reader(kafka, topic, inbox.resume_at()) as opened:
+        assert list(opened.deliveries(follow=False, ends=True)) == []
+    send(kafka, topic, FIRST[2:3])
+    (later,) = inbox.in_order(read(kafka, topic, inbox.resume_at()))
+    assert later.event_id == "s:3"
+
+
 def test_the_documented_copy_survives_restarts(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(partitions=2)
     program = blocks(text_of("how-to/consume.md"), "python")[1]

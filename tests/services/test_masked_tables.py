@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, Objects
@@ -125,7 +124,7 @@ def test_expired_documents_of_masked_tables_are_no_findings(
     for is_expired in (False, True):
         if is_expired:
             tables.change()
-            expire(kafka, topic)
+            kafka.expire(topic)
         for row in tables.rows:
             row["fname"] = (row["fname"] or "").replace("\x01", "")
         tables.write_files(data)
@@ -143,14 +142,6 @@ def test_expired_documents_of_masked_tables_are_no_findings(
         assert "different" not in others
     assert planted.find_in(shown) == set()
     assert planted.find_below(tmp_path / ".xds-publisher") == set()
-
-
-def expire(kafka: Topics, topic: str) -> None:
-    """Deletes all records of a topic."""
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    ends = [TopicPartition(topic, number, end) for number, end in kafka.ends(topic).items()]
-    for answer in admin.delete_records(ends).values():
-        answer.result(30)
 
 
 def counts(report: VerifyReport) -> dict[str, int]:

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, KnownObject, Objects
@@ -259,12 +258,7 @@ def test_rows_whose_documents_have_expired_are_results_of_their_own(
     postgres.execute(*(f"INSERT INTO usr (idu, fname) VALUES ({n}, 'A')" for n in range(1, 21)))
     job.publish()
     assert kinds(job.verify()) == {association_of(1000): "never-published"}
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    ends = kafka.ends(job.topic)
-    for answer in admin.delete_records(
-        [TopicPartition(job.topic, number, end) for number, end in ends.items()]
-    ).values():
-        answer.result(30)
+    kafka.expire(job.topic)
     postgres.execute(
         "UPDATE usr SET fname = 'B' WHERE idu IN (3, 4)", "DELETE FROM usr WHERE idu = 5"
     )
