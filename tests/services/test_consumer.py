@@ -179,7 +179,7 @@ def test_a_reader_of_ends_starts_behind_marks_that_are_gone(kafka: Topics) -> No
     inbox = Inbox()
     with reader(kafka, topic) as opened:
         arrived = list(inbox.in_order(opened.deliveries(follow=False, ends=True)))
-    assert [each.event_id for each in arrived if not each.at_end] == ["s:1", "s:2"]
+    assert {each.event_id for each in arrived if not each.at_end} == {"s:1", "s:2"}
     assert sorted(str(each.origin) for each in arrived if each.at_end) == [
         *(f"{topic}/0:1", f"{topic}/1:1")
     ]
