@@ -1,11 +1,12 @@
-"""``bench memory``: a worker needs the same memory whatever the length of the log."""
+"""``bench memory``: a process needs the same memory whatever the length of the log, on each engine."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from publisher.engine.contract import EngineName
 from tests.bench.data import Log, event_log, wide_log
 from tests.bench.processes import Role, Watch
 from tests.bench.program import check_directory, job_file, replay_process, workspace
@@ -13,7 +14,12 @@ from tests.bench.report import Report
 
 EVENTS = 200_000
 FLAT = 1.15
-"""How much more a worker may need for ten times the events."""
+"""How much more a process may need for ten times the events."""
+ROLES: Mapping[EngineName, Collection[Role]] = {
+    "spark": [Role.WORKER],
+    "local": [Role.ROOT, Role.WORKER],
+}
+"""The processes that run tasks; the local engine runs those of small inputs in the process of the command."""
 SHAPES: Sequence[tuple[str, int | None]] = (
     ("three events an object", 3),
     ("one event an object", 1),
@@ -30,25 +36,27 @@ def run(*, events: int | None = None, **_: int) -> Report:
     report = Report("memory")
     with workspace() as work:
         job = job_file(work)
-        for name, share in SHAPES:
-            small = _worker_peak(event_log(Log(few, share)), work, job)
-            large = _worker_peak(event_log(Log(few * 10, share)), work, job)
-            report.add(f"{name}, {few:,}: worker", small / MIB, "MiB")
-            report.add(f"{name}, {few * 10:,}: worker", large / MIB, "MiB")
-            report.add(f"{name}: growth", large / small, "", bound=FLAT)
         size = WIDE_SIZE if events is None else WIDE_SIZE // 16
-        wide = _worker_peak(wide_log(WIDE_VALUES, size), work, job)
-        report.add(f"{WIDE_VALUES:,} values of {size:,} bytes: worker", wide / MIB, "MiB")
+        for engine in ROLES:
+            for name, share in SHAPES:
+                small = _peak(event_log(Log(few, share)), work, job, engine)
+                large = _peak(event_log(Log(few * 10, share)), work, job, engine)
+                report.add(f"{engine}, {name}, {few:,}: process", small / MIB, "MiB")
+                report.add(f"{engine}, {name}, {few * 10:,}: process", large / MIB, "MiB")
+                report.add(f"{engine}, {name}: growth", large / small, "", bound=FLAT)
+            wide = _peak(wide_log(WIDE_VALUES, size), work, job, engine)
+            values = f"{WIDE_VALUES:,} values of {size:,} bytes"
+            report.add(f"{engine}, {values}: process", wide / MIB, "MiB")
     return report
 
 
-def _worker_peak(log: Path, work: Path, job: Path) -> int:
-    """Peak memory of the greatest worker of a replay; fails where the replay does."""
+def _peak(log: Path, work: Path, job: Path, engine: EngineName) -> int:
+    """Peak memory of the greatest process with tasks of a replay; fails where the replay does."""
     to = work / log.stem
-    process = replay_process(log, to, job)
+    process = replay_process(log, to, job, engine)
     with Watch(process.pid) as watch:
         if process.wait() != 0:
             raise RuntimeError(f"replay of {log.name} ended with {process.returncode}")
     check_directory(to)
     shutil.rmtree(to)
-    return watch.greatest(Role.WORKER)
+    return max(map(watch.greatest, ROLES[engine]))

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
+from publisher.engine.contract import EngineName
 from publisher.journal.conservation import RunReport
 from publisher.runs.replay import replay as run_replay
 from tests.bench.data import cache
@@ -86,9 +87,9 @@ def arguments(log: Path, to: Path, job: Path) -> list[str]:
     return ["-m", "publisher.cli", "replay", str(log), "--to", str(to), "-c", str(job)]
 
 
-def replay_process(log: Path, to: Path, job: Path) -> subprocess.Popen[bytes]:
+def replay_process(log: Path, to: Path, job: Path, engine: EngineName) -> subprocess.Popen[bytes]:
     """Starts a replay as a process of its own."""
-    command = [sys.executable, *arguments(log, to, job)]
+    command = [sys.executable, *arguments(log, to, job), "--engine", engine]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL)
 
 
