@@ -57,7 +57,7 @@ class TopicReader:
         self._consumer = Consumer({**group, **settings, **_FIXED})
         try:
             self._partitions = [
-                Partition(topic, number, start.get(f"{topic}/{number}", OFFSET_BEGINNING))
+                Partition(topic, number, start.get(_part(topic, number), OFFSET_BEGINNING))
                 for topic in topics
                 for number in self._numbers(topic, connect_seconds)
                 if not partitions or number in partitions
@@ -94,20 +94,20 @@ class TopicReader:
             DocumentError: A record is not one of the publisher.
             TopicError: A topic cannot be read any more.
         """
-        unfinished = {(p.topic, p.partition) for p in self._partitions}
+        unfinished = {_part(each.topic, each.partition) for each in self._partitions}
         while follow or unfinished:
             for message in self._receive():
-                place = str(message.topic()), int(message.partition() or 0)
-                error = message.error()
+                origin, error = _origin(message), message.error()
                 if error is None:
-                    unfinished.add(place)
-                    yield self._delivery(message)
+                    unfinished.add(origin.part)
+                    self._next[origin.part] = origin.number + 1
+                    yield self._delivery(message, origin)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 -- the client's name
-                    unfinished.discard(place)
+                    unfinished.discard(origin.part)
                     if ends:
-                        yield from self._marks(message)
+                        yield from self._marks(origin)
                 else:
-                    raise _topic_error(f"{place[0]}/{place[1]}", error)
+                    raise _topic_error(origin.part, error)
 
     def _receive(self) -> list[Message]:
         """Returns the messages that have arrived, after waiting for the first one.
@@ -117,18 +117,15 @@ class TopicReader:
         first = self._consumer.consume(1, 1.0)
         return first + self._consumer.consume(_BATCH, 0) if first else first
 
-    def _delivery(self, message: Message) -> Delivery:
-        origin = Origin(_part(message), int(message.offset() or 0))
-        self._next[origin.part] = origin.number + 1
+    def _delivery(self, message: Message, origin: Origin) -> Delivery:
         headers = cast("Headers", message.headers() or ())
         return from_record(message.value(), message.key(), headers, origin, self._limits)
 
-    def _marks(self, end: Message) -> Iterator[Delivery]:
-        """Yields the last mark of a partition that has marks of transactions behind its last record."""
-        part, offset = _part(end), int(end.offset() or 0)
-        if offset > self._next.get(part, 0):
-            self._next[part] = offset
-            yield Delivery((), Origin(part, offset - 1), at_end=True)
+    def _marks(self, end: Origin) -> Iterator[Delivery]:
+        """Yields the last mark before the end of a partition that has marks behind its last record."""
+        if end.number > self._next.get(end.part, 0):
+            self._next[end.part] = end.number
+            yield Delivery((), Origin(end.part, end.number - 1), at_end=True)
 
     def _numbers(self, topic: str, seconds: float) -> Sequence[int]:
         try:
@@ -140,8 +137,12 @@ class TopicReader:
         return sorted(found.partitions)
 
 
-def _part(message: Message) -> str:
-    return f"{message.topic()}/{message.partition()}"
+def _origin(message: Message) -> Origin:
+    return Origin(_part(message.topic(), message.partition()), int(message.offset() or 0))
+
+
+def _part(topic: str | None, partition: int | None) -> str:
+    return f"{topic}/{partition}"
 
 
 def _topic_error(place: str, error: KafkaError) -> TopicError:
