@@ -139,11 +139,11 @@ def log_table(
 
     Raises ``FatalError`` if columns are missing."""
     relation = relation_of(database, LiveTable(table))
-    written = options.expected_columns().written
+    written_name = options.expected_columns().written_name
     record_id, *others = (
-        column_of(relation, written.get(name, name), database) for name in FINGERPRINTED
+        column_of(relation, written_name(name), database) for name in FINGERPRINTED
     )
-    status = column_of(relation, written.get("status", "status"), database)
+    status = column_of(relation, written_name("status"), database)
     fingerprints = fingerprints_of if masking is None else partial(_masked_fingerprints, masking)
     check = RowCheck((record_id, *others), fingerprints, text_of)
     return LogTable(relation, record_id, status, check)

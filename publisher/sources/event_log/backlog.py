@@ -73,7 +73,7 @@ class EventLogBacklog:
     def count_by_status(self) -> dict[str, int]:
         """As ``TableBacklog.count_by_status``, with NULL as ``NULL``.  Reads the whole table or an index."""
         relation = relation_of(self._database, LiveTable(self._table))
-        written = self._options.expected_columns().written.get("status", "status")
+        written = self._options.expected_columns().written_name("status")
         status: ColumnElement[Any] = column(
             quoted(column_of(relation, written, self._database), quote=True)
         )
@@ -92,11 +92,11 @@ class EventLogBacklog:
 
     def _build_statement(self, dialect: str) -> Select[Any]:
         relation = relation_of(self._database, LiveTable(self._table))
-        written = self._options.expected_columns().written
-        status = column_of(relation, written.get("status", "status"), self._database)
-        moment = column_of(relation, written.get("event_time", "event_time"), self._database)
-        record_id = written.get("record_id", "record_id")
-        self._record_id = column_of(relation, record_id, self._database)
+        written_name = self._options.expected_columns().written_name
+        status, moment, self._record_id = (
+            column_of(relation, written_name(name), self._database)
+            for name in ("status", "event_time", "record_id")
+        )
         counts = select(func.count(), _oldest(relation, moment, dialect), _clock(dialect))
         counts = counts.select_from(sql_table_of(relation))
         if self._options.status == "any":

@@ -45,8 +45,7 @@ def _backlog(options: EventLogOptions, database: DatabaseOptions, table: str) ->
 def _is_surely_empty(options: EventLogOptions, database: DatabaseOptions, table: str) -> bool:
     from publisher.database.empty_table import is_surely_empty
 
-    written = options.expected_columns().written
-    columns = [written.get(name, name) for name in ("status", "event_time", "record_id")]
+    columns = [*map(options.expected_columns().written_name, ("status", "event_time", "record_id"))]
     where = None if options.status == "any" else (columns[0], options.status)
     return is_surely_empty(database, table, columns, where)
 

@@ -114,11 +114,11 @@ class LiveEventLog(LiveSource):
             yield named if self.ids is None else _with_ids(named, self.ids)
 
     def _live(self) -> LiveTable:
-        written = self.options.expected_columns().written
-        status = (written.get("status", "status"), self.options.status)
+        written_name = self.options.expected_columns().written_name
+        status = (written_name("status"), self.options.status)
         return LiveTable(
             name=self.table,
-            order=written.get("record_id", "record_id"),
+            order=written_name("record_id"),
             where=None if self.options.status == "any" else status,
             without=self.unsettled,
         )

@@ -321,8 +321,8 @@ def _cut_text(
 def _check_keys(path: Path, options: SnapshotOptions, columns: ExpectedColumns) -> None:
     """Raises ``FatalError`` if the first objects have the keys of another format."""
     start, _ = _beginning(path, replace(options, block_size=_PROBED))
-    needed = {columns.written.get(name, name).casefold() for name in columns.names}
-    needed -= {columns.written.get(name, name).casefold() for name in columns.optional}
+    needed = {columns.written_name(name).casefold() for name in columns.names}
+    needed -= {columns.written_name(name).casefold() for name in columns.optional}
     listed = [keys for keys in json_lines.first_keys(start) if keys]
     if not needed or any(needed <= {key.casefold() for key in keys} for keys in listed):
         return

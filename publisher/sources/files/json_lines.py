@@ -87,9 +87,7 @@ class _JsonLineReader:
         self._names = columns.names
         self._optional = columns.optional
         self._closed = columns.closed
-        self._ours = {
-            theirs: ours for ours in columns.names for theirs in [columns.written.get(ours, ours)]
-        }
+        self._ours = {columns.written_name(ours): ours for ours in columns.names}
         self._folded = {theirs.casefold(): ours for theirs, ours in self._ours.items()}
         self._picks: dict[tuple[str, ...], Callable[[tuple[object, ...]], Row]] = {}
         self._start()

@@ -95,6 +95,10 @@ class ExpectedColumns:
     closed: bool = False
     """Whether a JSON object with any other key is refused."""
 
+    def written_name(self, name: str) -> str:
+        """Returns the name that a column of ours has in the file or table."""
+        return self.written.get(name, name)
+
     def locate(self, present: Sequence[str], where: str, *, is_file: bool = True) -> list[int]:
         """Finds the index in ``present`` of each of ``names``: with the same case, else in any case.
 
@@ -106,7 +110,7 @@ class ExpectedColumns:
         folded = [name.casefold() for name in exact]
         places, problems = [], []
         for name in self.names:
-            theirs = self.written.get(name, name)
+            theirs = self.written_name(name)
             hits = [i for i, other in enumerate(exact) if other == theirs]
             hits = hits or [i for i, other in enumerate(folded) if other == theirs.casefold()]
             if len(hits) != 1:
@@ -125,5 +129,5 @@ class ExpectedColumns:
 
     def names_a_column(self, fields: Sequence[str]) -> bool:
         """Tests whether the fields of a first record look like a header."""
-        theirs = {self.written.get(name, name).casefold() for name in self.names}
+        theirs = {self.written_name(name).casefold() for name in self.names}
         return any(item.strip().casefold() in theirs for item in fields)
