@@ -47,8 +47,10 @@ def is_surely_empty(
     is_traced = logging.getLogger("sqlalchemy.engine").isEnabledFor(logging.INFO)
     if address is None or is_traced:  # a trace shows the statements of SQLAlchemy
         return False
-    import psycopg
-
+    try:
+        import psycopg
+    except ImportError:  # SQLAlchemy's connection reports it
+        return False
     try:
         connection = psycopg.connect(
             address,

@@ -22,6 +22,8 @@ class ClientOpener:
     def __init__(self, settings: Settings) -> None:
         self._error: PublisherError | None = None
         self._is_idle = False
+        if settings.sink.to == "kafka":
+            import_module("confluent_kafka")  # two threads that miss it get different errors
         run = copy_context().run  # with the connection cache of this thread
         self._thread = Thread(target=run, args=(self._open, settings), name="clients", daemon=True)
         self._thread.start()

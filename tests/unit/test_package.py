@@ -20,6 +20,7 @@ WITHOUT_EXTRAS = """
 import sys
 for name in ("confluent_kafka", "psycopg", "pymysql"):
     sys.modules[name] = None  # importing it fails
+sys.setswitchinterval(1e-5)  # threads that import at the same time meet
 sys.path.insert(0, sys.argv.pop(1))
 from publisher.cli.main import main
 import publisher
@@ -123,3 +124,17 @@ def test_missing_extra_of_a_database_is_named(
     result = run_from_wheel(built, tmp_path, "replay", "log.csv", "--to", "out", "-c", "job.toml")
     assert result.returncode == 2
     assert f"{package} is missing: install xds-publisher[{kind}]" in result.stderr
+
+
+@pytest.mark.parametrize(("kind", "package"), [("postgresql", "psycopg"), ("mariadb", "PyMySQL")])
+def test_publishing_names_the_missing_extra_of_the_database_that_it_reads(
+    built: Built, tmp_path: Path, kind: str, package: str
+) -> None:
+    (tmp_path / "job.toml").write_text(
+        f'[job]\nname = "a"\n[database]\nurl = "{kind}://a@localhost/hr"\n[[sources]]\nname = "hr"\n'
+        'format = "event-log"\ntable = "indirect_process"\n[dispatch]\nto = "files"\npath = "out"\n'
+    )
+    result = run_from_wheel(built, tmp_path, "publish", "-c", "job.toml")
+    assert result.returncode == 2
+    assert f"{package} is missing: install xds-publisher[{kind}]" in result.stderr
+    assert "Traceback" not in result.stderr
