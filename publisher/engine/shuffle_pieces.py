@@ -8,7 +8,7 @@ whatever the order of the records in the input.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,8 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.packed_batches import compress, concat, decompress, gather
-from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.engine.packed_records import (
+    PackedRecords,
+    join_records,
+    read_piece,
+    write_constants,
+    write_piece,
+)
+from publisher.model.packed_batches import gather
+from publisher.model.repeated_values import has_one_value
 
 BLOCK_BITS = 16
 """Bits of the ranks of a block: 65,536 ranks, several polls of the default size."""
@@ -48,6 +55,10 @@ KEYS = PIECE_SCHEMA.names[1:-1]
 """Sort columns of the pieces of a lane."""
 
 
+_OF_PIECE = PIECE_SCHEMA.names[:3]
+"""Columns of a piece that records have, too."""
+_CODES = 1 << 62
+"""Limit of numbers that combine keys."""
 _ORDER = ("rank", "high", "low", "ordinal", "split", "row")
 """Order of the records of a block."""
 
@@ -78,7 +89,7 @@ def pack_gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def sort_lanes(records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yields the lanes of records that need no shuffle, each in the order of ``unpack``."""
     keys = _keys(records)
-    order = np.lexsort([*_order_keys(records), *keys[::-1]])
+    order = _order_of(records, *keys)
     records, lanes = records.take(pa.array(order)), keys[0][order]
     for start, end in pairwise([0, *(np.flatnonzero(np.diff(lanes)) + 1), len(lanes)]):
         yield int(lanes[start]), records.slice(start, end - start)
@@ -89,66 +100,102 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Small blocks are yielded together: if record ids have large gaps, a block has few records.
     """
-    yield from gather(_blocks(pieces), BYTES, ROWS_TOGETHER)
+    waiting: list[PackedRecords] = []
+    rows = size = 0
+    for block in _blocks(pieces):
+        _sort_block(block)
+        rows += sum([piece.varying.num_rows for piece in block])
+        size += sum([piece.varying.nbytes for piece in block])
+        waiting += block
+        block.clear()
+        if rows >= ROWS_TOGETHER or size >= BYTES:
+            yield _release(waiting)
+            rows = size = 0
+    if rows:
+        yield _release(waiting)
 
 
-def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the records of each block in order."""
-    pieces_of_block: list[pa.RecordBatch] = []
+def _release(waiting: list[PackedRecords]) -> pa.RecordBatch:
+    """Joins the waiting pieces, and frees their memory while the records are processed."""
+    joined = join_records(waiting)
+    waiting.clear()
+    return joined.records()
+
+
+def _blocks(pieces: Iterable[pa.RecordBatch]) -> Iterator[list[PackedRecords]]:
+    """Yields the pieces of each block."""
+    pieces_of_block: list[PackedRecords] = []
     last: _Key | None = None
     for batch in pieces:
         keys = zip(*(batch.column(name).to_pylist() for name in KEYS), strict=True)
-        for key, data in zip(map(_Key._make, keys), batch.column("data"), strict=True):
+        lanes = batch.column("lane").to_pylist()
+        for key, lane, data in zip(map(_Key._make, keys), lanes, batch.column("data"), strict=True):
             if pieces_of_block and key != last:
-                block, pieces_of_block = _join_block(pieces_of_block), []
+                block, pieces_of_block = pieces_of_block, []
                 yield block
             last = key
-            pieces_of_block.append(
-                pa.ipc.read_record_batch(decompress(data.as_buffer()), RECORD_SCHEMA)
-            )
+            pieces_of_block.append(read_piece(data.as_buffer(), lane))
     if pieces_of_block:
-        yield _join_block(pieces_of_block)
+        yield pieces_of_block
 
 
 def _cut_pieces(records: pa.RecordBatch) -> pa.RecordBatch:
     keys = _keys(records)
-    varying = keys[np.any(keys != keys[:, :1], axis=1)]  # often the lane only
-    if len(varying):
-        order = np.lexsort(varying[::-1])
-        keys, varying = keys[:, order], varying[:, order]
-        records = _permute(records, order)
-    changes = np.flatnonzero(np.any(varying[:, 1:] != varying[:, :-1], axis=0)) + 1
-    pieces: list[pa.RecordBatch] = []
-    firsts: list[int] = []
+    packed = PackedRecords.of(records)
+    codes = _codes_of(keys)
+    order = np.arange(len(codes))
+    if np.any(codes[1:] < codes[:-1]):
+        order = np.argsort(codes, kind="stable")
+        codes, packed = codes[order], packed.take(order)
+    changes = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    constants = write_constants(packed)
+    pieces: list[bytes] = []
+    starts: list[int] = []
     for start, end in pairwise([0, *changes.tolist(), records.num_rows]):
-        for piece in _split_large(records.slice(start, end - start)):
-            firsts.append(start)
-            pieces.append(piece)
-    heads = records.take(pa.array(firsts))
-    block, split, rows = keys[3:, firsts]
+        for piece in _split_large(packed.varying.slice(start, end - start)):
+            starts.append(start)
+            pieces.append(write_piece(constants, piece))
+    firsts = order[starts]
+    block, split, rows = (key[firsts] for key in keys[3:])
     return pa.RecordBatch.from_arrays(
         [
-            *(heads.column(name) for name in ("lane", "source", "part")),
+            *records.select(_OF_PIECE).take(pa.array(firsts)).columns,
             pa.array(block),
             pa.array(split, pa.int32()),
             pa.array(rows),
-            pa.array([compress(piece.serialize()) for piece in pieces], pa.binary()),
+            pa.array(pieces, pa.binary()),
         ],
         schema=PIECE_SCHEMA,
     )
 
 
-def _permute(records: pa.RecordBatch, order: np.ndarray) -> pa.RecordBatch:
-    """Puts records into another order; columns of nulls stay as they are."""
-    places = pa.array(order)
-    arrays = [
-        column if column.null_count == len(column) else column.take(places)
-        for column in records.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=records.schema)
+def _codes_of(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """Combines keys into one number for each record, in the same order; small numbers are sorted faster."""
+    codes = np.zeros(len(keys[0]), np.int64)
+    size = 1
+    for key in keys:
+        first, last = int(key.min()), int(key.max())
+        if first == last:  # often all but the lane
+            continue
+        if size * (last - first + 1) >= _CODES:
+            return _ranks_of(keys)
+        codes = codes * (last - first + 1) + (key - first)
+        size *= last - first + 1
+    return codes.astype(np.uint16) if size <= 1 << 16 else codes
 
 
-def _keys(records: pa.RecordBatch) -> np.ndarray:
+def _ranks_of(keys: Sequence[np.ndarray]) -> np.ndarray:
+    """As ``_codes_of``, for keys of any size."""
+    order = np.lexsort(keys[::-1])
+    changes = np.zeros(len(order), np.bool_)
+    for key in keys:
+        changes[1:] |= key[order][1:] != key[order][:-1]
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(changes)
+    return ranks
+
+
+def _keys(records: pa.RecordBatch) -> list[np.ndarray]:
     """Lane and ``KEYS`` of each record as integers.
 
     Records without a rank (below 1) are grouped by their place in the input instead, so that their
@@ -156,20 +203,20 @@ def _keys(records: pa.RecordBatch) -> np.ndarray:
     """
     rank = _integers(records, "rank")
     ranked = rank > 0
-    return np.stack(
-        [
-            _integers(records, "lane"),
-            _integers(records, "source"),
-            _part_numbers(records.column("part")),
-            np.where(ranked, rank >> BLOCK_BITS, -1),
-            np.where(ranked, 0, _integers(records, "split")),
-            np.where(ranked, 0, _integers(records, "row") >> BLOCK_BITS),
-        ]
-    )
+    return [
+        _integers(records, "lane"),
+        _integers(records, "source"),
+        _part_numbers(records.column("part")),
+        np.where(ranked, rank >> BLOCK_BITS, -1),
+        np.where(ranked, 0, _integers(records, "split")),
+        np.where(ranked, 0, _integers(records, "row") >> BLOCK_BITS),
+    ]
 
 
 def _part_numbers(parts: pa.Array) -> np.ndarray:
     """Numbers the parts in their order, null first."""
+    if has_one_value(parts):
+        return np.zeros(len(parts), np.int64)
     encoded = pc.dictionary_encode(parts, null_encoding="encode")
     names = encoded.dictionary.to_pylist()
     numbers = np.empty(len(names), np.int64)
@@ -180,9 +227,11 @@ def _part_numbers(parts: pa.Array) -> np.ndarray:
     return codes
 
 
-def _order_keys(records: pa.RecordBatch) -> list[np.ndarray]:
-    """The columns of ``_ORDER``, the least important first."""
-    return [_integers(records, name) for name in reversed(_ORDER)]
+def _order_of(records: pa.RecordBatch, *before: np.ndarray) -> np.ndarray:
+    """Places of the records in the order of the keys ``before``, then of ``_ORDER``; absent columns are
+    equal."""
+    columns = [_integers(records, name) for name in _ORDER if name in records.schema.names]
+    return np.lexsort([*before, *columns][::-1])
 
 
 def _integers(records: pa.RecordBatch, name: str) -> np.ndarray:
@@ -202,10 +251,14 @@ def _split_large(piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     yield from _split_large(piece.slice(middle))
 
 
-def _join_block(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Joins the pieces of a block, and sorts its records."""
-    records = concat(pieces)
-    rank = _integers(records, "rank")
-    if np.all(rank[1:] > rank[:-1]):
-        return records
-    return _permute(records, np.lexsort(_order_keys(records)))
+def _sort_block(pieces: list[PackedRecords]) -> None:
+    """Sorts the records of a block in place; often they are in order already."""
+    last = -1
+    for piece in pieces:
+        rank = _integers(piece.varying, "rank")
+        if rank[0] <= last or not np.all(rank[1:] > rank[:-1]):
+            joined = join_records(pieces)
+            pieces.clear()  # frees their memory
+            pieces.append(joined.take(_order_of(joined.varying)))
+            return
+        last = rank[-1]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from publisher.model.change import TALLY, Outcome, Reason
 from publisher.model.lanes import record_lane
 from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.model.repeated_values import repeat_value
 from publisher.sources.files.frame import Frame
 
 Codes = npt.NDArray[np.int64]
@@ -46,15 +47,10 @@ def batch_of(schema: pa.Schema, count: int, /, **columns: object) -> pa.RecordBa
     arrays = []
     for item in schema:
         value = columns.pop(item.name, None)
-        if value is None:
-            value = pa.nulls(count, item.type)
+        if value is None or isinstance(value, int | str):
+            value = repeat_value(value, item.type, count)
         elif not isinstance(value, pa.Array):
-            is_scalar = isinstance(value, int | str)
-            value = (
-                pa.repeat(pa.scalar(value, item.type), count)
-                if is_scalar
-                else pa.array(value, item.type)
-            )
+            value = pa.array(value, item.type)
         arrays.append(value.cast(item.type) if value.type != item.type else value)
     assert not columns
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
