@@ -80,8 +80,10 @@ class AutoEngine:
         self._local.__exit__(*exc)
         self._spark.__exit__(*exc)
 
-    def warm_up(self) -> None:
-        """Starts nothing: the input may be small."""
+    def warm_up(self, rows: int = 0) -> None:
+        """See ``Engine.warm_up``: never starts Spark, as the number of rows is an estimate."""
+        if rows <= self._small.rows:
+            self._local.warm_up(rows)
 
     def stop_idle_processes(self) -> None:
         """See ``Engine.stop_idle_processes``: ends Spark ``KEEP_SECONDS`` after its last use."""

@@ -67,8 +67,10 @@ class Engine(Protocol):
     def __exit__(self, *exc: object) -> None:
         """Ends the processes of the engine."""
 
-    def warm_up(self) -> None:
-        """Starts slow processes in the background, if every input needs them."""
+    def warm_up(self, rows: int = 0) -> None:
+        """Starts slow processes in the background, if an input of about so many rows of tables needs them.
+
+        May be called again, and in another thread; ``expect`` decides."""
 
     def stop_idle_processes(self) -> None:
         """Ends processes that no run has used for a while; called between runs.

@@ -374,7 +374,7 @@ def publish(
     """
     with open_engine(settings) as engine:
         engine.warm_up()
-        clients = ClientOpener(settings)
+        clients = ClientOpener(settings, engine.warm_up)
         with PublisherInstance(settings, engine, progress) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.local.parallel_tasks import ParallelTasks
     from publisher.engine.local.serial_tasks import SerialTasks
+    from publisher.engine.local.worker_processes import WorkerProcesses
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
     from publisher.journal.lane_result import LaneResult
@@ -56,6 +57,7 @@ class LocalEngine:
         self._max_bytes = max_bytes
         self._one_process = one_process
         self._process_count = processes or len(os.sched_getaffinity(0))
+        self._processes: WorkerProcesses | None = None
         self._parallel: ParallelTasks | None = None
         self._is_large = False
         self.seconds = 0.0
@@ -67,14 +69,16 @@ class LocalEngine:
     def __exit__(self, *exc: object) -> None:
         self.stop_idle_processes()
 
-    def warm_up(self) -> None:
-        """Starts nothing: the input may be small."""
+    def warm_up(self, rows: int = 0) -> None:
+        """See ``Engine.warm_up``."""
+        if self._needs_processes(is_large=InputSize(rows).exceeds(self._one_process)):
+            self._worker_processes()
 
     def stop_idle_processes(self) -> None:
         """See ``Engine.stop_idle_processes``."""
-        if self._parallel is not None:
-            self._parallel.close()
-            self._parallel = None
+        if self._processes is not None:
+            self._processes.close()
+        self._processes = self._parallel = None
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """See ``Engine.expect``: starts processes if the input is large."""
@@ -130,14 +134,27 @@ class LocalEngine:
 
     def _parallel_tasks(self, *, is_large: bool) -> ParallelTasks | None:
         """Returns the tasks of large work in several processes; ``None`` if this process does it alone."""
-        if not is_large or self._process_count == 1:
+        if not self._needs_processes(is_large=is_large):
             return None
         if self._parallel is None:
+            processes = (
+                self._worker_processes()
+            )  # they start while this process imports their tasks
             from publisher.engine.local.parallel_tasks import ParallelTasks
+
+            self._parallel = ParallelTasks(processes)
+        return self._parallel
+
+    def _needs_processes(self, *, is_large: bool) -> bool:
+        return is_large and self._process_count > 1
+
+    def _worker_processes(self) -> WorkerProcesses:
+        """Returns the processes of large work, which start in the background."""
+        if self._processes is None:
             from publisher.engine.local.worker_processes import WorkerProcesses
 
-            self._parallel = ParallelTasks(WorkerProcesses(self._process_count))
-        return self._parallel
+            self._processes = WorkerProcesses(self._process_count)
+        return self._processes
 
     def _serial_tasks(self) -> SerialTasks:
         """Returns the tasks of work in this process alone."""

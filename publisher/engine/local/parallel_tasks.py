@@ -32,10 +32,6 @@ class ParallelTasks:
     def __init__(self, processes: WorkerProcesses) -> None:
         self._processes = processes
 
-    def close(self) -> None:
-        """Ends the processes."""
-        self._processes.close()
-
     def survey(self, work: SurveyWork) -> list[Any]:
         """See ``Engine.survey``."""
         return list(self._processes.each(partial(_survey, work), range(len(work.items))))

@@ -66,7 +66,7 @@ class SparkEngine:
         finally:
             self._spark = self._jvm = None
 
-    def warm_up(self) -> None:
+    def warm_up(self, rows: int = 0) -> None:  # noqa: ARG002 - whatever the input
         """Starts the JVM in the background."""
         if self._given is None and not self.is_started:
             from publisher.engine.spark.jvm import start_jvm

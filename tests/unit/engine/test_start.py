@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.engine.auto import KEEP_SECONDS, SMALL, AutoEngine
 from publisher.engine.contract import EngineName, InputSize
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.jvm import Jvm
 from publisher.engine.spark.options import SparkOptions
@@ -51,6 +51,39 @@ def test_in_spark_submit_it_is_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert start_engine("auto", SparkOptions()).use.reason == "spark-submit started the program"
     assert start_engine("local", SparkOptions()).use.name == "local"
+
+
+WARM_UP = """
+import sys
+from multiprocessing import forkserver
+from publisher.engine.auto import AutoEngine
+from publisher.engine.spark.options import SparkOptions
+
+if __name__ == "__main__":
+    AutoEngine(SparkOptions()).warm_up(int(sys.argv[1]))
+    print(forkserver._forkserver._forkserver_pid is not None, "pyarrow" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one core needs no other processes")
+@pytest.mark.parametrize(
+    ("rows", "starts"),
+    [(0, False), (ONE_PROCESS.rows, False), (ONE_PROCESS.rows + 1, True), (SMALL.rows + 1, False)],
+)
+def test_worker_processes_start_early_if_a_table_seems_to_have_many_rows(
+    rows: int, starts: bool, tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WARM_UP)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, script, str(rows)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    assert done.stdout.split() == [str(starts), "False"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Sees with PostgreSQL's driver alone that a table has no rows to read.
+"""Estimates with PostgreSQL's driver alone how many rows a table has to read, and sees if it has none.
 
 Most starts of a job find nothing.  SQLAlchemy, which runs all other statements, takes about as long to load
 as everything else that such a start needs.
@@ -31,12 +31,12 @@ _FIND = """
 """Tables that ``find_table.relation_of`` could mean."""
 
 
-def is_surely_empty(
+def estimate_rows(
     options: DatabaseOptions, table: str, columns: Sequence[str], where: tuple[str, str] | None
-) -> bool:
-    """Returns whether a table has no row with the value of ``where`` in its column, or no row at all.
+) -> int | None:
+    """Estimates the rows of a table that have the value of ``where`` in its column; 0 if it surely has none.
 
-    Returns false if only the catalogue can tell: for other databases, for URLs with options, if names are
+    Returns ``None`` if only the catalogue can tell: for other databases, for URLs with options, if names are
     written in another case, if one of ``columns`` is missing, after a failed statement, and in a trace.
 
     Raises:
@@ -46,11 +46,11 @@ def is_surely_empty(
     address = address_of(options.url)
     is_traced = logging.getLogger("sqlalchemy.engine").isEnabledFor(logging.INFO)
     if address is None or is_traced:  # a trace shows the statements of SQLAlchemy
-        return False
+        return None
     try:
         import psycopg
     except ImportError:  # SQLAlchemy's connection reports it
-        return False
+        return None
     try:
         connection = psycopg.connect(
             address,
@@ -63,9 +63,9 @@ def is_surely_empty(
         raise _connection_error(options, error) from error
     with closing(connection):
         try:
-            return _has_no_row(connection, options.schema, table, columns, where)
+            return _ask(connection, options.schema, table, columns, where)
         except psycopg.Error:
-            return False
+            return None
 
 
 def _connection_error(options: DatabaseOptions, error: psycopg.Error) -> Exception:
@@ -80,26 +80,31 @@ def _connection_error(options: DatabaseOptions, error: psycopg.Error) -> Excepti
         )
 
 
-def _has_no_row(
+def _ask(
     connection: psycopg.Connection[Any],
     schema: str | None,
     table: str,
     columns: Sequence[str],
     where: tuple[str, str] | None,
-) -> bool:
+) -> int | None:
     from psycopg import sql
 
     first, _, rest = table.partition(".")
     names = {"schema": schema, "name": table, "first": first, "rest": rest}
     places = connection.execute(_FIND, names).fetchall()
     if len(places) != 1 or (places[0][1] != table and places[0] != (first, rest)):
-        return False
+        return None
     parts = {
         "columns": sql.SQL(", ").join(map(sql.Identifier, columns)),
         "table": sql.Identifier(*places[0]),
     }
-    statement = sql.SQL("SELECT EXISTS (SELECT {columns} FROM {table}").format(**parts)
+    rows = sql.SQL("SELECT {columns} FROM {table}").format(**parts)
     if where is not None:
-        statement += sql.SQL(" WHERE {} = %s::varchar").format(sql.Identifier(where[0]))
-    row = connection.execute(statement + sql.SQL(")"), None if where is None else where[1:])
-    return row.fetchone() == (False,)
+        rows += sql.SQL(" WHERE {} = %s::varchar").format(sql.Identifier(where[0]))
+    values = None if where is None else where[1:]
+    exists = connection.execute(sql.SQL("SELECT EXISTS ({})").format(rows), values)
+    if exists.fetchone() == (False,):
+        return 0
+    # the planner's statistics: to count may take long
+    plans = connection.execute(sql.SQL("EXPLAIN (FORMAT JSON) {}").format(rows), values).fetchall()
+    return max(1, int(plans[0][0][0]["Plan"]["Plan Rows"]))

@@ -1,4 +1,4 @@
-"""A table that surely has no rows to read is seen without SQLAlchemy; anything doubtful is left to it."""
+"""Rows to read are estimated, and seen to be missing, without SQLAlchemy; doubtful tables are left to it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from publisher.database.empty_table import is_surely_empty
 from publisher.database.lost_error import LostError
+from publisher.database.row_estimate import estimate_rows
 from publisher.errors import FatalError
 from publisher.triggers import TableRef
 from publisher.triggers.postgresql import log_statements
@@ -24,17 +25,19 @@ from tests.services.waiting_logs import MOMENTS, ago, make_log
 COLUMNS = ("status", "event_time", "record_id")
 
 
-def sees_nothing(
+def estimate(
     place: Place,
     table: str = "log",
     columns: Sequence[str] = COLUMNS,
     status: str | None = "N",
     schema: str | None = None,
-) -> bool:
+) -> int | None:
     options = place.database(schema=schema).options
-    return is_surely_empty(
-        options, table, columns, None if status is None else (columns[0], status)
-    )
+    return estimate_rows(options, table, columns, None if status is None else (columns[0], status))
+
+
+def sees_nothing(place: Place, *arguments: Any, **others: Any) -> bool:
+    return estimate(place, *arguments, **others) == 0
 
 
 def test_a_table_is_empty_without_a_row_of_the_status(postgres: Place) -> None:
@@ -46,6 +49,19 @@ def test_a_table_is_empty_without_a_row_of_the_status(postgres: Place) -> None:
     assert not sees_nothing(postgres, status=None)
     postgres.execute("INSERT INTO log VALUES (2, 'N', NULL)")
     assert not sees_nothing(postgres)
+
+
+def test_the_statistics_of_the_server_tell_about_how_many_rows_there_are(postgres: Place) -> None:
+    make_log(postgres, MOMENTS["postgresql"])
+    postgres.execute(
+        "INSERT INTO log SELECT n, 'S', NULL FROM generate_series(1, 1000) AS n",
+        "INSERT INTO log SELECT n, 'N', NULL FROM generate_series(1001, 4000) AS n",
+        "ANALYZE log",
+    )
+    assert 2_900 < (estimate(postgres) or 0) < 3_100
+    assert estimate(postgres, status=None) == 4_000
+    postgres.execute("UPDATE log SET status = 'S' WHERE record_id > 1001", "ANALYZE log")
+    assert 1 <= (estimate(postgres) or 0) < 100
 
 
 def test_only_postgresql_is_asked(place: Place) -> None:
@@ -115,10 +131,10 @@ def test_failed_connections_raise_the_errors_of_other_connections(postgres: Plac
     options = postgres.database().options
     address = (options.url or "").rpartition("/")[0]
     with pytest.raises(FatalError, match=r'refuses the login .*database "missing" does not exist'):
-        is_surely_empty(replace(options, url=f"{address}/missing"), "log", COLUMNS, None)
+        estimate_rows(replace(options, url=f"{address}/missing"), "log", COLUMNS, None)
     lost = replace(options, url="postgresql+psycopg://tester@127.0.0.1:1/postgres")
     with pytest.raises(LostError, match="refused"):
-        is_surely_empty(lost, "log", COLUMNS, None)
+        estimate_rows(lost, "log", COLUMNS, None)
 
 
 PUBLISH = """
