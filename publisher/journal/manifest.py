@@ -30,7 +30,7 @@ from publisher.model.plain import fields_of, restore, to_lines
 if TYPE_CHECKING:
     import pyarrow as pa
 
-JOURNAL_FORMAT = 6
+JOURNAL_FORMAT = 7
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
