@@ -53,7 +53,10 @@ _ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "docu
 ROWS_TO_WRITE = 20_000
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
-_REASON_CODES = {reason: code for code, reason in enumerate(Reason)}
+_REASON_CODES: dict[Reason | None, int] = {
+    None: _NONE,
+    **{reason: code for code, reason in enumerate(Reason)},
+}
 _OUTCOMES, _REASON_COUNT = max(Outcome) + 1, len(Reason) + 1
 _DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("document", "i8")])
 """The decision on an arrival: the reason by its number, outcome 0 until it is decided."""
@@ -86,15 +89,16 @@ class DecisionLog:
         self._window = np.concatenate([self._window, undecided])
         return first
 
-    def decide(self, decision: Decision) -> None:
-        """Records the outcome of a change that no document publishes."""
-        at = decision.row - self._base
-        if at < 0 or self._window["outcome"][at]:
-            raise _double_decision(decision.row)
-        reason = _NONE if decision.reason is None else _REASON_CODES[decision.reason]
-        self._window[at] = (decision.outcome, reason, decision.by, _NONE)
-        if decision.detail is not None or decision.raw is not None:
-            self._texts[decision.row] = (decision.detail, decision.raw)
+    def decide(self, decisions: Sequence[Decision]) -> None:
+        """Records the outcomes of changes that no document publishes."""
+        at = np.array([each.row for each in decisions], np.int64) - self._base
+        _refuse_repeats(self._window["outcome"], at, self._base)
+        self._window["outcome"][at] = [each.outcome for each in decisions]
+        self._window["reason"][at] = [_REASON_CODES[each.reason] for each in decisions]
+        self._window["by"][at] = [each.by for each in decisions]
+        for each in decisions:
+            if each.detail is not None or each.raw is not None:
+                self._texts[each.row] = (each.detail, each.raw)
 
     def publish(self, published: Documents, first: int) -> None:
         """Records the changes of documents as published; ``first`` is the number of the first document."""
@@ -209,7 +213,8 @@ def _refuse_repeats(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:
             return
     if len(at):
         places, counts = np.unique(at, return_counts=True)
-        repeated = (counts > 1) | (places < 0) | (outcomes[np.maximum(places, 0)] != 0)
+        repeated = (counts > 1) | (places < 0)
+        repeated[~repeated] = outcomes[places[~repeated]] != 0
         raise _double_decision(int(places[repeated][0]) + base)
 
 

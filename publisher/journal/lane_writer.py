@@ -77,8 +77,7 @@ class LaneFiles:
         """Adds documents in their order, and decisions."""
         for batch in documents:
             self._decisions.publish(batch, self._documents.write(source, batch))
-        for decision in decisions:
-            self._decisions.decide(decision)
+        self._decisions.decide(decisions)
 
     def advance(self) -> None:
         """Writes complete batches; called once for each batch of arrivals."""

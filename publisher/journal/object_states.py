@@ -24,6 +24,8 @@ _BYTES_OF_OBJECT = 400
 _BYTES_PREFETCHED = 16 << 20
 _OBJECTS_AT_ONCE = 10_000
 """Maximum number of objects that one statement reads."""
+_ROWS_AT_ONCE = 16
+"""Rows that are fetched together; each may be as large as an object."""
 _CACHE = -4096
 """Memory for pages of one file, in units of -1 KiB."""
 _REMOVED = ""
@@ -101,9 +103,9 @@ class LaneStates:
         states: dict[str, str | None] = {}
         size = 0
         for path, file in self._files:
-            for name, text in _read_many(path, file, associations):
-                states[name] = text
-                size += len(text)
+            for rows in _read_many(path, file, associations):
+                states.update(rows)
+                size += sum([len(text) for _, text in rows])
                 if size >= _BYTES_PREFETCHED:
                     return states
             associations = [name for name in associations if name not in states]
@@ -213,7 +215,8 @@ def read_states(files: Sequence[Path]) -> dict[str, PublishedObject]:
     states: dict[str, str] = {}
     for path in reversed(files):
         with closing(_open_to_read(path)) as file:
-            states.update(_read(path, file, "SELECT association, state FROM objects"))
+            for rows in _read(path, file, "SELECT association, state FROM objects"):
+                states.update(rows)
     return {name: PublishedObject(text) for name, text in states.items() if text != _REMOVED}
 
 
@@ -247,8 +250,8 @@ def _open_to_read(path: Path) -> sqlite3.Connection:
 
 def _read_many(
     path: Path, file: sqlite3.Connection, associations: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Reads the states that a file has of some objects."""
+) -> Iterator[list[tuple[str, str]]]:
+    """Reads the states that a file has of some objects, some at a time."""
     for start in range(0, len(associations), _OBJECTS_AT_ONCE):
         names = _JSON(associations[start : start + _OBJECTS_AT_ONCE])
         yield from _read(path, file, _READ_MANY, names)
@@ -256,9 +259,11 @@ def _read_many(
 
 def _read(
     path: Path, file: sqlite3.Connection, statement: str, *parameters: str
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[list[tuple[str, str]]]:
     try:
-        yield from file.execute(statement, parameters)
+        cursor = file.execute(statement, parameters)
+        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+            yield rows
     except sqlite3.Error as error:
         raise _damage(path, error) from error
 

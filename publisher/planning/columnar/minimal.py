@@ -33,7 +33,7 @@ from publisher.planning.columnar.writer import (
     DocumentWriter,
     escape_keys,
 )
-from publisher.planning.minimal import ObjectOperation, publish_difference
+from publisher.planning.minimal import ObjectOperation, publish_difference, publish_value
 from publisher.xds.escape import escape_text
 from publisher.xds.operations import join_attributes
 from publisher.xds.value_edits import REMOVE_ALL, ValueEdits, attribute_name, find_values
@@ -55,6 +55,10 @@ class Reduction:
         """Reduces an operation to its attributes; ``None`` if nothing has changed."""
         attributes = publish_difference(self._objects, association, operation)
         return None if attributes is None else join_attributes(attributes)
+
+    def replace(self, association: str, name: str, value: str) -> str | None:
+        """See ``planning.minimal.publish_value``."""
+        return publish_value(self._objects, association, name, value)
 
     def doubt(self, key: str, template: DocumentTemplate, elements: Sequence[str | None]) -> None:
         """Makes the state of an object unknown if the sink may refuse its last document, which has these
@@ -108,6 +112,13 @@ class AttributeEdit:
             _around(template.old),
             _around(template.new),
         )
+
+    def only_value(self, new: str) -> str | None:
+        """The value element that the attribute has afterwards, whatever it had before; ``None`` if there may
+        be none or several."""
+        if self.new is None or not self.clears or self.template.is_multiple:
+            return None
+        return f"{self.new[0]}{new}{self.new[1]}"
 
     def edits(self, old: str, new: str) -> ValueEdits:
         """The edits for contents of values; ``new`` may have several ones with the tags between them."""
@@ -192,19 +203,25 @@ class MinimalWriter(DocumentWriter):
         ends = [*groups.starts[1:].tolist(), len(rows)]
         for document, end in enumerate(ends):
             start = len(elements)
-            for row in range(start, end):
-                operation = self._operation(kinds[row], old[row], new[row])
-                elements.append(self._reduction.reduce(names[document], operation))
+            elements += [
+                self._element(names[document], kinds[row], old[row], new[row])
+                for row in range(start, end)
+            ]
             self._reduction.doubt(keys[document], templates[document], elements[start:])
         return elements
 
-    def _operation(self, kind: int, old: str, new: str) -> ObjectOperation:
-        """The operation of one row."""
+    def _element(self, association: str, kind: int, old: str, new: str) -> str | None:
+        """Reduces the element of one row; ``None`` if nothing has changed."""
         edit, template = self._edits[kind], self._templates.templates[kind]
+        if edit is not None and template.document.operation == "modify":
+            value = edit.only_value(new)
+            if value is not None:
+                return self._reduction.replace(association, edit.name, value)
         edits = () if edit is None else (edit.edits(old, new),)
-        return ObjectOperation(
+        operation = ObjectOperation(
             template.document.operation, edits, not template.attribute.is_multiple
         )
+        return self._reduction.reduce(association, operation)
 
 
 class ColumnEdits(NamedTuple):

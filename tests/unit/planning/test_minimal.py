@@ -15,7 +15,12 @@ from publisher.model.change import Change, EventType, Object, Outcome, Position
 from publisher.model.lanes import lane_of
 from publisher.model.published_objects import UNKNOWN, PublishedObject
 from publisher.planning.filters import FilterOptions
-from publisher.planning.minimal import ObjectOperation, minimize
+from publisher.planning.minimal import (
+    ObjectOperation,
+    minimize,
+    publish_difference,
+    publish_value,
+)
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.association import association
@@ -176,6 +181,27 @@ def _strict(name: str, before: PublishedObject) -> Objects:
     ]
     text = ENVELOPE.document([operation("add", "usr", name, list(filter(None, attributes)))])
     return apply_texts(Objects(strict=True), [text])
+
+
+@given(st.lists(any_step, max_size=8), st.booleans(), st.sampled_from(ATTRIBUTES), value)
+def test_a_single_value_is_published_as_any_other_modify(
+    steps: list[Step], is_complete: bool, name: str, single: str
+) -> None:
+    texts: list[str | None] = []
+    left: list[dict[str, PublishedObject]] = []
+    edits = list(read_edits([replace_attr(name, None, single)]))
+    for publishes_value in (True, False):
+        states = StatesInMemory(is_complete=is_complete)
+        for step in steps:
+            reduce_step(states, step)
+        if publishes_value:
+            texts.append(publish_value(states, "1", name, single))
+        else:
+            difference = publish_difference(states, "1", ObjectOperation("modify", edits))
+            texts.append(None if difference is None else "".join(difference))
+        left.append(states.states)
+    assert texts[0] == texts[1]
+    assert left[0] == left[1]
 
 
 @pytest.mark.parametrize(
