@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -44,6 +45,7 @@ _BIT_OF_OUTCOME[list(STATUS_OF)] = [BIT_OF[status] for status in STATUS_OF.value
 _UNCHANGED = pa.array([Reason.STATUS, Reason.OUT_OF_RANGE, Reason.REPORTED], pa.string())
 _COLUMNS = ["source", "part", "high", "outcome", "reason", "by", "document"]
 _REPEATING = ["part", "reason"]
+_PROGRESS = ["source", "part", "high", "outcome"]
 _SMALL = 10_000
 """Maximum records of a lane whose columns are read at once and kept."""
 
@@ -96,6 +98,10 @@ class ReadProgress(NamedTuple):
     late: int = 0
     """Number of published records with ids below the greatest that an earlier run had read."""
 
+    def add(self, other: ReadProgress) -> ReadProgress:
+        """Joins the progress in parts of a source."""
+        return ReadProgress(max(self.greatest, other.greatest), self.late + other.late)
+
 
 class RowGroup(NamedTuple):
     """A row group of a decisions file: number, rows in the lane, least and greatest id."""
@@ -104,6 +110,8 @@ class RowGroup(NamedTuple):
     rows: slice
     least: int
     greatest: int
+    source: int | None
+    """The source of its records, if the statistics show that there is only one and all have a record id."""
 
 
 class LaneLetters:
@@ -118,17 +126,10 @@ class LaneLetters:
     ) -> None:
         """``refused`` are numbers of documents of the lane; ``behind`` is the greatest record id that
         an earlier run had read."""
-        self._path = root / LaneNames(lane).decisions
         self._source = source
         self._refused = np.array(sorted(refused), np.int64)
         self.lane = lane
-        try:
-            self.file = pq.ParquetFile(self._path, read_dictionary=_REPEATING)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise FatalError(
-                f"{self._path} of the journal cannot be read ({error}): restore it; its run cannot be "
-                "acknowledged without it"
-            ) from error
+        self.file = _open_decisions(root, lane)
         self._kept: pa.Table | None = None
         self.groups: list[RowGroup] = list(_groups(self.file.metadata))
         self.bits: Codes = np.zeros(self.file.metadata.num_rows, np.uint8)
@@ -163,19 +164,10 @@ class LaneLetters:
             rows = np.flatnonzero(of_source & (outcomes == Outcome.SUPERSEDED))
             superseded.append(rows + group.rows.start)
             by.append(array_of(table["by"])[rows])
-            self._add_progress(table, of_source, outcomes == Outcome.PUBLISHED, behind)
+            self.progress = self.progress.add(_progress_in(table, self._source, behind))
         if superseded:
             self.superseded, self.by = np.concatenate(superseded), np.concatenate(by)
         self._resolve_superseded_records()
-
-    def _add_progress(
-        self, table: pa.Table, of_source: Flags, published: Flags, behind: int
-    ) -> None:
-        ids = array_of(table["high"])
-        of_source = of_source & has_record_id(table)
-        greatest = max(self.progress.greatest, int(ids[of_source].max(initial=0)))
-        late = int(np.count_nonzero(of_source & published & (ids < behind)))
-        self.progress = ReadProgress(greatest, self.progress.late + late)
 
     def _resolve_superseded_records(self) -> None:
         """Gives superseded records the bits of their superseders; S if there is none."""
@@ -203,10 +195,49 @@ def lanes_of(
     ]
 
 
-def read_progress(lanes: list[LaneLetters]) -> ReadProgress:
-    """The progress of a run in a source."""
-    greatest = max((lane.progress.greatest for lane in lanes), default=0)
-    return ReadProgress(greatest, sum(lane.progress.late for lane in lanes))
+def join_progress(parts: Iterable[ReadProgress]) -> ReadProgress:
+    """Joins the progress of a run in the lanes of a source."""
+    return reduce(ReadProgress.add, parts, ReadProgress())
+
+
+def read_progress(root: Path, lane: int, source: int, behind: int) -> ReadProgress:
+    """Reads the progress of a run in a source from one lane; see ``LaneLetters``.
+
+    Reads no records if the statistics of the file show that none of them is late.
+
+    Raises:
+        FatalError: A file of the journal is missing or damaged.
+    """
+    with _open_decisions(root, lane) as file:
+        return join_progress(
+            ReadProgress(group.greatest)
+            if group.source == source and group.least >= behind
+            else _progress_in(
+                file.read_row_group(group.number, columns=_PROGRESS, use_threads=False),
+                source,
+                behind,
+            )
+            for group in _groups(file.metadata)
+        )
+
+
+def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
+    path = root / LaneNames(lane).decisions
+    try:
+        return pq.ParquetFile(path, read_dictionary=_REPEATING)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise FatalError(
+            f"{path} of the journal cannot be read ({error}): restore it; its run cannot be acknowledged "
+            "without it"
+        ) from error
+
+
+def _progress_in(table: pa.Table, source: int, behind: int) -> ReadProgress:
+    ids = array_of(table["high"])
+    of_source = (array_of(table["source"]) == source) & has_record_id(table)
+    published = array_of(table["outcome"]) == Outcome.PUBLISHED
+    late = int(np.count_nonzero(of_source & published & (ids < behind)))
+    return ReadProgress(int(ids[of_source].max(initial=0)), late)
 
 
 def status_windows(lanes: list[LaneLetters], window: int = WINDOW) -> Iterator[StatusWindow]:
@@ -295,15 +326,22 @@ def _ends(lanes: list[LaneLetters], window: int) -> list[int]:
 def _groups(metadata: Any) -> Iterator[RowGroup]:
     """The row groups of a decisions file."""
     paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
-    leaf = paths.index("high")
+    high, source, part = map(paths.index, ("high", "source", "part"))
     first = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
-        limits = group.column(leaf).statistics
-        has_limits = limits is not None and limits.has_min_max
-        least, greatest = (limits.min, limits.max) if has_limits else _ANY
-        yield RowGroup(number, slice(first, first + group.num_rows), least, greatest)
-        first += group.num_rows
+        rows = slice(first, first + group.num_rows)
+        least, greatest = _limits(group.column(high).statistics) or _ANY
+        sources, parts = (_limits(group.column(leaf).statistics) for leaf in (source, part))
+        is_single = sources is not None and sources[0] == sources[1] and parts == ("", "")
+        yield RowGroup(number, rows, least, greatest, sources[0] if sources and is_single else None)
+        first = rows.stop
+
+
+def _limits(statistics: Any) -> tuple[Any, Any] | None:
+    """The least and greatest value of a column in a row group; ``None`` if they are not stored."""
+    is_stored = statistics is not None and statistics.has_min_max
+    return (statistics.min, statistics.max) if is_stored else None
 
 
 def has_record_id(table: pa.Table) -> Flags:

@@ -27,6 +27,7 @@ from publisher.acknowledge.status_letters import (
     ReadProgress,
     RefusedDocuments,
     StatusWindow,
+    join_progress,
     lanes_of,
     read_progress,
     status_windows,
@@ -120,7 +121,7 @@ def acknowledge(
             sums = _count_letters(lanes)
         if sums.letters.get(Status.SUCCESS):
             run_post_polling(served, options.post_polling_statements, check_lease)
-    return replace(sums, reasons=reasons, progress=read_progress(lanes))
+    return replace(sums, reasons=reasons, progress=join_progress(lane.progress for lane in lanes))
 
 
 def _table_of(database: Database, log: LogTarget, entry: SourceEntry) -> LogTable:
@@ -155,7 +156,9 @@ def _masked_fingerprints(masking: Masking, columns: list[pa.Array]) -> Ids:
 
 def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:
     """The progress of a run in a source, from its journal alone."""
-    return read_progress(letters_of(journal, manifest, source, {}))
+    behind = manifest.behind.get(manifest.sources[source].name, 0)
+    lanes = range(manifest.lanes)
+    return join_progress(read_progress(journal.root, lane, source, behind) for lane in lanes)
 
 
 def letters_of(

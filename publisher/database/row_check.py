@@ -111,5 +111,9 @@ def _is_among(values: Ids, known: Ids) -> npt.NDArray[np.bool_]:
     """Flags the values that are among the sorted ``known``."""
     if not len(known):
         return np.zeros(len(values), np.bool_)
-    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    return np.asarray(known[places] == values, np.bool_)
+    order = np.argsort(values)
+    ascending = values[order]  # sought in this order, each is near the one before
+    places = np.minimum(np.searchsorted(known, ascending), len(known) - 1)
+    flags = np.empty(len(values), np.bool_)
+    flags[order] = known[places] == ascending
+    return flags
