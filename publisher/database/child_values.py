@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from sqlalchemy import Connection, Dialect
 
 from publisher.database.catalogue import DatabaseCatalogue
+from publisher.database.numbered_rows import NumberedRows
 from publisher.database.statements import Query, query
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Table
@@ -64,22 +66,23 @@ def _read_values(
 
     The keys are those of the rows, not of the events: the database may find a row by a key in another case.
     """
-    keys = reader.query.keys(
-        [_texts_of_key(rows.values[rows.columns.index(column)]) for column in reader.key]
-    )
-    children = reader.query.all_rows(connection, keys)
+    linked = [rows.values[rows.columns.index(column)] for column in reader.key]
+    # a row with NULL in its key has no children
+    parents = np.flatnonzero(np.all([column.is_valid() for column in linked], axis=0))
+    if len(parents) < len(rows.places):
+        linked = [column.take(pa.array(parents)) for column in linked]
+    children = NumberedRows.of((), len(reader.query.columns))
+    if len(parents):
+        children = reader.query.all_rows(connection, reader.query.keys(linked))
+    numbers = parents[children.numbers]
     columns = {
         attribute: children.values[reader.query.columns.index(column)]
         for attribute, column in reader.values.items()
     }
     return {
-        attribute: DistinctValues.of(children.numbers, texts).lists(len(rows.places))
+        attribute: DistinctValues.of(numbers, texts).lists(len(rows.places))
         for attribute, texts in columns.items()
     }
-
-
-def _texts_of_key(column: pa.StringArray) -> pa.StringArray:
-    return column.fill_null(str(None)) if column.null_count else column
 
 
 def class_reader(

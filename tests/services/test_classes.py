@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -12,7 +12,14 @@ from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.errors import TableRefusedError
-from publisher.model.catalogue import ChildTable, JobCatalogue, LayeredCatalogue, Reference, Table
+from publisher.model.catalogue import (
+    ChildTable,
+    ColumnKind,
+    JobCatalogue,
+    LayeredCatalogue,
+    Reference,
+    Table,
+)
 from publisher.model.change import Object
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
@@ -41,14 +48,17 @@ TABLES = (
 
 def classes(database: Database, *declared: Table, **options: object) -> ClassCatalogue:
     tables = catalogue_of(database)
+    layered = LayeredCatalogue(JobCatalogue(declared), tables)
     chosen = ClassOptions(**options)  # type: ignore[arg-type]
-    return ClassCatalogue(tables, declared, chosen, tables.keys_of)
+    return ClassCatalogue(layered, declared, chosen, tables.keys_of)
 
 
-def read(database: Database, table: str, *keys: str) -> list[dict[str, object] | None]:
+def read(
+    database: Database, table: str, *keys: str, declared: Sequence[Table] = ()
+) -> list[dict[str, object] | None]:
     """The rows of these objects with the attributes of their children."""
     objects = [Object(None, table, key) for key in keys]
-    answers = DatabaseLookup(database, text_of, classes(database)).answers(objects)
+    answers = DatabaseLookup(database, text_of, classes(database, *declared)).answers(objects)
     rows: list[dict[str, object] | None] = []
     for obj in objects:
         answer = answers[obj]
@@ -157,6 +167,25 @@ def test_compound_keys_link_children_in_any_order_of_columns(place: Place) -> No
     )
     rows = read(place.database(), "site", "country=de+no=1", "country=de+no=2", "country=fr+no=1")
     assert [row and row["site_tag.tag"] for row in rows] == [("a", "c"), (), ("b",)]
+
+
+@pytest.mark.parametrize("kind", ["VARCHAR(8)", "INTEGER"])
+def test_a_row_with_null_in_its_key_has_no_children(place: Place, kind: str) -> None:
+    child = "'None'" if kind != "INTEGER" else "1"
+    place.execute(
+        f"CREATE TABLE site (country VARCHAR(8), no {kind}, name VARCHAR(8))",
+        f"CREATE TABLE site_tag (country VARCHAR(8), no {kind}, tag VARCHAR(8))",
+        f"INSERT INTO site (country, no, name) VALUES ('de', {child}, 'a'), ('fr', NULL, 'b')",
+        f"INSERT INTO site_tag (country, no, tag) VALUES ('fr', {child}, 'x'), ('fr', NULL, 'y'),"
+        f" ('de', {child}, 'z')",
+    )
+    tag = ChildTable({"tag": ColumnKind.STRING}, link=("country", "no"))
+    site = Table(None, "site", ("country", "no"), children={"site_tag": tag})
+    both = read(place.database(), "site", "country=de", "country=fr", declared=(site,))
+    assert [row and row["site_tag.tag"] for row in both] == [("z",), ()]
+    (alone,) = read(place.database(), "site", "country=fr", declared=(site,))
+    assert alone is not None
+    assert alone["site_tag.tag"] == ()
 
 
 def test_names_with_dots_and_quotes_are_names_as_others(place: Place) -> None:
