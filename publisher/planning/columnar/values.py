@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.planning.columnar.characters import is_forbidden, is_verbatim
+from publisher.planning.columnar.characters import has_character, is_forbidden, is_verbatim
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.columnar.templates import ChangeTemplates
 from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
@@ -60,16 +60,14 @@ def convert_values(
 
 def convert_column(texts: pa.StringArray, converter: Converter, bad: Flags) -> pa.StringArray:
     """Converts the texts of one column, null to null; flags wrong values in ``bad``."""
-    changing = np.flatnonzero(flags_of(texts.is_valid()) & ~_is_verbatim(texts, converter.verbatim))
-    if not len(changing):
-        return texts
-    contents, single = _escape(texts.take(pa.array(changing)), converter.verbatim)
-    converted = dict(_convert_singly(texts, changing[single], lambda _: converter, bad))
-    replaced = [converted.get(row, "") for row in changing[single].tolist()]
-    contents = pc.replace_with_mask(contents, single, pa.array(replaced, pa.string()))
-    changes = np.zeros(len(texts), np.bool_)
-    changes[changing] = True
-    return pc.replace_with_mask(texts, changes, contents)
+    contents, single = _escape(texts, converter.verbatim)
+    if single.all():
+        single = flags_of(texts.is_valid()) & ~_is_verbatim(texts, converter.verbatim)
+    if not single.any():
+        return contents
+    converted = dict(_convert_singly(texts, np.flatnonzero(single), lambda _: converter, bad))
+    replaced = [converted.get(row, "") for row in np.flatnonzero(single).tolist()]
+    return pc.replace_with_mask(contents, single, pa.array(replaced, pa.string()))
 
 
 def _is_verbatim(texts: pa.StringArray, pattern: str | None) -> Flags:
@@ -88,8 +86,9 @@ def _escape(texts: pa.StringArray, pattern: str | None) -> tuple[pa.StringArray,
     single = is_forbidden(texts)
     if pattern == VERBATIM_TRIMMED:
         texts = pc.utf8_rtrim(texts, " ")
-    for character, reference in REFERENCES.items():
-        texts = pc.replace_substring(texts, character, reference)
+    present = [character for character in REFERENCES if has_character(texts, character)]
+    for character in present:
+        texts = pc.replace_substring(texts, character, REFERENCES[character])
     return texts, single
 
 
