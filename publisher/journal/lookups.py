@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.model.change import Object
+from publisher.model.joined_texts import join_texts
 
 LOOKUP_SCHEMA = pa.schema(
     [
@@ -37,9 +38,6 @@ _REPEATING = ["source", "schema", "table", "answer"]
 _ROWS_TO_WRITE = 5_000
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON texts escape."""
-_IS_ESCAPED = np.arange(256) < ord(" ")
-_IS_ESCAPED[[*b'"\\']] = True
-"""The same as flags by byte, which are found faster."""
 
 
 class LookupAnswer(StrEnum):
@@ -136,14 +134,14 @@ class LookupLog:
 
 def row_texts(columns: Sequence[str], values: Sequence[pa.Array]) -> pa.StringArray:
     """Writes rows as JSON objects, as ``json.dumps`` does."""
-    pieces: list[object] = []
+    pieces: list[str | pa.StringArray] = []
     for name, column in zip(columns, values, strict=True):
         start = f"{', ' if pieces else '{'}{_quote(name)}: "
         if column.null_count or pa.types.is_list(column.type):
             pieces += [start, _value_texts(column)]
         else:
             pieces += [start + '"', _escape(column), '"']
-    return pc.binary_join_element_wise(*pieces, "}", "")
+    return join_texts([*pieces, "}"])
 
 
 def _value_texts(values: pa.Array) -> pa.StringArray:
@@ -155,8 +153,9 @@ def _value_texts(values: pa.Array) -> pa.StringArray:
 
 def _escape(values: pa.StringArray) -> pa.StringArray:
     """Escapes texts for JSON."""
-    data = values.buffers()[2]
-    if data is None or not _IS_ESCAPED[np.frombuffer(data, np.uint8)].any():
+    content = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    # found faster than by the regular expression
+    if not any(np.any(flags) for flags in (content < ord(" "), *(content == c for c in b'"\\'))):
         return values
     escaped = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), False)
     texts = [_quote(text)[1:-1] for text in values.filter(escaped).to_pylist()]
