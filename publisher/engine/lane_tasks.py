@@ -225,7 +225,7 @@ def _planner_of(
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
     keys = source.connected_keys
     mask_change = None if masked is None else masked.change_of_key
-    return LanePlanner(
+    planner = LanePlanner(
         _renderer_of(work, source, filter_, catalogue, masked),
         filter_,
         polls=source.polls,
@@ -235,6 +235,8 @@ def _planner_of(
         history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
         published=states,
     )
+    resources.close_at_end(planner)
+    return planner
 
 
 def _rows_of(

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -139,6 +139,8 @@ class RecordedRows:
 
     The answer to a question is the last one that the run had for the row until then.  Raises ``UsageError``
     for rows and attributes that the run did not look up."""
+
+    may_read_ahead: ClassVar[bool] = False
 
     def __init__(
         self,

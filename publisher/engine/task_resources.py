@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
@@ -33,6 +33,16 @@ from publisher.xds.values import ValueOptions, text_of
 
 if TYPE_CHECKING:
     from publisher.engine.recorded_database import RecordedDatabase, RecordedRows
+
+
+class Closeable(Protocol):
+    """Has a thread or a file."""
+
+    def close(self) -> object:
+        """Ends it."""
+
+
+C = TypeVar("C", bound=Closeable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +134,11 @@ class Resources:
         recorded, masking = self._rules.recorded, self._rules.masking
         if recorded is None:
             return None
-        return self._stack.enter_context(
-            closing(recorded.open_rows(source, self._classes_of(format_), masking))
-        )
+        return self.close_at_end(recorded.open_rows(source, self._classes_of(format_), masking))
+
+    def close_at_end(self, user: C) -> C:
+        """Closes something that uses these resources before they end."""
+        return self._stack.enter_context(closing(user))
 
     def _classes_of(self, format_: str) -> Catalogue | None:
         return self.catalogue_of(format_) if self._rules.have_classes(format_) else None

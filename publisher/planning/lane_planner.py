@@ -13,6 +13,7 @@ from publisher.model.key_changes import KeyHistory
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
+from publisher.planning.columnar.rows_ahead import RowsAhead
 from publisher.planning.filters import Filter, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
@@ -43,11 +44,12 @@ class LanePlanner:
         published: PublishedObjects | None = None,
     ) -> None:
         """For ``polls`` and ``published`` see ``Planner``."""
+        self._rows_ahead = RowsAhead(rows)
         self._planner = Planner(
             renderer,
             filter_,
             polls=polls,
-            rows=rows,
+            rows=self._rows_ahead,
             window=window,
             rejected=rejected,
             history=history,
@@ -55,12 +57,16 @@ class LanePlanner:
         )
         self._columnar: ColumnarPlanner | None = None
         if polls is not None and window is None and renderer.has_uniform_documents:
-            self._columnar = ColumnarPlanner(renderer, filter_, polls, rows, published)
+            self._columnar = ColumnarPlanner(renderer, filter_, polls, self._rows_ahead, published)
         self._changing_keys = [obj.key for obj in history.old_keys] if history else []
         if history is not None and published is not None:
             self._changing_keys += [obj.key for obj in history.new_keys]
         self._held: tuple[Numbers, pa.RecordBatch] | None = None
         """Rows and changes of the last poll."""
+
+    def close(self) -> None:
+        """Ends the thread that reads rows; needed after an error, too."""
+        self._rows_ahead.close()
 
     def add(self, rows: Numbers, batch: pa.RecordBatch) -> Iterator[PlanResult]:
         """Adds the next changes; yields the results that are ready."""
@@ -73,10 +79,11 @@ class LanePlanner:
         ready = self._columnar.count_complete(batch)
         if ready:
             after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
-            yield from self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
             last = np.arange(ready, len(rows))  # a slice would keep all rows in memory
-            rows, batch = rows[last], batch.take(pa.array(last))
-        self._held = (rows, batch)
+            self._held = rows[last], batch.take(pa.array(last))
+            yield from self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
+        else:
+            self._held = rows, batch
 
     def finish(self) -> Iterator[PlanResult]:
         """Yields the remaining results at the end of the lane."""
@@ -98,13 +105,20 @@ class LanePlanner:
         single_keys = [obj.key for obj in open_objects]
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
         single_keys += self._planner.waiting_keys()
-        columnar = self._columnar.plan(batch, rows, after=after, single_keys=single_keys)
-        self._planner.deletes.add_batch(batch, rows, ~columnar.remaining)
-        self._planner.add_documents(columnar.documents, columnar.query_backs.drafts)
-        yield PlanResult(
-            decisions=columnar.decisions,
-            lookups=columnar.query_backs.lookups,
+        held = None if self._held is None else self._held[1]
+        columnar = self._columnar.plan(
+            batch,
+            rows,
+            after=after,
+            single_keys=single_keys,
+            following=held if held is not None and held.num_rows > self.few_rows else None,
         )
+        self._planner.deletes.add_batch(batch, rows, ~columnar.remaining)
+        for part in columnar.parts:
+            self._planner.add_documents(part.documents, part.drafts)
+            yield PlanResult(decisions=part.decisions, lookups=part.lookups)
+            if part.end is not None:
+                yield self._planner.take(part.end)
         remaining = batch.filter(pa.array(columnar.remaining))
         yield self._plan_singly(rows[columnar.remaining], remaining)
 

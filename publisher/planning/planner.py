@@ -45,7 +45,7 @@ from publisher.planning.query_back import (
     RowLookups,
 )
 from publisher.planning.renderer import PreparedPoll, Renderer
-from publisher.planning.row_readers import NO_ROWS, CurrentRowReader, RowQuestion, needed_columns
+from publisher.planning.row_readers import NO_ROWS, RowAnswers, RowQuestion, needed_columns
 from publisher.planning.torn_transactions import RejectedTransactions
 
 _OBJECTS_AT_ONCE = 1_000
@@ -89,7 +89,7 @@ class Planner:
         filter_: Filter,
         *,
         polls: PollOptions | None = None,
-        rows: CurrentRowReader = NO_ROWS,
+        rows: RowAnswers = NO_ROWS,
         window: Window | None = None,
         rejected: RejectedTransactions | None = None,
         history: KeyHistory | None = None,
@@ -143,6 +143,12 @@ class Planner:
         for poll in self._polls.close_until(rank):
             self.close_poll(poll)
         return self._polls.open_objects()
+
+    def take(self, rank: int) -> PlanResult:
+        """Returns the plan before this rank; all documents and changes before it must have been added."""
+        self.advance(rank)
+        self._look_up()
+        return self._take(rank)
 
     def waiting_keys(self) -> list[str]:
         """The keys of objects whose published states depend on changes that wait, with minimal modifies."""
@@ -343,11 +349,14 @@ class Planner:
             else:
                 self._outbox.add(draft.first.rank, self._renderer.document(draft))
 
-    def _take(self) -> PlanResult:
-        """Returns the finished plan: documents before the first change of an open poll."""
+    def _take(self, end: int | None = None) -> PlanResult:
+        """Returns the finished plan: documents before the first change of an open poll, and before a rank."""
         if not self._waiting and any(self._pending()):
             oldest = self._polls.oldest() if self._polls is not None else None
             before = None if oldest is None else (oldest.rank, oldest.position)
+            if end is not None:
+                place = (end, Position("", -1, -1, -1))
+                before = place if before is None else min(before, place)
             if self._minimal is not None:
                 for rank, document, decisions in self._minimal.settle(before):
                     self._result.decisions += decisions

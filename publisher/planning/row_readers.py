@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,11 +46,18 @@ def needed_columns(changes: Iterable[Change]) -> Collection[str] | None:
     return named
 
 
-class CurrentRowReader(Protocol):
+class RowAnswers(Protocol):
     """Answers questions for rows."""
 
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""
+
+
+class CurrentRowReader(RowAnswers, Protocol):
+    """Also reads whole rows column by column."""
+
+    may_read_ahead: ClassVar[bool]
+    """True if rows may be read that turn out to be superfluous."""
 
     def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
         """Reads whole rows of objects whose keys do not change; for ``ranks`` see ``RowQuestion``.
@@ -60,6 +67,8 @@ class CurrentRowReader(Protocol):
 
 class PresentRows:
     """The rows of a database; questions for the same row have one answer."""
+
+    may_read_ahead: ClassVar[bool] = True
 
     def __init__(self, lookup: BulkLookup) -> None:
         self._lookup = lookup

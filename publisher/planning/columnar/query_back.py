@@ -1,10 +1,8 @@
-"""Looks up and writes row query-backs in bulk, if their object has no other change in the poll."""
+"""Writes row query-backs in bulk, if their object has no other change in the poll."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,8 +13,10 @@ import pyarrow.compute as pc
 from publisher.model.change import Decision, Object
 from publisher.model.change_batches import changes_of, objects_of
 from publisher.model.document_batches import Documents
+from publisher.model.joined_texts import join_texts
 from publisher.planning.columnar.minimal import ColumnEdits, Reduction, reduce_rows
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
+from publisher.planning.columnar.rows_ahead import BatchRead
 from publisher.planning.columnar.templates import (
     AttributeTemplate,
     DocumentTemplate,
@@ -29,18 +29,13 @@ from publisher.planning.drafts import Draft
 from publisher.planning.polls import ObjectPoll, PollOptions
 from publisher.planning.query_back import (
     Answer,
-    Answers,
     CurrentRows,
     ObjectLookup,
     RowLookups,
 )
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import CurrentRowReader
 from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
-
-ROWS_AT_ONCE = 2_000
-"""Maximum number of objects in one look-up: rows may be long."""
 
 
 class RowRead(NamedTuple):
@@ -48,15 +43,6 @@ class RowRead(NamedTuple):
 
     row: int
     answer: Answer
-
-
-class BatchRead(NamedTuple):
-    """Some query-backs with their objects and the answers of the database."""
-
-    rows: Numbers
-    objects: pa.RecordBatch
-    """Schemas, tables and keys."""
-    answers: Answers
 
 
 @dataclass(slots=True)
@@ -85,7 +71,7 @@ class _QueryBackTemplate(NamedTuple):
 
 
 class QueryBackPlanner:
-    """Looks up and writes the query-backs of a batch."""
+    """Writes the query-backs of a batch."""
 
     def __init__(
         self,
@@ -93,7 +79,6 @@ class QueryBackPlanner:
         lane_rows: Numbers,
         polls: PollOptions,
         renderer: Renderer,
-        current_rows: CurrentRowReader,
         reduction: Reduction | None,
     ) -> None:
         self._reduction = reduction
@@ -101,41 +86,17 @@ class QueryBackPlanner:
         self._lane_rows = lane_rows
         self._poll_size = polls.poll_size
         self._renderer = renderer
-        self._current_rows = current_rows
         self._fields = DocumentFields(rows, lane_rows, polls, renderer)
         self._result = QueryBackResult()
 
-    def read(self, wanted: Flags) -> QueryBackResult:
-        """Plans the wanted rows; each must be the only change of its object in its poll."""
-        rows = np.flatnonzero(wanted)
-        parts = [rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE)]
-        if len(parts) == 1:
-            self._plan(self._read(rows))
-        elif parts:
-            self._plan_while_reading(parts)
-        return self._result
-
-    def _plan_while_reading(self, parts: list[Numbers]) -> None:
-        """Plans each part while a thread reads the rows of the next one."""
-        # the thread uses the connections that this thread keeps
-        context = copy_context()
-        with ThreadPoolExecutor(1, "look-up") as thread:
-            reading = thread.submit(context.run, self._read, parts[0])
-            for part in parts[1:]:
-                read = reading.result()
-                reading = thread.submit(context.run, self._read, part)
-                self._plan(read)
-            self._plan(reading.result())
-
-    def _read(self, rows: Numbers) -> BatchRead:
-        objects = self._rows.batch.select(list(Object._fields)).take(pa.array(rows))
-        answers = self._current_rows.read(objects, self._rows.rank[rows])
-        return BatchRead(rows, objects, answers)
-
-    def _plan(self, read: BatchRead) -> None:
+    def plan(self, read: BatchRead) -> QueryBackResult:
+        """Plans rows, each of which must be the only change of its object in its poll."""
+        self._result = QueryBackResult()
         polls = (self._rows.rank[read.rows] - 1) // self._poll_size
         for rows in read.answers.rows:
-            objects = read.objects.take(pa.array(rows.places))
+            objects = read.objects
+            if len(rows.places) < objects.num_rows:
+                objects = objects.take(pa.array(rows.places))
             lookups = RowLookups(objects, polls[rows.places], rows.columns, rows.values)
             self._result.lookups.append(lookups)
             (first,) = objects_of(objects.slice(0, 1))
@@ -147,6 +108,7 @@ class QueryBackPlanner:
             for obj, (place, answer) in zip(objects_of(objects), others.items(), strict=True)
         ]
         self._render_singly([RowRead(int(read.rows[n]), answer) for n, answer in others.items()])
+        return self._result
 
     def _render_rows(self, rows: Numbers, first: Object, current: CurrentRows) -> None:
         """Renders the rows of one table, by event type."""
@@ -261,7 +223,7 @@ class QueryBackPlanner:
         keys = self._fields.keys(rows)
         document, count = template.document, len(rows)
         around = [document.head, escape_keys(keys), document.middle, *pieces, document.tail]
-        texts = pc.binary_join_element_wise(*_join_constants(around), "")
+        texts = join_texts(around)
         operation, suffix = (
             pa.array([text] * count) for text in (document.operation, document.suffix)
         )
@@ -304,14 +266,3 @@ def _text_before(attribute: AttributeTemplate) -> str:
 def _text_after(attribute: AttributeTemplate) -> str:
     """The text after the new value."""
     return attribute.after + attribute.closing
-
-
-def _join_constants(pieces: Iterable[str | pa.StringArray]) -> list[str | pa.StringArray]:
-    """Joins neighbouring texts that are the same in all documents."""
-    joined: list[str | pa.StringArray] = []
-    for piece in pieces:
-        if isinstance(piece, str) and joined and isinstance(joined[-1], str):
-            joined[-1] += piece
-        else:
-            joined.append(piece)
-    return joined

@@ -120,7 +120,8 @@ def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
 
     def forget_some(self: ColumnarPlanner, *args: Any, **options: Any) -> ColumnarPlan:
         plain = plan(self, *args, **options)
-        return plain._replace(documents=plain.documents[1:])
+        parts = (part._replace(documents=part.documents[1:]) for part in plain.parts)
+        return plain._replace(parts=parts)
 
     monkeypatch.setattr(LanePlanner, "few_rows", 0)
     monkeypatch.setattr(ColumnarPlanner, "plan", forget_some)

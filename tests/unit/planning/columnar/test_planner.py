@@ -29,6 +29,7 @@ from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.model.change import Change, Object
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.columnar import ColumnarPlanner, query_back
+from publisher.planning.columnar.rows_ahead import RowsAhead
 from publisher.planning.filters import FilterOptions
 from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import Planner, PlanResult
@@ -214,7 +215,8 @@ def test_planning_by_the_column_gives_the_same_files(
         folder = Path(name)
         work, records = read_log(drawn, folder / "log.jsonl", database, masking)
         batches = records.to_batches(max_chunksize=cut)
-        patch.setattr(query_back, "ROWS_AT_ONCE", 2)  # reads in another thread, too
+        patch.setattr(RowsAhead, "rows_at_once", 2)
+        patch.setattr(RowsAhead, "first_rows", 1)
         patch.setattr(LanePlanner, "few_rows", few)
         in_bulk = staged_files(work, batches, folder / "bulk")
         patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
@@ -251,7 +253,8 @@ def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
             work = replace(work, rules=rules, states=before)
             batches = records.to_batches(max_chunksize=cut)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(query_back, "ROWS_AT_ONCE", 2)
+                patch.setattr(RowsAhead, "rows_at_once", 2)
+                patch.setattr(RowsAhead, "first_rows", 1)
                 patch.setattr(LanePlanner, "few_rows", few)
                 in_bulk = staged_files(work, batches, folder / f"bulk{number}")
                 patch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
