@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Phase, Progress
@@ -57,6 +58,8 @@ class LocalEngine:
         self._max_bytes = max_bytes
         self._one_process = one_process
         self._process_count = processes or len(os.sched_getaffinity(0))
+        self._starting = Lock()
+        """Held while the processes are created: ``warm_up`` may run in another thread."""
         self._processes: WorkerProcesses | None = None
         self._parallel: ParallelTasks | None = None
         self._is_large = False
@@ -137,9 +140,7 @@ class LocalEngine:
         if not self._needs_processes(is_large=is_large):
             return None
         if self._parallel is None:
-            processes = (
-                self._worker_processes()
-            )  # they start while this process imports their tasks
+            processes = self._worker_processes()  # they start during the import
             from publisher.engine.local.parallel_tasks import ParallelTasks
 
             self._parallel = ParallelTasks(processes)
@@ -150,11 +151,12 @@ class LocalEngine:
 
     def _worker_processes(self) -> WorkerProcesses:
         """Returns the processes of large work, which start in the background."""
-        if self._processes is None:
-            from publisher.engine.local.worker_processes import WorkerProcesses
+        with self._starting:
+            if self._processes is None:
+                from publisher.engine.local.worker_processes import WorkerProcesses
 
-            self._processes = WorkerProcesses(self._process_count)
-        return self._processes
+                self._processes = WorkerProcesses(self._process_count)
+            return self._processes
 
     def _serial_tasks(self) -> SerialTasks:
         """Returns the tasks of work in this process alone."""
