@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -106,6 +108,50 @@ def test_runs_over_a_live_table_lead_to_the_rows(
     objects.apply_all(read_files(part_files(out)))
     texts = {name.partition(",")[0]: objects[name].text("lname") for name in objects}
     assert texts == {f"idu={key}": text for key, text in table.rows.items()}
+
+
+def test_runs_never_divide_the_records_of_a_compound_key_that_are_committed_together(
+    place: Place, tmp_path: Path
+) -> None:
+    place.execute("CREATE TABLE site (a INTEGER, b INTEGER, PRIMARY KEY (a, b))")
+    create(place, "event_log", compound_change(1))
+    job, out = tmp_path / "job.toml", tmp_path / "out"
+    names = {"format": "event-log", "table": "event_log", "url": place.url, "out": out}
+    job.write_text(JOB.format(**names, settings=""), "utf-8")
+    written, is_enough = list[int](), threading.Event()
+
+    def write() -> None:
+        while not is_enough.is_set():
+            number = len(written) + 1
+            insert(place, "event_log", compound_change(number))
+            written.append(number)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        counts: list[int] = []
+        while sum(count > 0 for count in counts) < 3 and writer.is_alive():
+            counts.append(publisher_instance.publish(load(job)).outcomes["published"])
+    finally:
+        is_enough.set()
+        writer.join()
+    publisher_instance.publish(load(job))
+    texts = [text for file in part_files(out) for text in file.read_text("utf-8").splitlines()]
+    keys = sorted(re.findall(r"<association>(a=-?\d+\+b=\d+),", "".join(texts)))
+    assert len(texts) == len(written)
+    assert keys == sorted(key for n in written for key in (f"a={n}+b=1", f"a=-{n}+b=2"))
+
+
+def compound_change(number: int) -> list[Row]:
+    """The records of one change of both columns of a key."""
+    key = {"table_name": "site", "table_key": f"a={number}+b=1"}
+    values = (("a", f"{number}", f"-{number}"), ("b", "1", "2"))
+    return [
+        event(2 * number + place, event_type=2)
+        | key
+        | {"column_name": column, "old_value": old, "new_value": new}
+        for place, (column, old, new) in enumerate(values)
+    ]
 
 
 def test_query_backs_read_the_rows_of_the_moment_of_the_log(
