@@ -10,14 +10,16 @@ import binascii
 import gzip
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_TOKEN = re.compile(rb"pv[a-z]{10}|(?<![0-9a-fA-F])77[0-9]{7}(?![0-9a-fA-F])")
+# each begins with fixed letters, for which expressions search quickly
+_TEXT = re.compile(rb"pv[a-z]{10}")
+_NUMBER = re.compile(rb"77(?<![0-9a-fA-F]77)[0-9]{7}(?![0-9a-fA-F])")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{12,}")
 _HEX = re.compile(rb"[0-9a-fA-F]{24,}")
 _DEPTH = 2
@@ -58,12 +60,13 @@ class PlantedValues:
                 found |= self._find(_contents(path.read_bytes()))
         return found
 
-    def _find(self, contents: Iterator[bytes] | list[bytes], depth: int = _DEPTH) -> set[bytes]:
+    def _find(self, contents: Iterable[bytes], depth: int = _DEPTH) -> set[bytes]:
         found: set[bytes] = set()
         for content in contents:
-            found |= self.tokens.intersection(_TOKEN.findall(content))
+            tokens = _TEXT.findall(content) + _NUMBER.findall(content)
+            found |= self.tokens.intersection(tokens)
             if depth:
-                found |= self._find(_decoded(content), depth - 1)
+                found |= self._find(set(_decoded(content)), depth - 1)
         return found
 
 
