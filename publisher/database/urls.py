@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +40,11 @@ def complete(url: str | None, variable: str | None) -> URL:
 
     Raises ``SettingsError``, which never shows the URL, because it may contain a password.
     """
-    from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
     text = url if url is not None else _from_environment(variable)
     try:
-        parsed = make_url(text)
+        parsed = _parse(text)
         remember(secrets_of(parsed))
     except (ArgumentError, ValueError):
         remember([text])
@@ -58,6 +58,14 @@ def complete(url: str | None, variable: str | None) -> URL:
         raise SettingsError([_url_problem(f"{kind} is not a known kind of database: {advice}")])
     parsed = parsed.set(drivername=DRIVERS.get(parsed.drivername, parsed.drivername))
     return _with_file(parsed) if parsed.get_backend_name() == "sqlite" else parsed
+
+
+@lru_cache(maxsize=16)
+def _parse(text: str) -> URL:
+    """Parses a URL, which each poll needs several times."""
+    from sqlalchemy import make_url
+
+    return make_url(text)
 
 
 def complete_text(url: str | None, variable: str | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,21 @@ def read_identity(root: Path) -> str | None:
         FatalError: Another version of the program wrote the directory, or it is damaged.
     """
     path = root / IDENTITY
-    if not path.exists():
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
         if root.is_dir() and {entry.name for entry in root.iterdir()} - _NOT_OURS:
             raise FatalError(
                 f"{path} is missing: {root} was written by an earlier version of this program, or "
                 f"its files were changed by another program; restore the file, or {_MOVE_AWAY}"
-            )
+            ) from None
         return None
+    return _read(path, (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, version: tuple[int, ...]) -> str | None:  # noqa: ARG001 - part of the key
+    """Reads each version of the file once: an instance compares the identity several times in a poll."""
     return read_versioned_file(path, JOURNAL_FORMAT, _decode, _MOVE_AWAY)
 
 

@@ -134,6 +134,11 @@ class Manifest:
         """Returns whether a lane has a file of look-ups."""
         return all(result.has_lookups for result in self.results if result.lane == lane)
 
+    @property
+    def is_in_place(self) -> bool:
+        """True if all files were written to their places, so that the commit moves nothing."""
+        return not self.states and not any(result.staged for result in self.results)
+
     def is_masked_with(self, key_id: str) -> bool:
         """Returns whether a key with this id has masked the run."""
         masking = self.settings.get("masking")
@@ -331,7 +336,7 @@ class Journal:
         folders = {path.parent for path in files} | {path.parent.parent for path in files}
         folders |= {self.root, self.root.parent, documents}
         write_all_durably({self.root / MANIFEST: manifest.to_json()}, [*files, *folders])
-        if manifest.states or any(result.staged for result in manifest.results):
+        if not manifest.is_in_place:
             self.move(manifest)
 
     def complete(self, manifest: Manifest) -> None:
@@ -368,6 +373,11 @@ class Journal:
 
     def _lane_renames(self, result: LaneResult, documents: Path) -> Iterator[tuple[Path, Path]]:
         """The files of a lane before and after ``move``; both are the same for files in their places."""
+        if not result.staged:
+            names = (*result.journal_files, LaneNames(result.lane).part)
+            folders = (*[self.root] * (len(names) - 1), documents)
+            yield from ((path, path) for path in map(Path, folders, names))
+            return
         folder, part = result.folder(self.staging), LaneNames(result.lane).part
         for name in result.journal_files:
             yield folder / name, self.root / name

@@ -95,8 +95,11 @@ def content_path(path: str | os.PathLike[str]) -> str:
         FatalError: The file is sealed and damaged, or its key is another one.
         OSError: The file cannot be read.
     """
-    with Path(path).open("rb", buffering=0) as file:
-        is_sealed = file.read(len(_KIND)) == _KIND
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        is_sealed = os.read(descriptor, len(_KIND)) == _KIND
+    finally:
+        os.close(descriptor)
     return _files.find(os.fspath(path)) if is_sealed else os.fspath(path)
 
 

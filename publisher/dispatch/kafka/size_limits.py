@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import (
@@ -32,6 +33,8 @@ _LANES_AT_ONCE = 4
 _MOST_TOPICS = 200
 _MOST_HEADERS = 4_096
 """Bytes of key and headers for which documents of small topics leave room."""
+_FIXED_BYTES = 1_024
+"""More than the bytes of a record besides its values: names of headers, lengths, the batch."""
 _PRODUCERS = "message.max.bytes"
 _TOPICS = "max.message.bytes"
 
@@ -144,7 +147,7 @@ def _too_large(
     limits: Mapping[str, int],
     nameless: Collection[int],
 ) -> dict[int, ReasonAndDetail]:
-    if not limits:
+    if not limits or _greatest_size(rows) + reason_bytes(lane.reasons) <= min(limits.values()):
         return {}
     record_bytes = sizes(rows, lane.sources) + reason_bytes(lane.reasons)
     large: dict[int, ReasonAndDetail] = {}
@@ -154,6 +157,13 @@ def _too_large(
             if size > limits[topic]:
                 large[place] = (RefusalReason.TOO_LARGE, _detail(size, topic, limits[topic]))
     return large
+
+
+def _greatest_size(rows: pa.RecordBatch) -> int:
+    """Bytes that no document exceeds, quickly, to skip ``sizes`` for small documents."""
+    # each column is in a record at most twice: as key and header, or event id and position
+    longest = pc.max(rows.column("length")).as_py() or 0
+    return int(longest + 2 * rows.nbytes + _FIXED_BYTES)
 
 
 def _detail(size: int, topic: str, limit: int) -> str:
