@@ -17,6 +17,7 @@ from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_s
 from publisher.acknowledge.status_letters import (
     LaneLetters,
     RefusedDocuments,
+    SourceLetters,
     refused_documents,
     status_windows,
 )
@@ -105,15 +106,15 @@ class StatusWriting:
     wrong_table: WrongTable = WrongTable.REFUSE
     masking: Masking | None = None
     """The masking of the job now."""
-    lanes: dict[int, list[LaneLetters]] = field(default_factory=dict)
+    lanes: SourceLetters = field(default_factory=dict)
     """Letters that are read already, by the number of their source."""
     progress: Progress | None = None
 
     def letters(self, number: int) -> list[LaneLetters]:
         """Reads the letters of a source, and keeps them for ``write_all``."""
-        lanes = letters_of(self.journal, self.manifest, number, self.refused)
-        self.lanes[number] = lanes
-        return lanes
+        if number not in self.lanes:
+            self.lanes[number] = letters_of(self.journal, self.manifest, number, self.refused)
+        return self.lanes[number]
 
     def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
         """Writes the statuses of all sources of the run; ``sources`` come from the job file.
@@ -224,9 +225,14 @@ class Acknowledgement:
         return frozenset(source.name for source in self.settings.sources if source.has_status)
 
     def status_writing(
-        self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
+        self,
+        sent: SentRun,
+        wrong_table: WrongTable | None = None,
+        letters: SourceLetters | None = None,
     ) -> StatusWriting:
-        """Prepares writing the statuses of a run; forgets the published values of refused objects."""
+        """Prepares writing the statuses of a run; forgets the published values of refused objects.
+
+        ``letters`` are those of ``EarlyLetters``."""
         refused = refused_documents(sent.refusals)
         forget_refused(sent.journal, sent.manifest, refused)
         use_masking(self.settings.masking_of_run)
@@ -238,8 +244,9 @@ class Acknowledgement:
             options,
             refused,
             self.check_lease,
-            wrong_table,
+            wrong_table or WrongTable.REFUSE,
             masking=self.settings.masking_of_run,
+            lanes=letters if letters and not refused else {},
             progress=self.progress,
         )
 

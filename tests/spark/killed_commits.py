@@ -21,6 +21,7 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
 from publisher.runs import execute, replay
+from publisher.runs.pending_commit import PendingCommit
 from publisher.runs.prepare import RunRequest
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
@@ -70,8 +71,7 @@ class Death:
         for folder in ("_journal/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        request.journal.commit(planned)
-        return execute.Plan(planned, {}, None)
+        return execute.Plan(planned, {}, None, PendingCommit(request.journal, planned))
 
 
 if __name__ == "__main__":
