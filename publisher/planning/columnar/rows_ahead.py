@@ -33,7 +33,7 @@ class BatchRead(NamedTuple):
         return self._replace(answers=Answers([each for each in rows if len(each.places)], others))
 
 
-class _Reading(NamedTuple):
+class _BegunLookup(NamedTuple):
     """A look-up that has begun."""
 
     rows: Numbers
@@ -54,7 +54,7 @@ class RowsAhead:
     def __init__(self, current_rows: CurrentRowReader) -> None:
         self._current_rows = current_rows
         self._thread: ThreadPoolExecutor | None = None
-        self._reading: _Reading | None = None
+        self._reading: _BegunLookup | None = None
 
     def close(self) -> None:
         """Ends the thread after the look-up that it has begun."""
@@ -118,7 +118,7 @@ class RowsAhead:
             self._thread = ThreadPoolExecutor(1, "look-up")
         # the thread uses the connections that this thread keeps
         read = self._thread.submit(copy_context().run, self._read, rows, places)
-        self._reading = _Reading(places, rows.rank[places], read)
+        self._reading = _BegunLookup(places, rows.rank[places], read)
 
     def _read(self, rows: ChangeColumns, places: Numbers) -> BatchRead:
         objects = rows.batch.select(list(Object._fields)).take(pa.array(places))

@@ -67,7 +67,7 @@ def flags(rows: ChangeColumns, *unwanted: int) -> Flags:
     return wanted
 
 
-def answered(reads: Iterator[BatchRead]) -> list[tuple[int, bool]]:
+def answers_of(reads: Iterator[BatchRead]) -> list[tuple[int, bool]]:
     """The rows that have answers, and whether they exist."""
     found: list[tuple[int, bool]] = []
     for read in reads:
@@ -106,7 +106,7 @@ def test_answers_for_rows_that_turn_out_to_be_superfluous_are_dropped(
     with closing(RowsAhead(PresentRows(lookup))) as ahead:
         ahead.begin(rows, flags(rows), 3)
         parts = ahead.parts(rows, flags(rows, *unwanted), lambda: None)
-        assert answered(parts) == [(n, n % 2 == 1) for n in range(8) if n not in unwanted]
+        assert answers_of(parts) == [(n, n % 2 == 1) for n in range(8) if n not in unwanted]
     asked = [obj.key for part in lookup.asked for obj in part]
     assert len(asked) == len(set(asked))  # none is read twice
 
@@ -118,10 +118,10 @@ def test_rows_of_other_changes_that_were_begun_are_read_anew(tmp_path: Path) -> 
         ahead.begin(before, flags(before), 8)
         ahead.begin(rows, flags(rows), 8)  # one at a time
         parts = ahead.parts(rows, flags(rows), lambda: None)
-        assert answered(parts) == [(n, n % 2 == 1) for n in range(5)]
+        assert answers_of(parts) == [(n, n % 2 == 1) for n in range(5)]
         ahead.begin(before, flags(before, 0), 8)
         parts = ahead.parts(before, flags(before), lambda: None)
-        assert answered(parts) == [(n, n % 2 == 1) for n in range(8)]
+        assert answers_of(parts) == [(n, n % 2 == 1) for n in range(8)]
 
 
 def test_a_failed_lane_leaves_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
