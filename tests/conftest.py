@@ -59,16 +59,6 @@ LONG = (
 )
 """Groups of more than 20 seconds."""
 
-FOR_SMALL_INPUTS = {
-    # the program's jobs set the number of partitions; 200 empty ones of a query in a test cost a second
-    "spark.sql.shuffle.partitions": "2",
-    # Spark interprets its plans: to generate and compile Java classes takes longer than a few rows.
-    # Programs that tests start (demo, kills, cluster) have the defaults.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Settings of the Spark session that tests share."""
-
 
 def pytest_report_header() -> str:
     """Says how to repeat the run: nothing may depend on the order of hashes."""
@@ -154,7 +144,9 @@ def spark() -> Iterator[SparkSession]:
     from publisher.engine.spark.options import SparkOptions  # keeps quick tests quick
     from publisher.engine.spark.session import spark_session
 
-    with spark_session(SparkOptions(master="local[2]", conf=FOR_SMALL_INPUTS)) as session:
+    # the program's jobs set the number of partitions; 200 empty ones of a query in a test cost a second
+    options = SparkOptions(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
+    with spark_session(options) as session:
         yield session
 
 
