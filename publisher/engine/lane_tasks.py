@@ -71,6 +71,7 @@ def plan_lane(
                 batches = unseal_records(batches, work.rules.masking.masker)
             for batch in batches:
                 lane_plan.add(batch)
+                del batch  # frees its memory before the next one is read
             return lane_plan.close(syncs=syncs)
         except BaseException:
             files.abandon()
@@ -149,18 +150,17 @@ class _LanePlan:
             self._write(self._planner.add(rows, batch))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        is_tally = pc.fill_null(pc.equal(batch.column("outcome"), TALLY), False)
-        tallies = batch.filter(is_tally)
+        tallies, others = _split_at(batch, TALLY)
         for tally in tallies.select(["split", "row"]).to_pylist():
             self._files.add_tally(tally["split"], tally["row"])
-        return batch.filter(pc.invert(is_tally))
+        return others
 
     def _take_notes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._ranks is None:
             return batch
-        is_note = pc.fill_null(pc.equal(batch.column("outcome"), IDS), False)
-        self._ranks.add_notes(batch.filter(is_note))
-        return batch.filter(pc.invert(is_note))
+        notes, others = _split_at(batch, IDS)
+        self._ranks.add_notes(notes)
+        return others
 
     def _take_decisions(
         self, rows: Numbers, batch: pa.RecordBatch
@@ -190,6 +190,17 @@ class _LanePlan:
                     kind, text = answer_text(answer)
                     self._files.lookups.add(self._source, obj, poll, kind, text, row_key, sealed)
             self._files.add_plan(self._source, result.documents, result.decisions)
+
+
+def _split_at(batch: pa.RecordBatch, outcome: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Divides a batch into the records with an outcome and the others.
+
+    Those at the beginning, where tallies and notes are sorted, are divided without a copy of the others."""
+    flags = pc.fill_null(pc.equal(batch.column("outcome"), outcome), False)
+    count = pc.sum(flags, min_count=0).as_py()
+    if pc.all(flags.slice(0, count)).as_py():
+        return batch.slice(0, count), batch.slice(count)
+    return batch.filter(flags), batch.filter(pc.invert(flags))
 
 
 def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedObjects | None:

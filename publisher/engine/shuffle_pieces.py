@@ -98,19 +98,21 @@ def sort_lanes(records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the records of one lane in order, from its pieces, which are sorted by ``KEYS``.
 
-    Small blocks are yielded together: if record ids have large gaps, a block has few records.
+    Small blocks are yielded together: if record ids have large gaps, a block has few records.  Records with
+    long values are yielded in several batches.
     """
     waiting: list[PackedRecords] = []
     rows = size = 0
     for block in _blocks(pieces):
         _sort_block(block)
-        rows += sum([piece.varying.num_rows for piece in block])
-        size += sum([piece.varying.nbytes for piece in block])
-        waiting += block
-        block.clear()
-        if rows >= ROWS_TOGETHER or size >= BYTES:
-            yield _release(waiting)
-            rows = size = 0
+        block.reverse()
+        while block:
+            waiting.append(block.pop())
+            rows += waiting[-1].varying.num_rows
+            size += waiting[-1].varying.nbytes
+            if size >= BYTES or (rows >= ROWS_TOGETHER and not block):
+                yield _release(waiting)
+                rows = size = 0
     if rows:
         yield _release(waiting)
 

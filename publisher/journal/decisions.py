@@ -84,7 +84,9 @@ class DecisionLog:
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
         first = self._base + len(self._window)
-        self._batches.append(batch)
+        self._batches.append(
+            batch.select(ARRIVAL_COLUMNS)
+        )  # the other columns need not stay in memory
         undecided = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
         self._window = np.concatenate([self._window, undecided])
         return first
@@ -154,8 +156,8 @@ class DecisionLog:
         decided, self._window = self._window[:count], self._window[count:]
         details, raws = self._texts_of(count)
         self._count(batch, decided)
-        columns = [batch.column(name) for name in ARRIVAL_COLUMNS]
-        columns += [
+        columns = [
+            *batch.columns,
             pa.array(np.ascontiguousarray(decided["outcome"])),
             _REASONS.take(pa.array(decided["reason"], mask=decided["reason"] == _NONE)),
             pa.array(np.ascontiguousarray(decided["by"])),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,8 @@ _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ASCENDING = ["offset", "length", "high", "low", "ordinal", "poll"]
 _ROWS_TO_WRITE = 20_000
 _BUFFER = 1 << 20
+_PORTION = 1 << 18
+"""Bytes of the lines that are joined at once; more if a line is longer."""
 _LINE_END = pa.scalar("\n", pa.large_string())
 
 
@@ -60,12 +63,9 @@ class DocumentLog:
         if self._convert is not None:
             converted = [self._convert(text) for text in texts.to_pylist()]
             texts = pa.array(converted, texts.type)
-        lines = pc.binary_join(pa.LargeListArray.from_arrays([0, count], texts), _LINE_END)[0]
-        for piece in (lines.as_buffer(), b"\n"):
-            self._part.write(piece)
-            self._digest.update(piece)
         lengths = pc.binary_length(texts).to_numpy()
         ends = self.bytes + np.cumsum(lengths + 1)
+        self._write_lines(texts, ends - self.bytes)
         places = [
             pa.array(np.full(count, source, np.int32)),
             pa.array(ends - lengths - 1),
@@ -80,6 +80,16 @@ class DocumentLog:
         if sum([batch.num_rows for batch in self._pending]) >= _ROWS_TO_WRITE:
             self._write_index()
         return first
+
+    def _write_lines(self, texts: pa.LargeStringArray, ends: np.ndarray) -> None:
+        """Writes texts in portions: a copy of all of them would need memory."""
+        cuts = [0, *(np.flatnonzero(np.diff(ends // _PORTION)) + 1).tolist(), len(ends)]
+        for start, stop in pairwise(cuts):
+            portion = texts.slice(start, stop - start)
+            lines = pa.LargeListArray.from_arrays([0, len(portion)], portion)
+            for piece in (pc.binary_join(lines, _LINE_END)[0].as_buffer(), b"\n"):
+                self._part.write(piece)
+                self._digest.update(piece)
 
     @property
     def digest(self) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from publisher.model.change_batches import changes_of
 from publisher.model.key_changes import KeyHistory
+from publisher.model.packed_batches import concat
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.columnar import ColumnarPlanner
 from publisher.planning.columnar.rows import Numbers
@@ -61,8 +62,8 @@ class LanePlanner:
         self._changing_keys = [obj.key for obj in history.old_keys] if history else []
         if history is not None and published is not None:
             self._changing_keys += [obj.key for obj in history.new_keys]
-        self._held: tuple[Numbers, pa.RecordBatch] | None = None
-        """Rows and changes of the last poll."""
+        self._held: list[tuple[Numbers, pa.RecordBatch]] = []
+        """Rows and changes of the last poll, in batches."""
 
     def close(self) -> None:
         """Ends the thread that reads rows; needed after an error, too."""
@@ -73,25 +74,29 @@ class LanePlanner:
         if self._columnar is None:
             yield self._plan_singly(rows, batch)
             return
-        if self._held is not None:
-            rows = np.concatenate([self._held[0], rows])
-            batch = pa.concat_batches([self._held[1], batch])
+        self._held.append((rows, batch))
+        if self._columnar.is_one_poll(self._held[0][1], batch):
+            return
+        rows, batch = self._release()
         ready = self._columnar.count_complete(batch)
-        if ready:
-            after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
-            last = np.arange(ready, len(rows))  # a slice would keep all rows in memory
-            self._held = rows[last], batch.take(pa.array(last))
-            yield from self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
-        else:
-            self._held = rows, batch
+        after = (batch["rank"][ready].as_py(), batch["high"][ready].as_py())
+        last = np.arange(ready, len(rows))  # a slice would keep all rows in memory
+        self._held.append((rows[last], batch.take(pa.array(last))))
+        results = self._plan_by_column(rows[:ready], batch.slice(0, ready), after)
+        del batch  # the results need its memory
+        yield from results
 
     def finish(self) -> Iterator[PlanResult]:
         """Yields the remaining results at the end of the lane."""
-        if self._held is not None:
-            rows, batch = self._held
-            self._held = None
-            yield from self._plan_by_column(rows, batch, None)
+        if self._held:
+            yield from self._plan_by_column(*self._release(), None)
         yield self._planner.finish()
+
+    def _release(self) -> tuple[Numbers, pa.RecordBatch]:
+        """Joins and removes the rows and changes that are held back."""
+        held, self._held = self._held, []
+        rows, batches = zip(*held, strict=True)
+        return np.concatenate(rows), concat(batches)
 
     def _plan_by_column(
         self, rows: Numbers, batch: pa.RecordBatch, after: tuple[int, int] | None
@@ -100,12 +105,14 @@ class LanePlanner:
         assert self._columnar is not None
         open_objects = self._planner.advance(batch["rank"][0].as_py())
         if batch.num_rows <= self.few_rows:
-            yield self._plan_singly(rows, batch)
+            changes = changes_of(batch, rows.tolist())
+            del batch  # the changes have copies of its values
+            yield self._planner.add(changes)
             return
         single_keys = [obj.key for obj in open_objects]
         single_keys += [*self._planner.deletes.keys, *self._changing_keys]
         single_keys += self._planner.waiting_keys()
-        held = None if self._held is None else self._held[1]
+        held = self._held[0][1] if self._held else None
         columnar = self._columnar.plan(
             batch,
             rows,

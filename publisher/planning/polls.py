@@ -89,8 +89,11 @@ class Polls:
 
     def close_all(self) -> Iterator[ObjectPoll]:
         """Closes and returns all open polls at the end of the lane."""
-        yield from self._open.values()
+        polls = list(self._open.values())
         self._open.clear()
+        polls.reverse()
+        while polls:  # the changes of planned polls need not stay in memory
+            yield polls.pop()
 
     def oldest(self) -> Change | None:
         """The first change of the oldest open poll; ``None`` if no poll is open."""

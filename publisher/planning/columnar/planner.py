@@ -77,6 +77,11 @@ class ColumnarPlanner:
         self._polls = polls
         self._rows_ahead = rows_ahead
 
+    def is_one_poll(self, first: pa.RecordBatch, last: pa.RecordBatch) -> bool:
+        """Returns whether all changes from the first of a batch to the last of another are in one poll."""
+        ranks = first.column("rank")[0].as_py(), last.column("rank")[last.num_rows - 1].as_py()
+        return len({(rank - 1) // self._polls.poll_size for rank in ranks}) == 1
+
     def count_complete(self, batch: pa.RecordBatch) -> int:
         """Counts the changes in polls before the poll of the last change."""
         rank = numbers_of(batch.column("rank"))

@@ -106,7 +106,8 @@ def _convert_all(
     for pattern in {converter.verbatim for converter in converters if converter is not None}:
         applies = [item is not None and item.verbatim == pattern for item in converters]
         of_pattern = np.flatnonzero(np.array([*applies, False])[templates.of_row])
-        verbatim = _is_verbatim(texts.take(pa.array(of_pattern)), pattern)
+        is_whole = len(of_pattern) == len(texts)
+        verbatim = _is_verbatim(texts if is_whole else texts.take(pa.array(of_pattern)), pattern)
         changing = of_pattern[~verbatim]
         contents, single = _escape(texts.take(pa.array(changing)), pattern)
         converted = dict(

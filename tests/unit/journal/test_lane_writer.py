@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -275,6 +276,31 @@ def test_a_reader_gives_documents_as_they_were_written(lane: Lane) -> None:
     assert path.read_bytes() == "<nds>é\U0001f600</nds>\n<nds>2</nds>\n".encode()
     assert second.offset == len("<nds>é\U0001f600</nds>\n".encode())
     assert result.bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize("sizes", [[10, 300_000, 5], [100_000] * 7, [262_143, 1, 0, 600_000]])
+def test_long_documents_are_written_in_order(lane: Lane, sizes: Sequence[int]) -> None:
+    changes = log(*(Event(4) for _ in sizes))
+    texts = [chr(97 + number) * size for number, size in enumerate(sizes)]
+    lane.arrive(changes)
+    lane.add_plan(0, [document(c, text=t) for c, t in zip(changes, texts, strict=True)], [])
+    result = lane.files.close()
+    content = (lane.folder / "documents" / "try-00003" / "part-00003.xds").read_bytes()
+    assert content == "".join(f"{text}\n" for text in texts).encode()
+    assert result.digest == hashlib.sha256(content).hexdigest()
+    assert [lane.reader().document(number).text for number in range(len(texts))] == texts
+
+
+def test_values_of_undecided_changes_need_no_memory(lane: Lane) -> None:
+    (change,) = log(Event(4))
+    before = pa.total_allocated_bytes()
+    values = pa.array([["x" * 10_000_000]], pa.list_(pa.string()))
+    held = arrivals([change])
+    held = held.set_column(held.schema.get_field_index("new"), "new", values)
+    lane.files.add_arrivals(held)
+    del held, values
+    assert pa.total_allocated_bytes() - before < 1_000_000
+    lane.files.abandon()
 
 
 def test_a_reader_gives_what_was_looked_up(lane: Lane) -> None:
