@@ -84,9 +84,7 @@ class DecisionLog:
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
         first = self._base + len(self._window)
-        self._batches.append(
-            batch.select(ARRIVAL_COLUMNS)
-        )  # the other columns need not stay in memory
+        self._batches.append(batch.select(ARRIVAL_COLUMNS))  # values need not stay in memory
         undecided = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
         self._window = np.concatenate([self._window, undecided])
         return first

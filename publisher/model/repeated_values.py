@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-_SHORT = 32
+_SHORT = 16
 """Maximum characters of a text whose repetitions are shared."""
 _ROWS = 1 << 16
 """Maximum number of values that are shared."""
@@ -24,7 +24,7 @@ def repeat_value(value: int | str | None, kind: pa.DataType, count: int) -> pa.A
     return _repeat(value, kind, count)
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)  # at most 42 MB
 def _shared(value: int | str | None, kind: pa.DataType, count: int) -> pa.Array:
     return _repeat(value, kind, count)
 
