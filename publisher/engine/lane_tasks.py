@@ -49,8 +49,7 @@ def plan_lane(
 ) -> LaneResult:
     """Plans one lane from its records in order, and stages its files.
 
-    For ``syncs`` see ``LaneFiles.close``.
-    """
+    For ``syncs`` see ``LaneFiles.close``."""
     collect_rarely()
     with Resources(work.rules) as resources:
         texts = [source.source.position_text for source in work.sources]
