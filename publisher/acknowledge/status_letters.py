@@ -182,10 +182,6 @@ class LaneLetters:
             unresolved = remaining
 
 
-SourceLetters = dict[int, list[LaneLetters]]
-"""The letters of the lanes of each source, by the number of the source."""
-
-
 def lanes_of(
     journal: Journal, manifest: Manifest, source: int, refused: RefusedDocuments, behind: int = 0
 ) -> list[LaneLetters]:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from publisher.dispatch.refusals import Refusal
 from publisher.journal.conservation import RunReport
 from publisher.journal.manifest import Journal, Manifest
-
-
-def wait_for_nothing() -> None:
-    """Replaces ``wait_for_commit`` of ``Dispatcher.dispatch`` for a journal that is committed already."""
 
 
 class Dispatcher(Protocol):
@@ -67,16 +63,11 @@ class Dispatcher(Protocol):
         """Removes the results of ``prepare`` for a run that was never planned completely."""
 
     def dispatch(
-        self,
-        journal: Journal,
-        manifest: Manifest,
-        report: RunReport,
-        wait_for_commit: Callable[[], None] = wait_for_nothing,
+        self, journal: Journal, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
-        """Sends the documents of a journal that the sink does not have; may be repeated.
+        """Sends the documents of a committed journal that the sink does not have; may be repeated.
 
-        Before a document becomes visible, ``wait_for_commit`` returns once the journal is committed, or
-        raises.  Returns the documents that the sink refuses, see ``refusals``.
+        Returns the documents that the sink refuses, see ``refusals``.
 
         Raises:
             FatalError: A file of the journal is missing.

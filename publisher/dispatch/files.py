@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
@@ -16,7 +16,6 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from publisher.dispatch.contract import wait_for_nothing
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
@@ -165,11 +164,7 @@ class FileDispatcher:
             self.directory.rmdir()
 
     def dispatch(
-        self,
-        journal: Journal,
-        manifest: Manifest,
-        report: RunReport,
-        wait_for_commit: Callable[[], None] = wait_for_nothing,
+        self, journal: Journal, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         """Moves or copies the part files to their places, then writes rejects, then ``run.json``.
 
@@ -178,7 +173,6 @@ class FileDispatcher:
         Raises:
             FatalError: A file of the journal is missing.
         """
-        wait_for_commit()
         journal.complete(manifest)
         documents = journal.documents(manifest)
         if documents != self.directory.resolve():

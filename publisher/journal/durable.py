@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,11 +32,6 @@ def _threads() -> ThreadPoolExecutor:
 
 # threads do not survive a fork
 os.register_at_fork(after_in_child=_threads.cache_clear)
-
-
-def start_in_thread(work: Callable[[], T]) -> Future[T]:
-    """Starts work that waits for the disk."""
-    return _threads().submit(work)
 
 
 def sync(paths: Iterable[Path]) -> None:

@@ -17,7 +17,6 @@ from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_s
 from publisher.acknowledge.status_letters import (
     LaneLetters,
     RefusedDocuments,
-    SourceLetters,
     refused_documents,
     status_windows,
 )
@@ -106,15 +105,15 @@ class StatusWriting:
     wrong_table: WrongTable = WrongTable.REFUSE
     masking: Masking | None = None
     """The masking of the job now."""
-    lanes: SourceLetters = field(default_factory=dict)
+    lanes: dict[int, list[LaneLetters]] = field(default_factory=dict)
     """Letters that are read already, by the number of their source."""
     progress: Progress | None = None
 
     def letters(self, number: int) -> list[LaneLetters]:
         """Reads the letters of a source, and keeps them for ``write_all``."""
-        if number not in self.lanes:
-            self.lanes[number] = letters_of(self.journal, self.manifest, number, self.refused)
-        return self.lanes[number]
+        lanes = letters_of(self.journal, self.manifest, number, self.refused)
+        self.lanes[number] = lanes
+        return lanes
 
     def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
         """Writes the statuses of all sources of the run; ``sources`` come from the job file.
@@ -225,14 +224,9 @@ class Acknowledgement:
         return frozenset(source.name for source in self.settings.sources if source.has_status)
 
     def status_writing(
-        self,
-        sent: SentRun,
-        wrong_table: WrongTable | None = None,
-        letters: SourceLetters | None = None,
+        self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
     ) -> StatusWriting:
-        """Prepares writing the statuses of a run; forgets the published values of refused objects.
-
-        ``letters`` are those of ``EarlyLetters``."""
+        """Prepares writing the statuses of a run; forgets the published values of refused objects."""
         refused = refused_documents(sent.refusals)
         forget_refused(sent.journal, sent.manifest, refused)
         use_masking(self.settings.masking_of_run)
@@ -244,9 +238,8 @@ class Acknowledgement:
             options,
             refused,
             self.check_lease,
-            wrong_table or WrongTable.REFUSE,
+            wrong_table,
             masking=self.settings.masking_of_run,
-            lanes=letters if letters and not refused else {},
             progress=self.progress,
         )
 

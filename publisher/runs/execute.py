@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from publisher.console import Progress
-from publisher.dispatch.contract import Dispatcher, wait_for_nothing
+from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
@@ -24,20 +24,17 @@ from publisher.runs.build_manifest import SourceInputs, build_manifest, file_ent
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
 from publisher.runs.keep_unpublished import keep_rejected
-from publisher.runs.pending_commit import PendingCommit
 from publisher.runs.prepare import RunRequest, prepare_work
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
 
 
 class Plan(NamedTuple):
-    """The manifest of a planned run, the seconds that the phases of planning took, the engine, and the commit
-    of the journal; ``None`` if the run is to be discarded."""
+    """The manifest of a planned run, the seconds that the phases of planning took, and the engine."""
 
     manifest: Manifest
     seconds: Mapping[str, float]
     engine: EngineUse | None
-    commit: PendingCommit | None
 
 
 def plan_and_send(
@@ -47,28 +44,24 @@ def plan_and_send(
 
     A discarded run (``RunRequest.is_repetition``) is not sent; its report names no journal.
     """
-    manifest = request.journal.manifest()
-    if manifest is not None:
-        return send(request.journal, manifest, dispatcher)
-    manifest, seconds, engine_use, commit = plan(request, engine, progress)
-    if commit is None:
-        report = report_of(
-            manifest,
-            state=NOTHING_NEW,
-            journal="",
-            target="",
-            seconds=dict(seconds),
-            engine=engine_use,
-        )
-        return SentRun(request.journal, manifest, report)
-    try:
-        return send(request.journal, manifest, dispatcher, seconds, engine_use, commit)
-    finally:
-        commit.wait()  # whoever handles an error must find the journal as it remains
+    manifest, seconds, engine_use = request.journal.manifest(), _NO_SECONDS, None
+    if manifest is None:
+        manifest, seconds, engine_use = plan(request, engine, progress)
+        if not request.journal.is_committed:
+            report = report_of(
+                manifest,
+                state=NOTHING_NEW,
+                journal="",
+                target="",
+                seconds=dict(seconds),
+                engine=engine_use,
+            )
+            return SentRun(request.journal, manifest, report)
+    return send(request.journal, manifest, dispatcher, seconds, engine_use)
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans all lanes and begins to commit the journal, unless the run is to be discarded."""
+    """Plans all lanes and commits the journal, unless the run is to be discarded."""
     started, session_before = time.monotonic(), engine.seconds
     engine.expect(partial(input_size, request))
     sources = request.settings.sources
@@ -84,14 +77,14 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
             store_states(request.journal, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
     manifest = build_manifest(request, work, results, SourceInputs(files, logs))
-    commit = _commit(request, manifest)
+    _commit(request, manifest)
     seconds = {
         "session": session,
         "plan": planned - started - session,
         "commit": time.monotonic() - planned,
     }
     rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
-    return Plan(manifest, rounded, engine.use, commit)
+    return Plan(manifest, rounded, engine.use)
 
 
 def _plan_lanes(
@@ -111,15 +104,15 @@ def _plan_lanes(
         work = reduced
 
 
-def _commit(request: RunRequest, manifest: Manifest) -> PendingCommit | None:
-    """Begins to commit the journal, unless the run only repeats earlier runs."""
+def _commit(request: RunRequest, manifest: Manifest) -> None:
+    """Commits the journal, unless the run only repeats earlier runs."""
     if request.is_repetition is not None and request.is_repetition(manifest):
-        return None
+        return
     if request.before_commit is not None:
         request.before_commit()
     if request.check_lease is not None:
         request.check_lease()
-    return PendingCommit(request.journal, manifest, request.meanwhile)
+    request.journal.commit(manifest)
 
 
 def send(
@@ -128,14 +121,12 @@ def send(
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
     engine: EngineUse | None = None,
-    wait_for_commit: Callable[[], None] = wait_for_nothing,
 ) -> SentRun:
-    """Sends the documents of a planned run that the sink does not have yet; for ``wait_for_commit`` see
-    ``Dispatcher.dispatch``."""
+    """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
     # without refusals: the dispatcher may find some now, and adds them itself
     report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
-    refusals = dispatcher.dispatch(journal, manifest, report, wait_for_commit)
+    refusals = dispatcher.dispatch(journal, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}
     report = apply_refusals(replace(report, seconds=seconds), refusals)
     return SentRun(journal, manifest, report, refusals)

@@ -72,9 +72,6 @@ class RunRequest:
     before_commit: Callable[[], None] | None = None
     """Waits until the statuses of the previous run are written; raises if they could not be."""
 
-    meanwhile: Callable[[Manifest], None] | None = None
-    """Prepares the acknowledgement of the run, possibly while its journal is being committed."""
-
     objects: StoredStates | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
 

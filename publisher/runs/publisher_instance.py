@@ -32,7 +32,6 @@ from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 
 if TYPE_CHECKING:
-    from publisher.acknowledge.status_letters import SourceLetters
     from publisher.database.ordered_ranges import IdRanges
     from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
     from publisher.runs.prepare import RunRequest
@@ -114,8 +113,10 @@ class PublisherInstance:
         return reports
 
     def finish(self) -> list[RunReport]:
-        """Sends and acknowledges planned runs, and returns their reports; discards runs that were not
-        planned completely: no document of them was published."""
+        """Sends and acknowledges planned runs; discards runs that were not planned completely.
+
+        No document of a discarded run was sent.  Returns the reports of the finished runs.
+        """
         self._finish_step()
         self.settle()
         with self._lease.guard():
@@ -150,7 +151,8 @@ class PublisherInstance:
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
             sent = find_sent(journal, manifest, dispatcher)
-            return self._acknowledge(sent, wrong_table)
+            writing = self._acknowledgement.status_writing(sent, wrong_table)
+            return self._acknowledgement.acknowledge(sent, writing)
 
     def run_once(
         self,
@@ -301,11 +303,8 @@ class PublisherInstance:
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
-        from publisher.runs.early_letters import EarlyLetters
         from publisher.runs.execute import plan_and_send
 
-        letters = EarlyLetters(request.journal)
-        request = replace(request, meanwhile=letters.read if overlaps else None)
         dispatcher = self.sink.dispatcher(request.run)
         try:
             sent = plan_and_send(request, dispatcher, self.engine, self._progress)
@@ -319,11 +318,7 @@ class PublisherInstance:
             return replace(sent.report, run=self._settings.name)
         self._unmoved += 1
         self._pending.mark_published(sent.manifest)
-        return (
-            self._acknowledge_later(sent, letters.by_source)
-            if overlaps
-            else self._acknowledge(sent)
-        )
+        return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
 
     @cached_property
     def _acknowledgement(self) -> Acknowledgement:
@@ -332,14 +327,14 @@ class PublisherInstance:
         check_lease = self._lease.check
         return Acknowledgement(self._settings, self._journals, check_lease, self._progress)
 
-    def _acknowledge(self, sent: SentRun, wrong_table: WrongTable | None = None) -> RunReport:
-        writing = self._acknowledgement.status_writing(sent, wrong_table)
+    def _acknowledge(self, sent: SentRun) -> RunReport:
+        writing = self._acknowledgement.status_writing(sent)
         return self._acknowledgement.acknowledge(sent, writing)
 
-    def _acknowledge_later(self, sent: SentRun, letters: SourceLetters) -> RunReport:
+    def _acknowledge_later(self, sent: SentRun) -> RunReport:
         """Acknowledges a run, as much of it as possible in a thread; returns what is known of its report."""
         acknowledge = self._acknowledgement.acknowledge
-        writing = self._acknowledgement.status_writing(sent, letters=letters)
+        writing = self._acknowledgement.status_writing(sent)
         unsettled = self._acknowledgement.unsettled_ids(writing)
         if unsettled is None:
             return acknowledge(sent, writing, self._ending.start)

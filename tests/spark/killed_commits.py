@@ -21,7 +21,6 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
 from publisher.runs import execute, replay
-from publisher.runs.pending_commit import PendingCommit
 from publisher.runs.prepare import RunRequest
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
@@ -71,7 +70,8 @@ class Death:
         for folder in ("_journal/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        return execute.Plan(planned, {}, None, PendingCommit(request.journal, planned))
+        request.journal.commit(planned)
+        return execute.Plan(planned, {}, None)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from publisher.dispatch.contract import wait_for_nothing
 from publisher.dispatch.files import run_json
 from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
@@ -165,11 +164,7 @@ class KafkaDispatcher:
         """Does nothing: the sink has nothing of a run before its plan is committed."""
 
     def dispatch(
-        self,
-        journal: Journal,
-        manifest: Manifest,
-        report: RunReport,
-        wait_for_commit: Callable[[], None] = wait_for_nothing,
+        self, journal: Journal, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         """Sends the missing documents lane by lane, then writes the token of the complete run.
 
@@ -181,31 +176,26 @@ class KafkaDispatcher:
         journal.move(manifest)
         is_new = self.session.is_new
         try:
-            return self._dispatch(journal, manifest, report, wait_for_commit)
+            return self._dispatch(journal, manifest, report)
         except BaseException as error:
             self.session.forget()
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
             # a topic may have changed since the session read its settings
-            return self._dispatch(journal, manifest, report, wait_for_commit)
+            return self._dispatch(journal, manifest, report)
 
     def _dispatch(
-        self,
-        journal: Journal,
-        manifest: Manifest,
-        report: RunReport,
-        wait_for_commit: Callable[[], None],
+        self, journal: Journal, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
-            wait_for_commit()
             self.mark_recovered(journal, manifest)
             self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
         tokens = self._tokens_of(topics, manifest)
         if self._has_all(tokens, manifest):
             refusals = self.refusals(journal)
         else:
-            refusals = self._send(journal, manifest, topics, tokens, wait_for_commit)
+            refusals = self._send(journal, manifest, topics, tokens)
         text = run_json(manifest, apply_refusals(report, refusals))
         if self.lineage is not None:  # the mark of the sent run makes everything durable
             write_report(journal.root / RUN, text)
@@ -250,7 +240,6 @@ class KafkaDispatcher:
         manifest: Manifest,
         topics: KafkaTopics,
         tokens: Mapping[bytes, Token],
-        wait_for_commit: Callable[[], None],
     ) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses."""
         from publisher.dispatch.kafka.run_sender import RunSender
@@ -266,7 +255,6 @@ class KafkaDispatcher:
             manifest=manifest,
             topics=topics,
             tokens=tokens,
-            wait_for_commit=wait_for_commit,
         )
         return sender.send(self.lanes)
 

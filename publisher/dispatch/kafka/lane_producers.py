@@ -7,17 +7,12 @@ would have fenced this producer, whose next commit would fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Producer
 
 from publisher.dispatch.kafka.client import KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace
-
-_LINGER = ("linger.ms", "queue.buffering.max.ms")
-"""Both names of the setting."""
 
 Limits = tuple[tuple[str, int], ...]
 """Settings of a producer that depend on the topics."""
@@ -42,15 +37,6 @@ class LaneProducer:
         """
         self.producer.purge()
 
-    @contextmanager
-    def release_on_error(self) -> Iterator[None]:
-        """Releases the producer if the block fails."""
-        try:
-            yield
-        except BaseException:
-            self.release()
-            raise
-
 
 @dataclass(slots=True)
 class LaneProducers:
@@ -61,12 +47,6 @@ class LaneProducers:
 
     def __reduce__(self) -> tuple[type[LaneProducers], tuple[()]]:
         return LaneProducers, ()
-
-    def settings(self, chosen: Mapping[str, str]) -> dict[str, int]:
-        """Further settings of producers that are kept, besides those that the job has ``chosen``.
-
-        Their records travel at once, while a small run waits for its journal."""
-        return {_LINGER[0]: 1} if self.limit and not chosen.keys() & {*_LINGER} else {}
 
     def take(self, name: str, limits: Limits) -> LaneProducer | None:
         """Returns an idle producer with these settings, which then belongs to the caller."""

@@ -79,8 +79,6 @@ class LaneSendTask:
     """The token of the complete run, if the last transaction of the lane completes the run."""
     partitions: Mapping[str, int] = field(default_factory=dict)
     """The number of partitions of each topic, as far as it is known."""
-    wait_for_commit: Callable[[], None] | None = None
-    """Returns once the journal is committed, for a task that sends before that."""
 
     @property
     def transactional_id(self) -> str:
@@ -125,6 +123,15 @@ class LaneSendTask:
             of_job = self.check_lease is not None
             raise FatalError(conflict_message(self.place, problem, of_job=of_job))
         return token.sent if token.run == self.run else 0
+
+
+@contextmanager
+def _release_on_error(lane: LaneProducer) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        lane.release()
+        raise
 
 
 class _RetryError(Exception):
@@ -180,7 +187,7 @@ class _Sender:
         failed = self._failed = []
         settings = {**dict(work.limits), **overrides}
         lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
-        with lane.release_on_error():
+        with _release_on_error(lane):
             yield lane
 
     def _check_lease(self) -> None:
@@ -270,13 +277,12 @@ class ExactlyOnceSender(_Sender):
         if lane is not None:
             self._clients, self._failed = lane.clients, lane.failed
             self._clients.forget_errors()
-            with lane.release_on_error():
+            with _release_on_error(lane):
                 yield lane
             return
         settings = {
             "transactional.id": work.transactional_id,
             "delivery.report.only.error": False,  # only chosen records have a callback
-            **work.producers.settings(work.options.kafka),
         }
         with self._open_producer(settings) as lane:
             with self._abort_on_error(lane.producer):
@@ -306,8 +312,6 @@ class ExactlyOnceSender(_Sender):
             self.produce(producer, batch, offsets.choose(batch))
             if is_full or batch.end == work.total or time.monotonic() >= deadline:
                 self._produce_tokens(producer, batch.end)
-                if work.wait_for_commit is not None:
-                    work.wait_for_commit()  # meanwhile the records travel to the brokers
                 commit(producer, options.timeout)
                 self._transactions += 1
                 self._sent_transactions.append(offsets.take(work.lane, committed, batch.end))
@@ -320,7 +324,7 @@ class ExactlyOnceSender(_Sender):
             yield
         except KafkaException as error:
             raise self._classify(producer, error.args[0]) from None
-        except (OSError, PublisherError):
+        except PublisherError:
             _abort(producer, self._work.options.timeout)
             raise
 

@@ -19,9 +19,6 @@ from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.recovery import RECOVERY, read_recovery
 
-_FEW_DOCUMENTS = 1_000
-"""Documents of a run whose only transaction is filled while the journal is being committed."""
-
 
 def document_lanes(
     options: KafkaOptions, journal: Journal, manifest: Manifest
@@ -60,7 +57,6 @@ class RunSender:
     manifest: Manifest
     topics: KafkaTopics
     tokens: Mapping[bytes, Token]
-    wait_for_commit: Callable[[], None]
 
     def send(self, lanes: int) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses.
@@ -78,10 +74,6 @@ class RunSender:
         completes = self._completes_run(pending)
         if completes:
             pending = [replace(pending[0], whole=whole)]
-        if completes and whole.sent <= _FEW_DOCUMENTS:
-            pending = [replace(pending[0], wait_for_commit=self.wait_for_commit)]
-        else:
-            self.wait_for_commit()
         reports = [*self.run_lanes(pending)]
         for task in pending:
             self.session.note(task)
