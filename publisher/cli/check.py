@@ -10,7 +10,7 @@ from typing import Any
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import defer_arrow
+from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import FindingsError
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 
 @command("classes -c hr.toml")
@@ -23,7 +23,7 @@ def classes(config: Path, json_: bool, **overrides: Any) -> None:
 
     Tables that are part of no class are shown with the reason.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.cli import output
     from publisher.reports.classes import describe_classes
 

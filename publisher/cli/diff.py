@@ -14,7 +14,7 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def diff(
     plans are compared.  Nothing is published, and no status is written.  A run that read an event log in
     a database needs the job file (-c), which names the database.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.reports.diff.build import diff_journals
 
     if second is not None:

@@ -12,7 +12,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def explain(
     an association (idu=1,table=usr,schema=indirect).  With --document, name no change: the record at an
     offset is read from the brokers of the job file, or of the journal.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.cli import output
 
     options = None

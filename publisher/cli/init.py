@@ -11,7 +11,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 
 @command("init log.csv -o hr.toml", "init --database sqlite:///hr.db --table event_log -o hr.toml")
@@ -52,7 +52,7 @@ def init(
     Event logs and change tables are recognised by their columns.  The file shows every setting with its
     default, and the classes of the database.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.reports.new_job import Input, compose_job, next_steps
 
     given = Input(files, database, schema, format_, table)

@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo_json, echo_notes
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 
 @command("inspect log.csv", "inspect log.csv --status any | head")
@@ -29,7 +29,7 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
 
     With --format table-queue it prints the elements of samples of the table queue.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.reports.changes import inspect as records_of
 
     if overrides["format_"] == "table-queue":

@@ -19,7 +19,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.without_pandas import defer_arrow
+from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import PublisherError
 from publisher.stop_request import StopRequest
 

@@ -17,7 +17,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes, show
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def rejects(
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
         return
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.masking.masker import Masking
     from publisher.reports.rejects import RejectSelection
 

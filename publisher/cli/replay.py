@@ -12,7 +12,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 
 @command("replay log.csv --to out", "replay log.csv --to kafka://localhost:9092/people")
@@ -47,7 +47,7 @@ def replay(
     SNAPSHOT is a file, or a directory of files.  An interrupted replay resumes; a finished replay sends
     nothing when it is repeated.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.cli.progress import show_progress
     from publisher.runs.replay import rehearse_replay
     from publisher.runs.replay import replay as run_replay

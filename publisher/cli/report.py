@@ -12,7 +12,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 
 @command("report out/ --to report.html")
@@ -33,7 +33,7 @@ def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
     and the history of objects.  It is one file that needs no network, and contains personal data.  Each
     JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job.
     """
-    start_arrow_without_pandas()
+    start_arrow()
     from publisher.cli import output
     from publisher.console import counts_text
     from publisher.journal.durable import check_report_target, write_report

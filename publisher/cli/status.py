@@ -13,7 +13,7 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.without_pandas import defer_arrow
+from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:

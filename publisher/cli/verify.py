@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.without_pandas import defer_arrow
+from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ BLOCK_BITS = 16
 ROWS = 1 << 15
 BYTES = 4 << 20
 """Rows and bytes that are collected before they are cut into pieces; whichever comes first."""
-ROWS_TOGETHER = 1 << 15
-"""Number of records at which small blocks are yielded together; a block may have more."""
+ROWS_TOGETHER = 16_000
+"""Number of records at which pieces are yielded together: two blocks of one of eight lanes."""
 PIECE_BYTES = 2 << 20
 """Greatest size of a piece with more than one record."""
 
@@ -98,8 +98,8 @@ def sort_lanes(records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the records of one lane in order, from its pieces, which are sorted by ``KEYS``.
 
-    Small blocks are yielded together: if record ids have large gaps, a block has few records.  Records with
-    long values are yielded in several batches.
+    Small blocks are yielded together: if record ids have large gaps, a block has few records.  A block with
+    many records, or with long values, is yielded in several batches.
     """
     waiting: list[PackedRecords] = []
     rows = size = 0
@@ -110,7 +110,7 @@ def unpack(pieces: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             waiting.append(block.pop())
             rows += waiting[-1].varying.num_rows
             size += waiting[-1].varying.nbytes
-            if size >= BYTES or (rows >= ROWS_TOGETHER and not block):
+            if size >= BYTES or rows >= ROWS_TOGETHER:
                 yield _release(waiting)
                 rows = size = 0
     if rows:

@@ -50,7 +50,7 @@ _REPEATING = [
     *("logged_table", "logged_column", "children.list.element", "reason"),
 ]
 _ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
-ROWS_TO_WRITE = 20_000
+ROWS_TO_WRITE = 1 << 14
 _NONE = -1
 _REASONS = pa.array([reason.value for reason in Reason])
 _REASON_CODES: dict[Reason | None, int] = {
@@ -84,7 +84,8 @@ class DecisionLog:
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
         first = self._base + len(self._window)
-        self._batches.append(batch.select(ARRIVAL_COLUMNS))  # values need not stay in memory
+        # the other columns need not stay in memory
+        self._batches.append(batch.select(ARRIVAL_COLUMNS))
         undecided = np.full(batch.num_rows, _UNDECIDED, _DECIDED)
         self._window = np.concatenate([self._window, undecided])
         return first

@@ -31,7 +31,7 @@ INDEX_SCHEMA = pa.schema(
 
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ASCENDING = ["offset", "length", "high", "low", "ordinal", "poll"]
-_ROWS_TO_WRITE = 20_000
+_ROWS_TO_WRITE = 1 << 14
 _BUFFER = 1 << 20
 _PORTION = 1 << 18
 """Bytes of the lines that are joined at once; more if a line is longer."""

@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.spark.session import spark_session
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.sources.contract import Context
@@ -99,7 +99,7 @@ def _decode(name: str, path: Path) -> Decoded:
 
 def decode(pipe: Connection, name: str, path: Path) -> None:
     """The new process, which starts Arrow as worker processes do: pandas takes a third of a reading."""
-    start_arrow_without_pandas()
+    start_arrow()
     source = next(one.source for one in inputs() if one.name == name)
     context = Context(0, 8, JobCatalogue(()))
     start, cpu = time.perf_counter(), time.process_time()

@@ -181,15 +181,21 @@ def test_the_session_has_the_programs_settings(spark: SparkSession) -> None:
     assert {name: conf.get(name) for name in DEFAULTS} == dict(DEFAULTS)
 
 
-def test_workers_run_the_drivers_python_without_pandas(spark: SparkSession) -> None:
+def test_workers_run_the_drivers_python_without_pandas_and_return_memory(
+    spark: SparkSession,
+) -> None:
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            row = {"python": [sys.executable], "has_pandas": ["pandas" in sys.modules]}
+            row = {
+                "python": [sys.executable],
+                "has_pandas": ["pandas" in sys.modules],
+                "allocator": [pa.default_memory_pool().backend_name],
+            }
             yield pa.RecordBatch.from_pydict(row)
 
-    columns = "python string, has_pandas boolean"
+    columns = "python string, has_pandas boolean, allocator string"
     rows = spark.range(0, 1, 1, 1).mapInArrow(task, columns).collect()
-    assert [tuple(row) for row in rows] == [(sys.executable, False)]
+    assert [tuple(row) for row in rows] == [(sys.executable, False, "system")]
 
 
 def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import gc
 
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 gc.disable()  # imports make no garbage
-start_arrow_without_pandas()
+start_arrow()
 
 import publisher.dispatch.kafka.lane_sender  # noqa: E402 - pyarrow starts first
 import publisher.engine.local.parallel_tasks  # noqa: E402, F401

@@ -21,8 +21,10 @@ DEFAULTS: Mapping[str, str] = {
     # The job has one shuffle with a number of partitions that must not change.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Values may be long: limit a batch by bytes.
-    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    # A worker holds two batches, whose rows may be long.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "2m",
+    # see start_arrow
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
 }
 """Default settings of Spark; the job file overrides each."""
 

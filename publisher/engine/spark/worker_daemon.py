@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 
-from publisher.engine.without_pandas import start_arrow_without_pandas
+from publisher.engine.start_arrow import start_arrow
 
 MODULES = (
     "pyarrow",
@@ -21,7 +21,7 @@ MODULES = (
 
 def main() -> None:
     """Imports the modules, then serves until Spark closes standard input."""
-    start_arrow_without_pandas()
+    start_arrow()
     for module in MODULES:
         importlib.import_module(module)
     # after each task pyspark searches for garbage, which takes 40 ms with the objects of the modules
