@@ -21,34 +21,41 @@ from publisher.model.sorted_ids import sort_distinct
 Hashes = npt.NDArray[np.uint32]
 
 _STORED = np.dtype("<u4")
-_TO_MERGE = 1 << 20
-"""Number of hashes, perhaps repeated, that are merged at once."""
+_AT_ONCE = 1 << 16
+"""Number of hashes in memory, perhaps repeated, before they are written."""
 
 
 class KeyIndexBuilder:
-    """Collects the hashes of the keys of a lane."""
+    """Collects the hashes of the keys of a lane; ``close`` sorts them."""
 
-    def __init__(self) -> None:
-        self._merged: Hashes = np.zeros(0, np.uint32)
-        self._parts: list[Hashes] = []
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._waiting: list[Hashes] = []
         self._size = 0
+        self._is_written = False
+        """True if the file has hashes, not sorted yet."""
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Adds keys; null is no key."""
         part = _hashes_of(pc.drop_null(pc.unique(keys)).cast(pa.binary()).to_pylist())
-        self._parts.append(part)
+        self._waiting.append(part)
         self._size += len(part)
-        if self._size >= _TO_MERGE:
-            self._merge()
+        if self._size >= _AT_ONCE:
+            with self._path.open("ab" if self._is_written else "wb") as file:
+                file.write(_bytes_of(self._take()))
+            self._is_written = True
 
-    def write(self, path: Path) -> None:
-        """Writes the file."""
-        self._merge()
-        path.write_bytes(self._merged.astype(_STORED).tobytes())
+    def close(self) -> None:
+        """Completes the file."""
+        hashes = self._take()
+        if self._is_written:
+            hashes = np.concatenate([np.fromfile(self._path, _STORED), hashes])
+        self._path.write_bytes(_bytes_of(sort_distinct(hashes)))
 
-    def _merge(self) -> None:
-        self._merged = sort_distinct(np.concatenate([self._merged, *self._parts]))
-        self._parts, self._size = [], 0
+    def _take(self) -> Hashes:
+        hashes = np.concatenate([np.zeros(0, np.uint32), *self._waiting])
+        self._waiting, self._size = [], 0
+        return hashes
 
 
 def may_have_keys(path: Path, keys: Iterable[str]) -> bool:
@@ -71,3 +78,7 @@ def may_have_keys(path: Path, keys: Iterable[str]) -> bool:
 
 def _hashes_of(keys: Sequence[bytes]) -> Hashes:
     return np.fromiter(map(zlib.crc32, keys), np.uint32, len(keys))
+
+
+def _bytes_of(hashes: Hashes) -> bytes:
+    return hashes.astype(_STORED, copy=False).tobytes()

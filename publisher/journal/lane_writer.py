@@ -53,7 +53,7 @@ class LaneFiles:
         self._decisions = DecisionLog(
             folder / names.decisions, folder / names.rejects, position_texts
         )
-        self._keys = KeyIndexBuilder()
+        self._keys = KeyIndexBuilder(folder / names.keys)
         self.lookups = LookupLog(folder / names.lookups, is_masked=is_masked)
         self._tallies: list[tuple[int, int]] = []
 
@@ -98,7 +98,7 @@ class LaneFiles:
             InternalError: A change has no decision.
         """
         self._decisions.close()
-        self._keys.write(self._folder / self._names.keys)
+        self._keys.close()
         self._documents.close()
         self.lookups.close()
         result = LaneResult(

@@ -124,6 +124,6 @@ def write_lanes(journal: Journal, manifest: Manifest, tables: Mapping[str, pa.Ta
         pq.write_table(tables[names.decisions], journal.root / names.decisions)
         if manifest.has_lookups(names.lane):
             pq.write_table(tables[names.lookups], journal.root / names.lookups)
-        keys = KeyIndexBuilder()
+        keys = KeyIndexBuilder(journal.root / names.keys)
         keys.add(tables[names.decisions]["key"])
-        keys.write(journal.root / names.keys)
+        keys.close()

@@ -15,7 +15,7 @@ Ids = npt.NDArray[np.int64]
 Number = TypeVar("Number", bound=np.integer[Any])
 
 _STORED = np.dtype("<i8")
-IDS_AT_ONCE = 1 << 20
+IDS_AT_ONCE = 1 << 17
 """Number of ids in memory before they are sorted and written."""
 FILES_AT_ONCE = 256
 """Maximum number of files that are merged at once."""

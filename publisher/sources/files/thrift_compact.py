@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 _MAX_DEPTH = 16
 """Maximum number of structures within each other."""
@@ -34,12 +34,6 @@ class _ThriftReader:
         self._data = data
         self._end = end
         self.at = at
-        self._simple: Mapping[int, Callable[[], Any]] = {
-            _I8: self._byte,
-            _DOUBLE: lambda: self._bytes(8),
-            _BINARY: lambda: self._bytes(self._number()),
-            **dict.fromkeys(_INTEGERS, self._signed_number),
-        }
 
     def struct(self, depth: int) -> dict[int, Any]:
         values: dict[int, Any] = {}
@@ -63,9 +57,9 @@ class _ThriftReader:
             return self._map(depth)
         if kind in (_TRUE, _FALSE):  # an item of a list, which has a byte of its own
             return self._byte() == _TRUE
-        if kind not in self._simple:
+        if kind not in self._SIMPLE:
             raise ThriftError("a value has an unknown type")
-        return self._simple[kind]()
+        return self._SIMPLE[kind](self)
 
     def _list(self, depth: int) -> list[Any]:
         head = self._byte()
@@ -112,3 +106,11 @@ class _ThriftReader:
     def _signed_number(self) -> int:
         value = self._number()
         return value >> 1 ^ -(value & 1)
+
+    # of functions, not of bound methods: each reader would be a cycle, and stay until garbage is collected
+    _SIMPLE: ClassVar[Mapping[int, Callable[[_ThriftReader], Any]]] = {
+        _I8: _byte,
+        _DOUBLE: lambda reader: reader._bytes(8),
+        _BINARY: lambda reader: reader._bytes(reader._number()),
+        **dict.fromkeys(_INTEGERS, _signed_number),
+    }

@@ -20,10 +20,10 @@ keys = st.lists(st.none() | st.text(max_size=4), max_size=9)
 
 
 def write_index(path: Path, *batches: list[str | None]) -> Path:
-    builder = KeyIndexBuilder()
+    builder = KeyIndexBuilder(path)
     for batch in batches:
         builder.add(pa.array(batch, pa.string()))
-    builder.write(path)
+    builder.close()
     return path
 
 
@@ -37,8 +37,10 @@ def test_every_key_is_found_and_no_other(
     assert may_have_keys(path, [other]) == (other in all_keys)
 
 
-def test_hashes_are_merged_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_index, "_TO_MERGE", 3)
+def test_hashes_wait_in_the_file_until_they_are_sorted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_index, "_AT_ONCE", 3)
     batches: list[list[str | None]] = [[f"idu={n % 5}", f"idu={n}"] for n in range(50)]
     path = write_index(tmp_path / "keys", *batches)
     assert path.stat().st_size == 4 * 50
