@@ -88,6 +88,10 @@ class Documents:
         return Documents(self.batch.slice(start, stop - start))
 
 
+_PORTION = 1 << 10
+"""Documents of a batch that are copied if a document is inserted among them."""
+
+
 class Outbox:
     """Sorts documents of both planners: a document waits until no earlier document can follow.
 
@@ -158,7 +162,7 @@ def _merge(
         last = (int(batch.ranks[-1]), Position("", -1, -1, -1))
         stop = bisect_left(singles, last, start, key=_PLACE)
         if start < stop:
-            yield _insert(batch, _documents_of(singles[start:stop]))
+            yield from _insert(batch, _documents_of(singles[start:stop]))
             start = stop
         else:
             yield batch
@@ -170,11 +174,29 @@ def _documents_of(singles: list[tuple[int, Position, str, Document]]) -> Documen
     return Documents.of([(rank, document) for rank, _, _, document in singles])
 
 
-def _insert(batch: Documents, singles: Documents) -> Documents:
+def _insert(batch: Documents, singles: Documents) -> Iterator[Documents]:
     """Inserts a few documents into a batch; after documents of equal ranks.
 
+    Only the portions of the batch that get documents are copied: a copy of all would need memory."""
+    places = np.searchsorted(batch.ranks, singles.ranks, "right")
+    portions = np.minimum(places, len(batch) - 1) // _PORTION
+    end = 0
+    for portion in np.unique(portions).tolist():
+        start, earlier = portion * _PORTION, end
+        if earlier < start:
+            yield batch.slice(earlier, start)
+        end = min(start + _PORTION, len(batch))
+        first, stop = np.searchsorted(portions, [portion, portion + 1]).tolist()
+        ends = (places[first:stop] - start).tolist()
+        yield _join(batch.slice(start, end), singles.slice(first, stop), ends)
+    if end < len(batch):
+        yield batch.slice(end, len(batch))
+
+
+def _join(batch: Documents, singles: Documents, ends: list[int]) -> Documents:
+    """Puts each single document after as many documents of the batch as ``ends`` says.
+
     Pieces of the batch are copied as a whole, in a third of the time that ``join_batches`` takes."""
-    ends = np.searchsorted(batch.ranks, singles.ranks, "right").tolist()
     pieces: list[pa.RecordBatch] = []
     for number, (start, end) in enumerate(pairwise([0, *ends])):
         pieces += [batch.batch.slice(start, end - start), singles.batch.slice(number, 1)]

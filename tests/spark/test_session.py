@@ -195,7 +195,7 @@ def test_workers_run_the_drivers_python_without_pandas_and_return_memory(
 
     columns = "python string, has_pandas boolean, allocator string"
     rows = spark.range(0, 1, 1, 1).mapInArrow(task, columns).collect()
-    assert [tuple(row) for row in rows] == [(sys.executable, False, "system")]
+    assert [tuple(row) for row in rows] == [(sys.executable, False, "jemalloc")]
 
 
 def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> None:

@@ -24,7 +24,7 @@ DEFAULTS: Mapping[str, str] = {
     # A worker holds two batches, whose rows may be long.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2m",
     # see start_arrow
-    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
 }
 """Default settings of Spark; the job file overrides each."""
 

@@ -107,10 +107,16 @@ class _ThriftReader:
         value = self._number()
         return value >> 1 ^ -(value & 1)
 
-    # of functions, not of bound methods: each reader would be a cycle, and stay until garbage is collected
+    def _double(self) -> bytes:
+        return self._bytes(8)
+
+    def _text(self) -> bytes:
+        return self._bytes(self._number())
+
+    # functions, not bound methods, which would make each reader a cycle: it would wait for the collector
     _SIMPLE: ClassVar[Mapping[int, Callable[[_ThriftReader], Any]]] = {
         _I8: _byte,
-        _DOUBLE: lambda reader: reader._bytes(8),
-        _BINARY: lambda reader: reader._bytes(reader._number()),
+        _DOUBLE: _double,
+        _BINARY: _text,
         **dict.fromkeys(_INTEGERS, _signed_number),
     }

@@ -186,7 +186,7 @@ import pyarrow.parquet as pq
 assert pa.compute.sum([1, 2]).as_py() == 3
 assert pq.read_table
 assert "pandas" not in sys.modules
-assert pa.default_memory_pool().backend_name == "system"
+assert pa.default_memory_pool().backend_name == "jemalloc"
 """
 
 

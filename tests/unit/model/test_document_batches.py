@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from publisher.model import document_batches
 from publisher.model.change import Document, Object, Position
 from publisher.model.document_batches import Documents, Outbox
 
@@ -39,12 +41,19 @@ def test_documents_by_the_column_are_the_same_documents() -> None:
 @given(
     st.sets(st.integers(1, 60)),
     st.sets(st.integers(1, 60)),
-    st.integers(1, 9),
+    st.sampled_from([1, 5, 9, 60]),
+    st.sampled_from([1, 2, 7, 1 << 10]),
     st.lists(st.integers(1, 61), max_size=4),
 )
 def test_documents_leave_in_order_and_none_too_early(
-    batched: set[int], single: set[int], cut: int, places: list[int]
+    batched: set[int], single: set[int], cut: int, portion: int, places: list[int]
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(document_batches, "_PORTION", portion)
+        check_order(batched, single, cut, places)
+
+
+def check_order(batched: set[int], single: set[int], cut: int, places: list[int]) -> None:
     outbox = Outbox()
     single -= batched
     ranks = sorted(batched)
@@ -72,3 +81,16 @@ def test_one_record_id_of_two_objects_goes_by_association() -> None:
     outbox.add(7, document(7, "idu=1"))
     assert [found.object.key for found in flatten(outbox.take())] == ["idu=1", "idu=2"]
     assert (outbox.count, outbox.bytes) == (0, 0)
+
+
+def test_only_the_portion_that_gets_a_document_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document_batches, "_PORTION", 4)
+    outbox = Outbox()
+    batch = Documents.of([(2 * rank, document(2 * rank)) for rank in range(12)])
+    outbox.add_batch(batch)
+    outbox.add(11, document(11))
+    parts = outbox.take()
+    assert [len(part) for part in parts] == [4, 5, 4]
+    shared = [part.batch["text"].buffers()[2].address for part in (parts[0], parts[2])]
+    assert shared == [batch.batch["text"].buffers()[2].address] * 2
+    assert [found.position.high for found in parts[1]] == [8, 10, 11, 12, 14]

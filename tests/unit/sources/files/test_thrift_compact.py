@@ -39,7 +39,7 @@ def test_a_struct_has_its_fields_by_number() -> None:
 
 @pytest.mark.parametrize("size", range(len(EVERY_KIND)))
 def test_a_cut_struct_is_refused(size: int) -> None:
-    with pytest.raises(ThriftError, match="too early|longer than the bytes"):
+    with pytest.raises(ThriftError, match=r"too early|longer than the bytes"):
         read_struct(EVERY_KIND[:size], 0, size)
 
 
