@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import re
@@ -115,6 +116,22 @@ class SourceContract:
                 first, second = (list(prepared.read(number, CONTEXT)) for _ in range(2))
                 assert pa.Table.from_batches(first).equals(pa.Table.from_batches(second))
                 assert all(batch.schema.equals(RECORD_SCHEMA) for batch in first)
+
+    def test_reading_leaves_nothing_for_the_collector(self, sample: Sample, tmp_path: Path) -> None:
+        """Tasks collect garbage rarely: what each page or record leaves would stay in memory."""
+        path = sample.make(tmp_path / sample.name)
+        with prepare_here(sample.source, [path], 1, CONTEXT.catalogue) as prepared:
+            for number in range(len(prepared.splits)):
+                for _ in range(2):  # the first time fills what is kept for the process
+                    gc.collect()
+                    gc.disable()
+                    try:
+                        for _ in prepared.read(number, CONTEXT):
+                            pass
+                        left = gc.collect()
+                    finally:
+                        gc.enable()
+                assert left == 0
 
     def test_every_column_is_filled_somewhere(self, sample: Sample, tmp_path: Path) -> None:
         records, _ = read(sample.source, sample.make(tmp_path / sample.name), 1)

@@ -173,13 +173,14 @@ class ItemReader:
     def _interval(self, areas: Bytes, item: Item) -> TextColumn:
         """Formats INTERVAL as SQL writes it between quotes: ``12-03``, ``-1 02:03:04``."""
         sizes = self.layout.interval_sizes(item)
-        number = self.layout.number
+        order = self.layout.order
         ends = np.cumsum([1, *sizes]).tolist()
         texts, wrong = [], np.zeros(len(areas), bool)
         for place, row in enumerate(areas):
             raw = row.tobytes()
+            # without construct, which would leave a cycle for each field
             fields = [
-                int(number(size).parse(raw[end : end + size]))
+                int.from_bytes(raw[end : end + size], order)
                 for end, size in zip(ends, sizes, strict=False)
             ]
             wrong[place] = raw[:1] not in (b"+", b"-") or not _are_possible(item, fields)

@@ -130,6 +130,7 @@ def header(words: tuple[str, ...], order: ByteOrder) -> Any:
     return c.Struct(*(word / _WORDS[word][order] for word in words))
 
 
+@cache  # construct leaves a cycle for each size that it computes
 def numpy_type(declared: Any) -> np.dtype[Any]:
     """Returns the NumPy type of a declared number."""
     # struct and NumPy use the letter l differently, so derive the type from order, kind and size
