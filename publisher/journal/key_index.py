@@ -42,7 +42,7 @@ class KeyIndexBuilder:
         self._size += len(part)
         if self._size >= _AT_ONCE:
             with self._path.open("ab" if self._is_written else "wb") as file:
-                file.write(_bytes_of(self._take()))
+                self._take().tofile(file)
             self._is_written = True
 
     def close(self) -> None:
@@ -50,10 +50,10 @@ class KeyIndexBuilder:
         hashes = self._take()
         if self._is_written:
             hashes = np.concatenate([np.fromfile(self._path, _STORED), hashes])
-        self._path.write_bytes(_bytes_of(sort_distinct(hashes)))
+        sort_distinct(hashes).tofile(self._path)
 
     def _take(self) -> Hashes:
-        hashes = np.concatenate([np.zeros(0, np.uint32), *self._waiting])
+        hashes = np.concatenate([np.zeros(0, _STORED), *self._waiting])
         self._waiting, self._size = [], 0
         return hashes
 
@@ -77,8 +77,4 @@ def may_have_keys(path: Path, keys: Iterable[str]) -> bool:
 
 
 def _hashes_of(keys: Sequence[bytes]) -> Hashes:
-    return np.fromiter(map(zlib.crc32, keys), np.uint32, len(keys))
-
-
-def _bytes_of(hashes: Hashes) -> bytes:
-    return hashes.astype(_STORED, copy=False).tobytes()
+    return np.fromiter(map(zlib.crc32, keys), _STORED, len(keys))

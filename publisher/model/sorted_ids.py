@@ -15,8 +15,10 @@ Ids = npt.NDArray[np.int64]
 Number = TypeVar("Number", bound=np.integer[Any])
 
 _STORED = np.dtype("<i8")
-IDS_AT_ONCE = 1 << 17
+IDS_AT_ONCE = 1 << 20
 """Number of ids in memory before they are sorted and written."""
+_ASCENDING_SHARE = 8
+"""Ids that only ascend are written after this part of ``IDS_AT_ONCE``: they leave no runs to merge."""
 FILES_AT_ONCE = 256
 """Maximum number of files that are merged at once."""
 _FEW = 10_000
@@ -56,14 +58,19 @@ class IdGatherer:
         self._size = 0
         self._runs: list[Path] = []
         self._last = 0
+        """The last id that was written."""
+        self._ascends = True
 
     def add(self, ids: Ids) -> None:
         """Adds positive ids in any order."""
         if not len(ids):
             return
-        self._waiting.append(sort_distinct(ids))
+        previous = self._waiting[-1][-1] if self._waiting else self._last
+        ids = sort_distinct(ids)
+        self._ascends = self._ascends and bool(ids[0] >= previous)
+        self._waiting.append(ids)
         self._size += len(ids)
-        if self._size >= IDS_AT_ONCE:
+        if self._size >= (IDS_AT_ONCE // _ASCENDING_SHARE if self._ascends else IDS_AT_ONCE):
             self._write()
 
     def close(self) -> IdFile | None:
