@@ -10,8 +10,10 @@ from publisher.engine import lane_tasks, tasks
 from publisher.engine.local import serial_tasks
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
-NETWORK_SECONDS = 0.03
-"""A batch takes so long to the brokers, so that a kill can hit an open transaction."""
+OPEN_SECONDS = 0.03
+"""A transaction stays open at least this long after the brokers have its records, so that a kill can hit it."""
+_PATIENCE = 5.0
+"""Maximum seconds to wait for the brokers."""
 
 
 def mark_tasks() -> None:
@@ -26,8 +28,11 @@ def mark_tasks() -> None:
 
     def produce_slowly(self: Any, producer: Any, batch: Any, reports: Any = ()) -> None:
         produce(self, producer, batch, reports)
+        deadline = time.monotonic() + _PATIENCE
+        while len(producer) and time.monotonic() < deadline:
+            producer.poll(0.01)
         mark("+", TRANSACTION)
-        time.sleep(NETWORK_SECONDS)
+        time.sleep(OPEN_SECONDS)
 
     def commit_with_mark(producer: Any, timeout: float) -> None:
         commit(producer, timeout)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 PHASES = ("read", "plan", "commit", "rename", "dispatch", "acknowledge")
 TRANSACTION = "transaction"
-"""A part of dispatch: documents of a transaction are handed over and it is not committed."""
+"""A part of dispatch: the brokers have documents of a transaction that is not committed."""
 WRITTEN = "written"
 """A part of acknowledge: rows are changed and the change is not committed."""
 PARTS = {TRANSACTION: "dispatch", WRITTEN: "acknowledge"}
