@@ -138,6 +138,15 @@ def show_messages() -> None:
     show_values()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def forked_programs() -> Iterator[None]:
+    """Lets a server fork the programs that tests start with ``start_program``."""
+    from tests.support.programs import fork_programs  # keeps quick tests quick
+
+    with fork_programs():
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session of the program's own for all tests that need Spark: two cores, one JVM."""
