@@ -30,7 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("here")
 
-SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
+SHARED = {"spark": "spark", "one_node": "brokers", "kafka_cluster": "brokers"}
 """Fixtures that take seconds of processor time to make, and the group of the tests that use them."""
 LONG = (
     "spark",
