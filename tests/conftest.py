@@ -30,7 +30,7 @@ settings.register_profile(
 )
 settings.load_profile("here")
 
-SHARED = {"spark": "spark", "own_kafka": "brokers", "kafka_cluster": "brokers"}
+SHARED = {"spark": "spark", "one_node": "brokers", "kafka_cluster": "brokers"}
 """Fixtures that take seconds of processor time to make, and the group of the tests that use them."""
 LONG = (
     "spark",
@@ -136,6 +136,15 @@ def _order(groups: Iterable[str]) -> list[str]:
 def show_messages() -> None:
     """Shows messages that quote values, which a masked run of an earlier test hides in its process."""
     show_values()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_programs() -> Iterator[None]:
+    """Lets a server fork the programs that tests start with ``start_program``."""
+    from tests.support.programs import fork_programs  # keeps quick tests quick
+
+    with fork_programs():
+        yield
 
 
 @pytest.fixture(scope="session")

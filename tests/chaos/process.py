@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,10 +14,9 @@ from typing import Self
 
 from tests.chaos.marks import VARIABLE
 from tests.support.process_tree import running_in
+from tests.support.programs import PROGRAM, start_program
 
-ROOT = Path(__file__).parents[2]
 LAUNCHER = "tests.chaos.launcher"
-PROGRAM = "publisher.cli"
 
 
 class Started:
@@ -27,18 +25,15 @@ class Started:
     def __init__(
         self, words: list[str], *, module: str = PROGRAM, marks: Path | None = None
     ) -> None:
-        environment = {**os.environ, **({VARIABLE: str(marks)} if marks else {})}
         # a pipe that nobody reads would halt it; it appends wherever we read
         self._messages = tempfile.TemporaryFile("a+")  # noqa: SIM115
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, *words],
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.DEVNULL,
+        self.process = start_program(
+            words,
+            module=module,
+            environment={VARIABLE: str(marks)} if marks else {},
+            starts_session=True,
             stdout=subprocess.DEVNULL,
             stderr=self._messages,
-            text=True,
-            start_new_session=True,
         )
         self._seen = {self.process.pid}
 

@@ -9,17 +9,26 @@ failure.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from publisher.database.connection_cache import keep_connections
 from tests.services import servers
 from tests.services.databases import Place, drop, sqlite_place
 from tests.services.kafka import RESTARTED, KafkaCluster, brokers
+
+RELATIONS = {
+    "postgresql": """
+        SELECT CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, relname::text FROM pg_class
+        WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v')""",
+    "mariadb": """
+        SELECT if(table_type = 'VIEW', 'VIEW', 'TABLE'), table_name FROM information_schema.tables
+        WHERE table_schema = database() AND table_type IN ('BASE TABLE', 'VIEW')""",
+}
+"""Asks with one connection; SQLAlchemy's inspector takes three new ones."""
 
 
 def _url(
@@ -82,10 +91,7 @@ def empty_place(request: pytest.FixtureRequest, kind: str) -> Iterator[Place]:
 
 def relations(place: Place) -> set[tuple[str, str]]:
     """Kind and name of the tables and views in the default schema."""
-    inspector = sa.inspect(place.engine)
-    views = set(inspector.get_view_names())
-    tables = set(inspector.get_table_names()) - views
-    return {("VIEW", name) for name in views} | {("TABLE", name) for name in tables}
+    return {(kind, name) for kind, name in place.query(RELATIONS[place.kind])}
 
 
 @pytest.fixture
@@ -93,6 +99,18 @@ def reuse_connections() -> Iterator[None]:
     """Databases that a test opens one after the other use the same connections."""
     with keep_connections():
         yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Ends the broker of ``own_kafka`` after the last test that uses it: at rest it is not idle."""
+    broker = getattr(item, "funcargs", {}).get("one_node")
+    result = yield
+    if broker is not None and "one_node" not in getattr(nextitem, "fixturenames", ()):
+        broker.kill()
+    return result
 
 
 @pytest.fixture(scope="session")

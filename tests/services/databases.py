@@ -30,6 +30,11 @@ class Place:
         """Connects each time it is used."""
         return _engine(self.url)
 
+    @property
+    def kept_engine(self) -> sa.Engine:
+        """Keeps the connection to a server that is slow to connect; changes of a session outlast its use."""
+        return _statement_engine(self.url)
+
     def execute(self, *statements: str) -> None:
         """Runs statements, committed together."""
         if self.kind == "sqlite":

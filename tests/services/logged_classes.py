@@ -97,7 +97,7 @@ class LoggedClasses:
 
     @contextmanager
     def _transaction(self) -> Iterator[sa.Connection]:
-        with self.place.engine.connect() as connection:
+        with self.place.kept_engine.connect() as connection:
             if self.place.kind == "sqlite":
                 driver: Any = connection.connection.driver_connection
                 driver.isolation_level = None

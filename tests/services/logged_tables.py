@@ -106,7 +106,7 @@ class Logged:
             f" {', '.join([*types, 'PRIMARY KEY (part, number)'])})"
         )
         self.install(style)
-        self.engine = place.engine
+        self.engine = place.kept_engine  # its settings are of a transaction, or of a new session
         names: list[Any] = [sa.column(name) for name in ("part", "number", *columns)]
         schema = "public" if place.kind == "postgresql" else None
         self.sql: Any = sa.table(sa.quoted_name(table, quote=True), *names, schema=schema)

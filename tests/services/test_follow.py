@@ -5,24 +5,24 @@ from __future__ import annotations
 import random
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from publisher.triggers import Style
 from tests.services.databases import Place
-from tests.services.followed_logs import COLUMNS, ROOT, wait_until_read, write_job
+from tests.services.followed_logs import COLUMNS, wait_until_read, write_job
 from tests.services.logged_tables import Logged
 from tests.services.mirror import Mirror
 from tests.services.topics import Topics
+from tests.support.programs import start_program
 
 
 @contextmanager
 def following(job: Path) -> Iterator[subprocess.Popen[str]]:
     """``publish --follow`` as a process; it must end well when it is told to."""
-    command = [sys.executable, "-m", "publisher.cli", "publish", "--follow", "-c", str(job)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    words = ["publish", "--follow", "-c", str(job)]
+    process = start_program(words, stderr=subprocess.PIPE)
     try:
         yield process
         process.send_signal(signal.SIGTERM)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from tests.services.followed_logs import ROOT
 from tests.support.followed_jobs import SINK, TABLE, write_rows
+from tests.support.programs import start_program
 
 
 def wait_until(holds: Callable[[], bool], process: subprocess.Popen[str], log: Path) -> None:
@@ -35,10 +34,10 @@ def test_a_followed_job_has_a_report_and_warns_if_it_cannot_be_written(tmp_path:
     more = '\n[follow]\npolling_interval = 0.2\n[run]\nengine = "local"\n[report]\npath = "web/report.html"\n'
     job.write_text(TABLE + SINK + more)
     page.parent.mkdir()
-    command = [sys.executable, "-m", "publisher.cli", "publish", "--follow", "-c", str(job)]
+    words = ["publish", "--follow", "-c", str(job)]
 
     with log.open("w") as stderr:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, text=True)
+        process = start_program(words, stderr=stderr)
     try:
         wait_until(page.exists, process, log)
         assert "job-000001" in page.read_text("utf-8")
@@ -49,7 +48,7 @@ def test_a_followed_job_has_a_report_and_warns_if_it_cannot_be_written(tmp_path:
     page.unlink()
     page.parent.rmdir()
     with log.open("w") as stderr:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, text=True)
+        process = start_program(words, stderr=stderr)
     try:
         write_rows(tmp_path, 4)
         wait_until(lambda: "was not written" in log.read_text(), process, log)

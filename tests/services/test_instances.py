@@ -15,12 +15,13 @@ import pytest
 from publisher.engine.contract import EngineName
 from tests.chaos.known_log import KnownLog, judge_documents, texts
 from tests.chaos.marks import TRANSACTION, WRITTEN, Marks
-from tests.chaos.process import LAUNCHER, PROGRAM, Started
+from tests.chaos.process import LAUNCHER, Started
 from tests.chaos.scenarios import KafkaJob
 from tests.services.databases import Place
 from tests.services.followed_logs import scrape_metrics
 from tests.services.servers import free_port
 from tests.services.topics import Topics
+from tests.support.programs import PROGRAM
 
 NEWER = "a newer instance of the job works in"
 SECONDS = 120

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +20,7 @@ from tests.services.kafka import KafkaCluster
 from tests.services.kafka_sender import options
 from tests.services.topics import Topics
 from tests.support.journals import PlannedDocument, commit_run, documents, report
-
-ROOT = Path(__file__).parents[2]
+from tests.support.programs import start_program
 
 
 @contextmanager
@@ -30,14 +28,10 @@ def halted_sender(
     bootstrap: str, topic: str, journal: Journal, halt: int
 ) -> Iterator[subprocess.Popen[str]]:
     """A process that has sent the documents of a transaction and not committed it."""
-    command = [sys.executable, "-m", "tests.services.kafka_sender", bootstrap, topic]
-    with subprocess.Popen(
-        [*command, str(journal.root), str(halt)],
-        cwd=ROOT,
-        text=True,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as process:
+    words = [bootstrap, topic, str(journal.root), str(halt)]
+    module = "tests.services.kafka_sender"
+    pipe = subprocess.PIPE
+    with start_program(words, module=module, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "halted\n"
         yield process

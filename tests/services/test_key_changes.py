@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,27 +14,8 @@ from publisher.consumer import Delivery, Inbox, Objects
 from publisher.consumer.topics import TopicReader
 from publisher.runs.replay import replay
 from tests.services.topics import Topics
+from tests.support.programs import start_program
 from tests.support.renamed_rows import SETTINGS, RenamedRows, renamed_rows, write_rows
-
-KILLED = """
-import os, signal
-from dataclasses import replace
-from publisher.cli.main import main
-from publisher.dispatch.kafka import lane_sender
-
-def produce_half(self, producer, batch, reports=(), produce=lane_sender._Sender.produce):
-    for place, (_, _, headers) in enumerate(batch.records):
-        if "key-from" in dict(headers):
-            half = replace(batch, topics=batch.topics[:1], records=batch.records[: place + 1])
-            produce(self, producer, half)
-            producer.flush(30)
-            os.kill(os.getpid(), signal.SIGKILL)
-    produce(self, producer, batch, reports)
-
-lane_sender._Sender.produce = produce_half
-main()
-"""
-"""The program, killed when the brokers have the first copy of a change of a key and not the second."""
 
 
 def write_job(folder: Path, format_: str, lanes: int, mode: str = "exactly-once") -> Path:
@@ -98,14 +78,13 @@ def test_a_kill_between_the_copies_of_a_change_of_a_key(
     job = write_job(tmp_path, "event-log", 1, mode)
     target = f"kafka://{kafka.bootstrap}/{topic}"
     words = ["replay", str(path), "--to", target, "-c", str(job)]
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, *words], capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
-    again = subprocess.run(
-        [sys.executable, "-m", "publisher.cli", *words], capture_output=True, check=False
-    )
-    assert again.returncode == 0, again.stderr.decode()
+    pipe = subprocess.PIPE
+    killed = start_program(words, module="tests.services.half_key_change", stderr=pipe)
+    _, message = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, message
+    again = start_program(words, stdout=pipe, stderr=pipe)
+    _, message = again.communicate()
+    assert again.returncode == 0, message
     deliveries = read(kafka, topic)
     copies = [(d.event_id, d.key) for d in deliveries if d.key_change is not None]
     moves = sum(1 for before, after in table.changes if before and after and before[0] != after[0])

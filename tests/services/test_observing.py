@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from tests.services.databases import Place, sqlite_place
 from tests.services.followed_logs import (
-    ROOT,
     make_event_log,
     scrape_metrics,
     wait_until_read,
@@ -23,6 +21,7 @@ from tests.services.followed_logs import (
 )
 from tests.services.servers import free_port
 from tests.services.topics import Topics
+from tests.support.programs import start_program
 
 ROWS = 50
 
@@ -52,10 +51,9 @@ def test_log_metrics_trace_and_status(postgres: Place, kafka: Topics, tmp_path: 
     port = free_port()
     job.write_text(job.read_text() + f'\n[metrics]\nport = {port}\ntextfile = "people.prom"\n')
     words = ["publish", "--follow", "--log", "json", "--trace", "3", "-c", str(job)]
-    command = [sys.executable, "-m", "publisher.cli", *words]
     log = tmp_path / "stderr"
     with log.open("w") as stderr:  # a pipe that nobody reads would stop it
-        process = subprocess.Popen(command, cwd=ROOT, stderr=stderr, text=True)
+        process = start_program(words, stderr=stderr)
     try:
         wait_until_read(postgres, process)
         first = wait_for(port, "xds_publisher_documents_total", ROWS)
@@ -101,12 +99,10 @@ def test_the_error_that_ends_it_is_in_the_log_and_counted(tmp_path: Path) -> Non
         '[run]\nengine = "local"\n'
     )
     words = ["publish", "--follow", "--log", "json", "-c", str(job)]
-    command = [sys.executable, "-m", "publisher.cli", *words]
-    ended = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 1, ended.stderr
-    *lines, last = ended.stderr.splitlines()
+    ended = start_program(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, message = ended.communicate(timeout=60)
+    assert ended.returncode == 1, message
+    *lines, last = message.splitlines()
     assert json.loads(lines[-1])["event"] == "ended"
     assert "no table or view event_log" in json.loads(lines[-1])["reason"]
     assert last.startswith("error: ")

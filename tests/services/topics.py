@@ -176,6 +176,8 @@ class Topics:
         Each is headers as ``name:value,…``, key and value, between tabs; ``null`` for what is not
         there.  Fewer lines come where the topic gives no more within ``seconds``.
         """
+        from tests.services.kafka import quick_start  # it imports this module
+
         shown = ("headers", "key", "value")
         command = java(
             "org.apache.kafka.tools.consumer.ConsoleConsumer",
@@ -184,7 +186,7 @@ class Topics:
             *("--max-messages", str(count), "--timeout-ms", str(int(seconds * 1000))),
             *(word for name in shown for word in ("--property", f"print.{name}=true")),
             # it would log among the records
-            options=["-Dlog4j2.level=OFF", "-Xmx128m", "-XX:TieredStopAtLevel=1"],
+            options=["-Dlog4j2.level=OFF", *quick_start()],
         )
         done = subprocess.run(command, capture_output=True, cwd="/", check=False)
         if done.returncode:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -28,9 +27,9 @@ from tests.services.servers import skip_unproved
 from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
 from tests.support.process_tree import descendants, is_running
+from tests.support.programs import start_program
 
 EVENTS = 20_000
-ROOT = Path(__file__).parents[2]
 
 SmallDisk = tuple[Path, Callable[[str], None]]
 
@@ -108,12 +107,13 @@ def kill_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> l
     """Directories of replays that were killed at one step each."""
     work.mkdir()
     paths = [run.staged, run.manifest, work, run.job, run.snapshot]
-    words = map(str, [*paths, run.target] if again else paths)
-    command = [sys.executable, "-m", "tests.spark.killed_commits", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    words = [*map(str, [*paths, run.target] if again else paths)]
+    pipe = subprocess.PIPE
+    killing = start_program(words, module="tests.spark.killed_commits", stdout=pipe, stderr=pipe)
+    printed, message = killing.communicate()
+    assert killing.returncode == 0, message
     directories = sorted(work.iterdir())
-    assert len(directories) == int(done.stdout) + 1 > 10
+    assert len(directories) == int(printed) + 1 > 10
     run.assert_whole(directories.pop())
     return directories
 
@@ -149,9 +149,8 @@ class Program:
     target: Path
 
     def __enter__(self) -> Self:
-        words = [sys.executable, "-m", "publisher.cli", *self.run.words(self.target)]
-        self.process = subprocess.Popen(
-            words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        self.process = start_program(
+            self.run.words(self.target), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         self.seen: set[int] = set()
         return self
@@ -208,7 +207,7 @@ def test_interrupted_it_says_so_in_a_word_and_leaves_no_process(
         program.wait_for(program.is_planning)
         program.process.send_signal(signal.SIGINT)
         _, message = program.process.communicate()
-    assert message.strip() == b"error: interrupted"
+    assert message.strip() == "error: interrupted"
     assert program.process.returncode == 130
     assert not [*filter(is_running, program.seen)]
     assert not (target / "run.json").exists()
@@ -242,7 +241,7 @@ def test_lane_whose_task_was_lost_is_planned_again(
         for worker in sorted(workers)[1:]:  # the first is the daemon that makes them
             os.kill(worker, signal.SIGKILL)
         _, message = program.process.communicate()
-    assert (program.process.returncode, message) == (0, b"")
+    assert (program.process.returncode, message) == (0, "")
     undisturbed.assert_whole(target)
 
 
