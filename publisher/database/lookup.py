@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -113,8 +114,9 @@ class DatabaseLookup:
             for object_query, part in self._divide(query, batch, objects, named):
                 size = query.max_keys(self._database.options.keys_per_statement)
                 found = Answers([], answers.others)
-                for start in range(0, len(part.places), size):
-                    self._read(object_query, part.part(start, start + size), found)
+                starts = range(0, len(part.places), size)
+                batches = [part.part(start, start + size) for start in starts]
+                self._read(object_query, batches, found)
                 answers.rows.extend(_join(found.rows))
         return answers
 
@@ -175,30 +177,40 @@ class DatabaseLookup:
             self._readers[query] = reader
         return query
 
-    def _read(self, query: ObjectQuery, batch: KeyBatch, answers: Answers) -> None:
-        """Answers a batch; halves it if single rows make the statement fail."""
-        rows_query, reader = query
-        is_query = reader is None and self._snapshot is None
+    def _read(self, query: ObjectQuery, batches: Sequence[KeyBatch], answers: Answers) -> None:
+        """Answers batches on one connection; halves those in which single rows make the statement fail."""
+        unread = deque(batches)
+        is_query = query.children is None and self._snapshot is None
 
-        def read(connection: Connection) -> Answers:
-            if self._snapshot is not None:
-                from publisher.database.copy import join_snapshot  # noqa: PLC0415 - needs psycopg
+        def read(connection: Connection) -> None:
+            self._begin(query, connection)
+            while unread:
+                self._read_batch(query, connection, unread[0], answers)
+                unread.popleft()
 
-                join_snapshot(connection, self._snapshot)
-            elif reader is not None:
-                begin_snapshot(connection)
-            found = rows_query.rows(connection, batch.columns)
-            if reader is None:
-                return found
-            return Answers([reader.complete(connection, rows) for rows in found.rows], found.others)
+        while unread:
+            try:
+                self._database.run(read, is_query=is_query)
+            except (DBAPIError, ValueError, OverflowError) as error:
+                self._handle_failure(query, unread.popleft(), error, answers)
 
-        try:
-            found = self._database.run(read, is_query=is_query)
-        except (DBAPIError, ValueError, OverflowError) as error:
-            self._handle_failure(query, batch, error, answers)
-            return
-        for rows in found.rows:
-            answers.rows.append(rows._replace(places=batch.places[rows.places]))
+    def _begin(self, query: ObjectQuery, connection: Connection) -> None:
+        """Makes all statements of a new connection read the data of one moment, if they must."""
+        if self._snapshot is not None:
+            from publisher.database.copy import join_snapshot  # noqa: PLC0415 - needs psycopg
+
+            join_snapshot(connection, self._snapshot)
+        elif query.children is not None:
+            begin_snapshot(connection)
+
+    def _read_batch(
+        self, query: ObjectQuery, connection: Connection, batch: KeyBatch, answers: Answers
+    ) -> None:
+        found = query.rows.rows(connection, batch.columns)
+        rows = found.rows
+        if query.children is not None:
+            rows = [query.children.complete(connection, each) for each in rows]
+        answers.rows.extend(each._replace(places=batch.places[each.places]) for each in rows)
         answers.others.update(
             (int(batch.places[number]), answer) for number, answer in found.others.items()
         )
@@ -215,8 +227,8 @@ class DatabaseLookup:
             raise fatal(self._database, error, f"Reading rows of {query.rows.name}") from error
         size = len(batch.places)
         if size > 1 and not failures.concerns_statement(error):
-            self._read(query, batch.part(0, size // 2), answers)
-            self._read(query, batch.part(size // 2, size), answers)
+            halves = [batch.part(0, size // 2), batch.part(size // 2, size)]
+            self._read(query, halves, answers)
             return
         refused = RefusedLookup(
             Reason.DATABASE_REFUSED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 
@@ -49,7 +50,9 @@ class LookupAnswer(StrEnum):
 
 
 class LookupLog:
-    """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
+    """Writes the answers to the look-ups of one lane; without look-ups it writes no file.
+
+    Rows are written in a thread, while the lane goes on; its errors are raised by the next call."""
 
     def __init__(self, path: Path, *, is_masked: bool = False) -> None:
         self._path = path
@@ -59,6 +62,9 @@ class LookupLog:
         """Number of answers that are written."""
         self._singles: list[tuple[object, ...]] = []
         self._pending: list[pa.RecordBatch] = []
+        self._thread: ThreadPoolExecutor | None = None
+        self._added: Future[None] | None = None
+        """The end of the thread's work; until then all other fields but ``_singles`` belong to the thread."""
 
     def add(
         self,
@@ -74,6 +80,8 @@ class LookupLog:
         row = (source, *obj, poll, answer, text, row_key, sealed)
         self._singles.append(row[: len(self._schema)])
         if len(self._singles) >= _ROWS_TO_WRITE:
+            self._wait()
+            self._pack_singles()
             self._write()
 
     def add_rows(
@@ -88,7 +96,43 @@ class LookupLog:
         """Adds the rows that look-ups of objects found; ``values`` holds the values of each column.
 
         The keys of these objects do not change."""
+        self._wait()  # at most the rows of one call wait in memory
         self._pack_singles()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "journal")
+        self._added = self._thread.submit(
+            self._add_rows, source, objects, polls, columns, values, sealed
+        )
+
+    def close(self) -> None:
+        """Writes the remaining look-ups and closes the file."""
+        self._wait()
+        self._pack_singles()
+        self._write()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the incomplete file."""
+        if self._thread is not None:
+            self._thread.shutdown()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _wait(self) -> None:
+        """Waits for the thread; raises its error."""
+        added, self._added = self._added, None
+        if added is not None:
+            added.result()
+
+    def _add_rows(
+        self,
+        source: int,
+        objects: pa.RecordBatch,
+        polls: npt.NDArray[np.int64],
+        columns: Sequence[str],
+        values: Sequence[pa.Array],
+        sealed: pa.BinaryArray | None,
+    ) -> None:
         count = objects.num_rows
         arrays = [
             pa.repeat(pa.scalar(source, pa.int32()), count),
@@ -103,16 +147,6 @@ class LookupLog:
         if sum(batch.num_rows for batch in self._pending) >= _ROWS_TO_WRITE:
             self._write()
 
-    def close(self) -> None:
-        """Writes the remaining look-ups and closes the file."""
-        self._write()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Closes the incomplete file."""
-        if self._writer is not None:
-            self._writer.close()
-
     def _pack_singles(self) -> None:
         if self._singles:
             columns = zip(*self._singles, strict=True)
@@ -121,7 +155,6 @@ class LookupLog:
             self._singles.clear()
 
     def _write(self) -> None:
-        self._pack_singles()
         if not self._pending:
             return
         if self._writer is None:

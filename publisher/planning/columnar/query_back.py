@@ -33,6 +33,7 @@ from publisher.planning.query_back import (
     ObjectLookup,
     RowLookups,
 )
+from publisher.planning.rendered_columns import RenderedColumn
 from publisher.planning.renderer import Renderer
 from publisher.xds.escape import ValueProblem
 from publisher.xds.values import Converter
@@ -87,6 +88,7 @@ class QueryBackPlanner:
         self._poll_size = polls.poll_size
         self._renderer = renderer
         self._fields = DocumentFields(rows, lane_rows, polls, renderer)
+        self._templates: dict[tuple[object, ...], _QueryBackTemplate | None] = {}
         self._result = QueryBackResult()
 
     def plan(self, read: BatchRead) -> QueryBackResult:
@@ -126,13 +128,21 @@ class QueryBackPlanner:
     def _template(
         self, obj: Object, event_type: int, names: tuple[str, ...]
     ) -> _QueryBackTemplate | None:
-        """Creates the template of the rows with these columns; ``None`` if they are rendered singly."""
-        document = document_template(self._renderer, obj, event_type)
-        meaning = self._renderer.meanings[event_type]
+        """Returns the template of the rows with these columns; ``None`` if they are rendered singly."""
         try:
             published = self._renderer.read_columns(obj, event_type, (), names)
         except ValueProblem:  # XML forbids the name of a column
             return None
+        key = (obj.schema, obj.table, event_type, names, tuple([place for place, _ in published]))
+        if key not in self._templates:
+            self._templates[key] = self._create_template(obj, event_type, published)
+        return self._templates[key]
+
+    def _create_template(
+        self, obj: Object, event_type: int, published: Sequence[tuple[int, RenderedColumn]]
+    ) -> _QueryBackTemplate | None:
+        document = document_template(self._renderer, obj, event_type)
+        meaning = self._renderer.meanings[event_type]
         columns: list[_Column] = []
         for place, column in published:
             value = attribute_template(column, meaning.part, no_old=True, no_new=False)

@@ -15,6 +15,9 @@ from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
 from publisher.planning.query_back import Answer, Answers
 from publisher.planning.row_readers import CurrentRowReader, RowQuestion
 
+_BYTES_OF_TAGS = 100
+"""Bytes of the tags around a value in a document, roughly."""
+
 
 class BatchRead(NamedTuple):
     """Some query-backs with their objects and the answers of the database."""
@@ -23,6 +26,15 @@ class BatchRead(NamedTuple):
     objects: pa.RecordBatch
     """Schemas, tables and keys."""
     answers: Answers
+
+    @property
+    def bytes_of_documents(self) -> int:
+        """The size of the values and of the tags around them, roughly."""
+        return sum(
+            column.nbytes + _BYTES_OF_TAGS * len(column)
+            for rows in self.answers.rows
+            for column in rows.values
+        )
 
     def select(self, wanted: Flags) -> BatchRead:
         """Keeps the answers for wanted rows only; ``wanted`` has a flag for each of ``rows``."""
@@ -48,8 +60,12 @@ class RowsAhead:
 
     rows_at_once: ClassVar[int] = 2_000
     """Maximum number of objects in one look-up: rows may be long."""
+    short_rows_at_once: ClassVar[int] = 4_000
+    """The same after short rows: larger parts take less time for each row."""
+    bytes_at_once: ClassVar[int] = 8 << 20
+    """Rows are short if so many of them have documents of at most this size."""
     first_rows: ClassVar[int] = 500
-    """The same for a look-up for which planning probably waits."""
+    """Maximum number of objects in a look-up for which planning probably waits."""
 
     def __init__(self, current_rows: CurrentRowReader) -> None:
         self._current_rows = current_rows
@@ -93,10 +109,15 @@ class RowsAhead:
             is_wanted = wanted[read.rows]
             unread = unread[np.count_nonzero(is_wanted) :]
             if len(unread):
-                self._begin(rows, unread[: self.rows_at_once])
+                self._begin(rows, unread[: self._rows_after(read)])
             else:
                 begin_next()
             yield read.select(is_wanted)
+
+    def _rows_after(self, read: BatchRead) -> int:
+        """Returns the size of the next look-up, whose rows are probably as long as those of the last."""
+        expected = read.bytes_of_documents * self.short_rows_at_once / len(read.rows)
+        return self.short_rows_at_once if expected <= self.bytes_at_once else self.rows_at_once
 
     def _has_begun(self, rows: ChangeColumns, wanted: Flags) -> bool:
         """Returns whether the first wanted rows are being read; forgets other rows that are being read."""

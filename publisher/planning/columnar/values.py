@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.planning.columnar.characters import has_character, is_forbidden, is_verbatim
+from publisher.planning.columnar.characters import is_forbidden, is_verbatim, present_characters
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.columnar.templates import ChangeTemplates
 from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
@@ -86,8 +86,7 @@ def _escape(texts: pa.StringArray, pattern: str | None) -> tuple[pa.StringArray,
     single = is_forbidden(texts)
     if pattern == VERBATIM_TRIMMED:
         texts = pc.utf8_rtrim(texts, " ")
-    present = [character for character in REFERENCES if has_character(texts, character)]
-    for character in present:
+    for character in present_characters(texts, REFERENCES):
         texts = pc.replace_substring(texts, character, REFERENCES[character])
     return texts, single
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event, types
+from sqlalchemy import Connection, event, types
 from sqlalchemy.dialects import mysql, postgresql
 
 from publisher.database.catalogue import catalogue_of
@@ -16,13 +17,23 @@ from publisher.database.column_kinds import kind_of
 from publisher.database.connection import Database
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.lookup import DatabaseLookup
+from publisher.database.lost_error import LostError
+from publisher.database.numbered_rows import Keys
 from publisher.database.options import DatabaseOptions
+from publisher.database.statements import InListQuery
 from publisher.errors import FatalError, SettingsError
 from publisher.model.catalogue import Catalogue, ColumnKind
 from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.planning.query_back import Answer, BulkLookup, CurrentRow, NoDatabase, RefusedLookup
+from publisher.planning.query_back import (
+    Answer,
+    Answers,
+    BulkLookup,
+    CurrentRow,
+    NoDatabase,
+    RefusedLookup,
+)
 from publisher.xds.values import text_of
 
 
@@ -52,6 +63,35 @@ def firsts(answers: list[Answer]) -> Iterator[str | None]:
         value = None if answer is None else answer.values[-1]
         assert not isinstance(value, tuple)
         yield value
+
+
+def test_statements_of_one_lookup_share_a_connection_and_continue_on_another(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = ", ".join(f"({n}, 'n{n}')" for n in range(5))
+    database = make_database(
+        path, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)", f"INSERT INTO t VALUES {rows}"
+    )
+    database.options = replace(database.options, keys_per_statement=2)
+    asked: list[list[int]] = []
+    read = InListQuery.rows
+
+    def lose_second(query: InListQuery, connection: Connection, keys: Keys) -> Answers:
+        asked.append([*keys[0]])
+        if len(asked) == 2:
+            raise LostError("gone")
+        return read(query, connection, keys)
+
+    lookup = DatabaseLookup(database, text_of)
+    objects = [Object(None, "t", f"id={n}") for n in range(5)]
+    lookup.answers(objects[:1])  # reads what the table is like
+    connected: list[object] = []
+    event.listen(database.engine, "checkout", lambda *_: connected.append(None))
+    monkeypatch.setattr(InListQuery, "rows", lose_second)
+    answers = lookup.answers(objects)
+    assert [*firsts([answers[obj] for obj in objects])] == [f"n{n}" for n in range(5)]
+    assert asked == [[0, 1], [2, 3], [2, 3], [4]]
+    assert len(connected) == 2
 
 
 def test_passwords_are_shown_nowhere() -> None:

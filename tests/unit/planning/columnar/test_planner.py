@@ -216,6 +216,7 @@ def test_planning_by_the_column_gives_the_same_files(
         work, records = read_log(drawn, folder / "log.jsonl", database, masking)
         batches = records.to_batches(max_chunksize=cut)
         patch.setattr(RowsAhead, "rows_at_once", 2)
+        patch.setattr(RowsAhead, "short_rows_at_once", 3)
         patch.setattr(RowsAhead, "first_rows", 1)
         patch.setattr(LanePlanner, "few_rows", few)
         in_bulk = staged_files(work, batches, folder / "bulk")
@@ -254,6 +255,7 @@ def test_minimal_planning_by_the_column_gives_the_same_files_and_states(
             batches = records.to_batches(max_chunksize=cut)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(RowsAhead, "rows_at_once", 2)
+                patch.setattr(RowsAhead, "short_rows_at_once", 3)
                 patch.setattr(RowsAhead, "first_rows", 1)
                 patch.setattr(LanePlanner, "few_rows", few)
                 in_bulk = staged_files(work, batches, folder / f"bulk{number}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -31,7 +31,9 @@ WAIT = 60
 class Rows:
     """A look-up of rows with odd keys; others do not exist.  Remembers which objects were asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, lengths: Sequence[int] = ()) -> None:
+        """``lengths`` are the characters that are added to the values in each call."""
+        self.lengths = iter(lengths)
         self.asked: list[list[Object]] = []
         self.begun = threading.Semaphore(0)
 
@@ -43,7 +45,8 @@ class Rows:
         others: dict[int, RefusedLookup | None] = {
             n: None for n in range(len(asked)) if n not in odd
         }
-        rows = {n: CurrentRow(("idu",), (key[4:],)) for n, key in odd.items()}
+        added = "x" * next(self.lengths, 0)
+        rows = {n: CurrentRow(("idu",), (key[4:] + added,)) for n, key in odd.items()}
         return Answers([CurrentRows.of(rows)] if rows else [], others)
 
     def answers(self, *_: object) -> dict[Object, RefusedLookup | None]:
@@ -82,6 +85,7 @@ def answers_of(reads: Iterator[BatchRead]) -> list[tuple[int, bool]]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RowsAhead, "first_rows", 1)
     monkeypatch.setattr(RowsAhead, "rows_at_once", 3)
+    monkeypatch.setattr(RowsAhead, "short_rows_at_once", 3)
 
 
 @pytest.mark.usefixtures("small")
@@ -95,6 +99,20 @@ def test_the_next_part_is_read_while_one_is_used(tmp_path: Path) -> None:
         assert ends == [4]
         assert next(parts, None) is None
     assert [len(asked) for asked in lookup.asked] == [1, 3, 3, 1]
+
+
+@pytest.mark.usefixtures("small")
+def test_more_rows_are_read_at_once_after_short_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RowsAhead, "first_rows", 2)
+    monkeypatch.setattr(RowsAhead, "short_rows_at_once", 6)
+    monkeypatch.setattr(RowsAhead, "bytes_at_once", 1000)  # half of the rows exist
+    rows, lookup = changes(tmp_path, 0, 20), Rows((0, 300, 0))
+    with closing(RowsAhead(PresentRows(lookup))) as ahead:
+        parts = ahead.parts(rows, flags(rows), lambda: None)
+        assert answers_of(parts) == [(n, n % 2 == 1) for n in range(20)]
+    assert [len(asked) for asked in lookup.asked] == [2, 6, 3, 6, 3]
 
 
 @pytest.mark.usefixtures("small")
