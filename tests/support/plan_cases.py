@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -84,8 +85,8 @@ def _values(column: str) -> st.SearchStrategy[str | None]:
     return st.sampled_from(VALUES[column])
 
 
-one_event = st.sampled_from([*VALUES, *"aaaaabbb", "child.no"]).flatmap(
-    lambda column: st.tuples(
+def _event_of(column: str) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(
         st.integers(1, 8),
         st.just(column),
         _values(column),
@@ -96,7 +97,13 @@ one_event = st.sampled_from([*VALUES, *"aaaaabbb", "child.no"]).flatmap(
         st.sampled_from([None] * 15 + ["idm"]),
         st.sampled_from(["none"] * 18 + ["same", "other"]),
     )
-)
+
+
+# building strategies while examples are drawn took half of the time of the tests
+_EVENTS = {column: _event_of(column) for column in VALUES}
+one_event = st.sampled_from([*VALUES, *"aaaaabbb", "child.no"]).flatmap(_EVENTS.__getitem__)
+_COUNTS = st.integers(0, 24)
+_EVENT_LISTS = [st.lists(one_event, min_size=count, max_size=count) for count in range(25)]
 good_row = st.fixed_dictionaries(
     {column: st.sampled_from(["1", "02", None]) for column in ("a", "b", "n", "x")}
 )
@@ -106,6 +113,8 @@ one_row = st.one_of(
     good_row,
     st.fixed_dictionaries({column: _values(column) for column in ("a", "b", "n", "p", "x")}),
 )
+_NO_ROWS = st.none()
+_CURRENT_ROWS = st.fixed_dictionaries(dict.fromkeys(OBJECTS, one_row))
 rules = st.builds(
     Rules,
     poll_size=st.integers(1, 7),
@@ -119,7 +128,7 @@ rules = st.builds(
     now=st.sampled_from([None, 50]),
     kinds=st.just(KINDS),
     current=st.sampled_from([False, True, True, True]).flatmap(
-        lambda there: st.fixed_dictionaries(dict.fromkeys(OBJECTS, one_row)) if there else st.none()
+        lambda there: _CURRENT_ROWS if there else _NO_ROWS
     ),
 )
 
@@ -128,8 +137,7 @@ rules = st.builds(
 def cases(draw: st.DrawFn) -> PlanCase:
     events: list[Event] = []
     at = 0
-    count = draw(st.integers(0, 24))
-    drawn_events = draw(st.lists(one_event, min_size=count, max_size=count))
+    drawn_events = draw(_EVENT_LISTS[draw(_COUNTS)])
     for event_type, column, new, old, obj, gap, time, user, twin in drawn_events:
         at += gap
         event = Event(event_type, column, new, old, obj, at, time, user)
