@@ -407,6 +407,9 @@ class KilledFold(BaseException):
     """The end of the process."""
 
 
+_CHANGES = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree")
+
+
 class KillSwitch:
     """Kills the process at a change of the disk."""
 
@@ -414,8 +417,7 @@ class KillSwitch:
         self.left: int | None = None
 
     def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
-        changes = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree")
-        if self.left is None or event not in changes:
+        if self.left is None or event not in _CHANGES:
             return
         self.left -= 1
         if self.left < 0:
@@ -432,13 +434,20 @@ class KillSwitch:
             self.left = None
 
 
-KILL = KillSwitch()
-sys.addaudithook(KILL)
+@pytest.fixture(scope="module")
+def kill_switch() -> KillSwitch:
+    """Hears of all changes of the disk from now on: a process cannot remove an audit hook.
+
+    It slows down all later tests of the process, so that importing this module must not add it.
+    """
+    switch = KillSwitch()
+    sys.addaudithook(switch)
+    return switch
 
 
 @pytest.mark.parametrize("work", ["fold", "merge", "expire"])
 def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
-    tmp_path: Path, journals: Journals, work: str
+    tmp_path: Path, journals: Journals, work: str, kill_switch: KillSwitch
 ) -> None:
     """Restores the directory, kills the work after so many changes of the disk, and starts again."""
     if work == "merge":
@@ -462,7 +471,7 @@ def test_a_kill_between_any_two_steps_loses_and_doubles_nothing(
         shutil.rmtree(journals.root)
         shutil.copytree(backup, journals.root)
         try:
-            with KILL.after(changes):
+            with kill_switch.after(changes):
                 carry_out()
             break
         except KilledFold:
