@@ -6,6 +6,7 @@ two.  Only rejected images cost time: a few of each length, in at most ``SEARCHE
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 
 from publisher.sources.dispatch_queue.images.column_types import NATIONAL, VARIABLE, ImageColumn
 from publisher.sources.dispatch_queue.images.layout import ImageLayout
-from publisher.sources.dispatch_queue.options import DispatchQueueOptions
+from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 
 SAMPLE = 8
 """Number of images of one length to try."""
@@ -23,6 +24,19 @@ _NAMED = 4
 """Maximum number of explanations in a message."""
 _FLAGS = (1, 255)
 """NULL flags to try if none is known."""
+_REMEMBERED = 32
+"""Number of searches to remember."""
+_REMEMBERED_BYTES = 1 << 16
+"""Maximum bytes of the images of a remembered search."""
+
+
+class ImageSample(NamedTuple):
+    """Rejected images of one length, one after the other, of a table."""
+
+    data: bytes
+    length: int
+    images: int
+    table: QueueTable
 
 
 class FitScore(NamedTuple):
@@ -48,6 +62,37 @@ class SettingChange:
     """Text with a second setting, shown only if not all of its values fit."""
 
 
+class RecentSearches:
+    """The latest searches of this process and their advice.
+
+    Retries, replays and reads for another purpose find the same rejected images again, and a search takes
+    longer than reading a small file.
+    """
+
+    def __init__(self) -> None:
+        self._searches: deque[tuple[ImageSample, ImageLayout, DispatchQueueOptions, str | None]]
+        self._searches = deque(maxlen=_REMEMBERED)
+
+    def search(
+        self,
+        sample: ImageSample,
+        layout: ImageLayout,
+        options: DispatchQueueOptions,
+        scoring: Scoring,
+    ) -> str | None:
+        """As ``search_settings``."""
+        for known in self._searches:
+            if known[:3] == (sample, layout, options):
+                return known[3]
+        advice = search_settings(sample.length, sample.images, layout, options, scoring)
+        if len(sample.data) <= _REMEMBERED_BYTES:
+            self._searches.append((sample, layout, options, advice))
+        return advice
+
+
+_RECENT = RecentSearches()
+
+
 class SettingsAdvisor:
     """Advises on the images of one table, and remembers the advice by their length."""
 
@@ -57,21 +102,21 @@ class SettingsAdvisor:
 
     def advice(
         self,
-        length: int,
-        count: int,
+        sample: ImageSample,
         layout: ImageLayout,
         options: DispatchQueueOptions,
         scoring: Scoring,
     ) -> str | None:
         """Advises on images of one length; ``None`` if no setting fits.
 
-        ``scoring`` tries ``count`` of these images; ``options`` are the options of the table."""
+        ``scoring`` tries the images of the sample; ``options`` are the options of the table."""
+        length = sample.length
         if length not in self._advice and not self._searches_left:
             earlier = next(iter(self._advice.values()), None)
             return earlier and f"other images of the table are rejected, too, and {earlier}"
         if length not in self._advice:
             self._searches_left -= 1
-            advice = search_settings(length, count, layout, options, scoring)
+            advice = _RECENT.search(sample, layout, options, scoring)
             if advice is None:  # other images of this length may fit
                 return None
             self._advice[length] = advice

@@ -18,6 +18,7 @@ from publisher.sources.columns.byte_texts import decode_areas, decode_each, set_
 from publisher.sources.dispatch_queue.images.advise_settings import (
     SAMPLE,
     FitScore,
+    ImageSample,
     SettingsAdvisor,
 )
 from publisher.sources.dispatch_queue.images.column_types import (
@@ -101,7 +102,8 @@ class ImageReader:
             )
             return FitScore(len(chosen) - len(images.problems), -control)
 
-        return self.advisor.advice(length, len(chosen), self.layout, self.options, score)
+        images = ImageSample(joined, length, len(chosen), self.table)
+        return self.advisor.advice(images, self.layout, self.options, score)
 
     def read_without_advice(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
         """Reads images as ``read`` does, without a search for other settings."""

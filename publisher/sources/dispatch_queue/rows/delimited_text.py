@@ -265,21 +265,23 @@ def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
     texts = pc.utf8_trim_whitespace(texts)
     if name in _MAY_BE_NULL:
         texts = pc.if_else(pc.equal(texts, ""), "0", texts)
-    matches = pc.match_substring_regex(texts, _INTEGER)
     problem = (
         f"{name} is not an integer of {bits} bits; export it in decimal, and check the delimiter"
     )
-    _add_problem(pc.invert(matches), problems, problem)
-    plain = pc.if_else(matches, texts, "0")
+    matches = pc.match_substring_regex(texts, _INTEGER)
+    if matches.false_count:
+        _add_problem(pc.invert(matches), problems, problem)
+        texts = pc.if_else(matches, texts, "0")
     unsigned = name in ("BLOBATR", "SYSLOG_ADDR")
     highest = (1 << bits) - 1 if unsigned else (1 << (bits - 1)) - 1
-    integers = np.zeros(len(texts), np.int64)
     try:
-        values = plain.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        values = texts.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
-        values = np.array([int(text) for text in plain.to_pylist()], object)
+        values = np.array([int(text) for text in texts.to_pylist()], object)
     inside = np.array((values >= -(1 << (bits - 1))) & (values <= highest), bool)
-    _add_problem(pa.array(~inside), problems, problem)
+    if not inside.all():
+        _add_problem(pa.array(~inside), problems, problem)
+    integers = np.zeros(len(texts), np.int64)
     for row in np.flatnonzero(inside & (values > (1 << 63) - 1)).tolist():
         values[row] -= 1 << 64
     integers[inside] = values[inside].astype(np.int64)

@@ -199,10 +199,16 @@ def test_searches_are_remembered_and_bounded(monkeypatch: pytest.MonkeyPatch) ->
         assert count <= advise_settings.SAMPLE
         return search(length, count, *others)
 
+    monkeypatch.setattr(advise_settings, "_RECENT", advise_settings.RecentSearches())
     monkeypatch.setattr(advise_settings, "search_settings", count_search)
     used = replace(TRUE, null_mode="none", null_flag=None)
-    assert len(decode(used, table(), images(TRUE) * 50).faults) == 150
+    first = decode(used, table(), images(TRUE) * 50).faults
+    assert len(first) == 150
     assert len(tried) == 1
+    assert decode(used, table(), images(TRUE) * 50).faults == first
+    assert len(tried) == 1
+    decode(used, table(), images(TRUE) * 2)
+    assert len(tried) == 2
     tried.clear()
     rows = [[n, "x" * (n % 20), "y" * (n % 30), b"", "", PAY] for n in range(90)]
     true = replace(TRUE, record="sequential")
