@@ -41,9 +41,12 @@ class _ThriftReader:
         while (head := self._byte()) != _STOP:
             step, kind = head >> 4, head & 15
             number = number + step if step else self._signed_number()
-            values[number] = (
-                kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth + 1)
-            )
+            if kind in _INTEGERS:  # most fields
+                values[number] = self._signed_number()
+            elif kind in (_TRUE, _FALSE):
+                values[number] = kind == _TRUE
+            else:
+                values[number] = self._value(kind, depth + 1)
         return values
 
     def _value(self, kind: int, depth: int) -> Any:
@@ -51,6 +54,8 @@ class _ThriftReader:
             raise ThriftError("structures are nested too deeply")
         if kind == _STRUCT:
             return self.struct(depth)
+        if kind == _BINARY:
+            return self._text()
         if kind in (_LIST, _SET):
             return self._list(depth)
         if kind == _MAP:
@@ -94,6 +99,9 @@ class _ThriftReader:
         return text
 
     def _number(self) -> int:
+        if self.at < self._end and (value := self._data[self.at]) < 128:
+            self.at += 1
+            return int(value)
         value = shift = 0
         while shift < _MAX_BITS:
             byte = self._byte()
