@@ -11,7 +11,7 @@ from publisher.engine.local import serial_tasks
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
 OPEN_SECONDS = 0.03
-"""A transaction stays open at least this long after the brokers have its records, so that a kill can hit it."""
+"""Minimum time for which a transaction stays open after the brokers have its records, to be hit by kills."""
 _PATIENCE = 5.0
 """Maximum seconds to wait for the brokers."""
 
