@@ -1,4 +1,4 @@
-"""Imports the modules of worker processes, which are forked afterwards; none of them starts a thread.
+"""Imports the modules of worker processes, which are forked afterwards: none starts a thread of Python.
 
 Only the process that forks them imports this module.
 """
