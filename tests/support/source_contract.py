@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import pickle
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,12 +18,13 @@ from pydantic import TypeAdapter
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.sources.contract import CarryOver, Context, Source
+from publisher.sources.contract import CarryOver, Context, PreparedSource, Source
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_reader import TableSplit
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables
+from tests.support.garbage import count_garbage
 from tests.support.raw_records import raw_record
 
 CONTEXT = Context(3, 5, Tables())
@@ -122,16 +123,7 @@ class SourceContract:
         path = sample.make(tmp_path / sample.name)
         with prepare_here(sample.source, [path], 1, CONTEXT.catalogue) as prepared:
             for number in range(len(prepared.splits)):
-                for _ in range(2):  # the first time fills what is kept for the process
-                    gc.collect()
-                    gc.disable()
-                    try:
-                        for _ in prepared.read(number, CONTEXT):
-                            pass
-                        left = gc.collect()
-                    finally:
-                        gc.enable()
-                assert left == 0
+                assert count_garbage(partial(_read_all, prepared, number)) == 0
 
     def test_every_column_is_filled_somewhere(self, sample: Sample, tmp_path: Path) -> None:
         records, _ = read(sample.source, sample.make(tmp_path / sample.name), 1)
@@ -248,6 +240,11 @@ def read(
             framed += tallies[0]["row"]
             records += rows[:-1]
     return records, framed
+
+
+def _read_all(prepared: PreparedSource, number: int) -> None:
+    for _ in prepared.read(number, CONTEXT):
+        pass
 
 
 def assert_raw_is_found(source: Source, splits: Sequence[Split | TableSplit], row: Row) -> None:

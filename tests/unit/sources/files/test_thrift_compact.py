@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from publisher.sources.files.thrift_compact import ThriftError, read_struct
+from tests.support.garbage import count_garbage
 
 EVERY_KIND = (
     b"\x15\x05"  # field 1: i32 -3
@@ -50,11 +49,9 @@ def test_an_unknown_type_is_refused() -> None:
 
 def test_reading_leaves_nothing_for_the_collector() -> None:
     """A split of a large file has thousands of page headers; tasks collect garbage rarely."""
-    gc.collect()
-    gc.disable()
-    try:
+
+    def read() -> None:
         for _ in range(10):
             read_struct(EVERY_KIND, 0, len(EVERY_KIND))
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
+
+    assert count_garbage(read) == 0
