@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -87,7 +88,7 @@ def write_day(journals: Journals, template: TemplateRun, runs: range, now: float
     return end * template.records
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Segment:
     """Some runs of the day."""
 
@@ -140,24 +141,30 @@ class _Segment:
             columns["high"] = rows["high"].to_numpy() + first
         for field in original.schema:
             if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-                of_runs = self._texts(original[field.name].to_pylist())
-                columns[field.name] = list(chain.from_iterable(of_runs))
+                texts = original[field.name].to_pylist()
+                if any(self._marks_in(text) for text in texts):
+                    columns[field.name] = list(chain.from_iterable(self._texts(texts)))
         for name, values in columns.items():
             place = original.schema.get_field_index(name)
             field = original.schema.field(place)
             rows = rows.set_column(place, field, pa.array(values, field.type))
         return rows
 
+    def _marks_in(self, text: str | None) -> list[str]:
+        return [mark for mark in self._replacements[0] if mark in (text or "")]
+
     def _texts(self, texts: Sequence[str | None]) -> Iterator[list[str | None]]:
         """Yields the texts of the template as each run would have them."""
-        marks = [*self._replacements(self.runs[0])]
-        used = [[mark for mark in marks if mark in (text or "")] for text in texts]
-        for run in self.runs:
-            new = self._replacements(run)
-            yield [text and _replace(text, new, of) for text, of in zip(texts, used, strict=True)]
+        marks = list(map(self._marks_in, texts))
+        for new in self._replacements:
+            yield [text and _replace(text, new, of) for text, of in zip(texts, marks, strict=True)]
 
-    def _replacements(self, run: int) -> Mapping[str, str]:
-        """The texts that only the template has, with those of a run."""
+    @cached_property
+    def _replacements(self) -> list[Mapping[str, str]]:
+        """The texts that only the template has, with those of each run."""
+        return list(map(self._replacements_of, self.runs))
+
+    def _replacements_of(self, run: int) -> Mapping[str, str]:
         template = self.template
         first = run * template.records
         ids = {str(template.first_id + n): str(first + n) for n in range(template.records)}
