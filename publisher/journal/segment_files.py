@@ -46,8 +46,7 @@ DOCUMENT_TEXTS = pa.field("text", pa.large_string())
 """The documents; null if the run published them to a directory, which has them."""
 
 _TEXT_FILES = ("*.json", "*.jsonl", SENT)
-_BYTES_TO_WRITE = 1 << 24
-_ROWS_TO_WRITE = 20_000
+_ROWS_OF_GROUP = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,8 @@ class SegmentTable:
     schema: pa.Schema
     of_lane: str | None = None
     """Property of ``LaneNames`` with the file that the rows come from; ``None`` if they come from no lane."""
+    bytes_of_group: int = 1 << 24
+    """Approximate size of a row group, before compression: readers of one run read whole row groups."""
 
     @property
     def file(self) -> str:
@@ -65,7 +66,7 @@ class SegmentTable:
         return f"{self.name}.parquet"
 
 
-RUNS = SegmentTable("runs", RUN_SCHEMA)
+RUNS = SegmentTable("runs", RUN_SCHEMA, bytes_of_group=1 << 20)
 DECISIONS = SegmentTable("decisions", pa.schema([*_OF_RUN, *DECISION_SCHEMA]), "decisions")
 DOCUMENTS = SegmentTable("documents", pa.schema([*_OF_RUN, *INDEX_SCHEMA, DOCUMENT_TEXTS]), "index")
 LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA, SEALED]), "lookups")
@@ -146,7 +147,7 @@ class _TableWriter:
         self._pending.append(rows)
         self._rows += rows.num_rows
         self._bytes += rows.nbytes
-        if self._rows >= _ROWS_TO_WRITE or self._bytes >= _BYTES_TO_WRITE:
+        if self._rows >= _ROWS_OF_GROUP or self._bytes >= self._table.bytes_of_group:
             self._write()
 
     def close(self) -> None:

@@ -34,9 +34,8 @@ RUNS_A_SECOND = 10
 RUNS_A_DAY = RUNS_A_SECOND * SECONDS_A_DAY
 OBJECTS = 2_160
 """Number of objects, which change in turn: each in 400 runs of the day."""
-_ROWS_IN_GROUP = 20_000
-_RUNS_IN_GROUP = 4_000
-"""Rows of a row group; fewer of the table of runs, whose rows are long."""
+_ROWS_OF_GROUP = 20_000
+"""Maximum rows of a row group, as ``SegmentWriter`` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +116,13 @@ class _Segment:
         return self.now - (self.end - run) / RUNS_A_SECOND
 
     def _write_table(self, folder: Path, table: SegmentTable) -> None:
-        size = _RUNS_IN_GROUP if table is RUNS else _ROWS_IN_GROUP
         path, schema = folder / table.file, table.schema
         with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as file:
             original = join_rows(table, self.template.rows.tables[table])
             if original.num_rows:
-                file.write_table(self._copies(table, original.combine_chunks()), size)
+                rows = self._copies(table, original.combine_chunks())
+                size = table.bytes_of_group * rows.num_rows // rows.nbytes
+                file.write_table(rows, min(_ROWS_OF_GROUP, size))
 
     def _copies(self, table: SegmentTable, original: pa.Table) -> pa.Table:
         """The rows of a table once for each run, with the numbers and texts of the run."""
