@@ -8,6 +8,7 @@ are merged into a wider one, which hides them until they are removed.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -163,12 +164,16 @@ class Segments:
 
     def _folders(self, number: int | None = None) -> Iterator[Segment]:
         """All segments, or those that may have a run."""
-        if not (self.root / SEGMENTS).is_dir():
+        folder = self.root / SEGMENTS
+        try:
+            names = os.listdir(folder)  # noqa: PTH208 - ten times as fast as paths, and a day has a hundred
+        except FileNotFoundError:
             return
-        for path in (self.root / SEGMENTS).iterdir():
-            if match := _NAME.fullmatch(path.name):
-                segment = Segment(int(match[1]), int(match[2]), path)
-                if (number is None or segment.first <= number <= segment.last) and segment.exists():
+        for match in filter(None, map(_NAME.fullmatch, names)):
+            first, last = int(match[1]), int(match[2])
+            if number is None or first <= number <= last:
+                segment = Segment(first, last, folder / match[0])
+                if segment.exists():
                     yield segment
 
 
