@@ -12,12 +12,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder
@@ -27,6 +27,8 @@ from publisher.journal.segment_header import HEADER, SegmentHeader
 if TYPE_CHECKING:
     from publisher.journal.segment_files import SegmentWriter
     from publisher.journal.segment_reader import SegmentReader
+
+R = TypeVar("R", bound=Container[int])
 
 SEGMENTS = "segments"
 _NEW = ".new"
@@ -107,27 +109,25 @@ class Segments:
 
     def plan_of(self, number: int) -> str | None:
         """The digest of the plan of a run; ``None`` if the run is in no segment.  See ``Manifest``."""
-        segment = self.find(number)
-        if segment is None:
-            return None
-        try:
-            return _plans(segment.folder, _written(segment))[number]
-        except (FatalError, FileNotFoundError):
-            if segment.exists():
-                raise
-            return self.plan_of(number)  # another segment has replaced this one
+        place = self._find(number, _plans)
+        return None if place is None else place[1][number]
 
     def find(self, number: int) -> Segment | None:
         """The segment with a run; ``None`` if there is none."""
+        place = self._find(number, _numbers)
+        return None if place is None else place[0]
+
+    def _find(self, number: int, read: Callable[[Path, int], R]) -> tuple[Segment, R] | None:
+        """Finds the segment with a run; ``read`` reads its runs."""
         for segment in self._with(number):
             try:
-                numbers = _numbers(segment.folder, _written(segment))
+                runs = read(segment.folder, _written(segment))
             except (FatalError, FileNotFoundError):
                 if segment.exists():
                     raise
-                return self.find(number)  # another segment has replaced this one
-            if number in numbers:
-                return segment
+                return self._find(number, read)  # another segment has replaced this one
+            if number in runs:
+                return segment, runs
         return None
 
     @contextmanager

@@ -5,6 +5,7 @@ The journal is simulated from a real run, see ``simulated_day``; then the job pu
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import time
@@ -84,7 +85,7 @@ class _Place:
                 seconds.append(time.perf_counter() - start)
                 if report is None or report.documents != 1:
                     raise RuntimeError(f"a poll of three events published {report}")
-        return sorted(seconds)[len(seconds) // 2]
+        return statistics.median(seconds)
 
 
 def run(*, runs: int = 3, events: int | None = None, **_: int | None) -> Report:
