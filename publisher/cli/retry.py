@@ -136,13 +136,13 @@ def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
     from publisher.acknowledge.retry import JournaledRun
     from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import read_records
-    from publisher.journal.find_journal import open_runs
     from publisher.journal.job_journals import Journals
+    from publisher.journal.read_runs import open_runs
     from publisher.journal.search_segments import runs_with_failures
 
     journals = Journals(settings.journals, settings.name)
     for journal, manifest in open_runs(journals, runs_with_failures):
-        refusals = [entry for record in read_records(journal.root) for entry in record.refusals]
+        refusals = [entry for record in read_records(journal) for entry in record.refusals]
         for number, entry in enumerate(manifest.sources):
             if (entry.name, entry.table) == (source.name, source.table):
                 yield JournaledRun(journal, manifest, number, refused_documents(refusals))

@@ -20,12 +20,8 @@ from typing import Any
 
 from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import (
-    decode_versioned_text,
-    read_versioned_file,
-    write_durably,
-    write_report,
-)
+from publisher.journal.durable import decode_versioned_text, write_durably, write_report
+from publisher.journal.manifest import Journal
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
 
@@ -121,17 +117,17 @@ def read_record(root: Path, sink: str) -> DispatchRecord | None:
     Raises:
         FatalError: The record is damaged, or of another version of the program.
     """
-    return _read(record_path(root, sink))
+    return _read(Journal(root), record_path(root, sink).name)
 
 
-def read_records(root: Path) -> Iterator[DispatchRecord]:
+def read_records(journal: Journal) -> Iterator[DispatchRecord]:
     """Reads the records of all sinks that a journal was sent to, or will be sent to.
 
     Raises:
         FatalError: A record is damaged, or another version of the program wrote it.
     """
-    for path in sorted(root.glob(f"{_PREFIX}*.json")):
-        record = _read(path)
+    for name in journal.names(f"{_PREFIX}*.json"):
+        record = _read(journal, name)
         if record is not None:
             yield record
 
@@ -185,7 +181,8 @@ def _decode(content: dict[str, Any]) -> DispatchRecord:
     return restore(DispatchRecord, content)
 
 
-def _read(path: Path) -> DispatchRecord | None:
+def _read(journal: Journal, name: str) -> DispatchRecord | None:
+    path = journal.root / name
     if path.exists() and not path.stat().st_size:
         return None  # a record without refusals that a loss of power has emptied
-    return read_versioned_file(path, RECORD_FORMAT, _decode, _REMEDY)
+    return journal.decode(name, RECORD_FORMAT, _decode, _REMEDY)

@@ -34,7 +34,7 @@ from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, LiveSource, Source
 from publisher.sources.files.file_splits import Split
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 
 AnySplit = Split[Any] | TableSplit[Any]
 AnySource = Source | LiveSource

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.identity import IDENTITY
 from publisher.journal.job_journals import JOURNAL, RUN, Journals
-from publisher.journal.manifest import MANIFEST, Journal, Manifest
-from publisher.journal.segments import Segment
+from publisher.journal.manifest import MANIFEST, Journal
 
 T = TypeVar("T")
 
 
 @contextmanager
-def open_journal(directory: Path, *, in_memory: bool = False) -> Iterator[Journal]:
+def open_journal(directory: Path) -> Iterator[Journal]:
     """Opens the journal of a directory: the directory itself, the journal of a ``replay`` in it, or the
     journal that its documents were published from.  A run in a segment is unpacked, see ``Segments``.
 
@@ -31,8 +30,7 @@ def open_journal(directory: Path, *, in_memory: bool = False) -> Iterator[Journa
     if number is None:
         yield Journal(root)
         return
-    segments = Journals(*_job_of(root)).segments
-    with segments.unpack(number, root, in_memory=in_memory) as journal:
+    with Journals(*_job_of(root)).segments.unpack(number, root) as journal:
         yield journal
 
 
@@ -63,7 +61,8 @@ def find_journal(directory: Path) -> Path:
 
 
 def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
-    """Opens a journal like ``open_journal`` and reads it; reads it again if it was moved in the meantime.
+    """Reads a journal that is found like ``open_journal``, in memory if it is in a segment; reads it again
+    if it was moved in the meantime.
 
     Raises:
         UsageError: The directory has no journal.
@@ -72,65 +71,18 @@ def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
     while True:
         folder = _present_folder(directory)
         try:
-            with open_journal(directory, in_memory=True) as journal:
-                return read(journal)
+            return read(_load_journal(directory))
         except (FatalError, UsageError, OSError):
             if _present_folder(directory) == folder:
                 raise
 
 
-def read_runs(
-    journals: Journals,
-    select: Callable[[Segment], Iterable[int]],
-    read: Callable[[Journal, Manifest], T],
-) -> Iterator[T]:
-    """Reads runs of a job, oldest first: all that have a folder of their own, and those that ``select``
-    chooses from each segment.
-
-    Raises:
-        FatalError: A journal is damaged, or another version of the program wrote it.
-    """
-
-    def read_with_manifest(journal: Journal) -> T | None:
-        manifest = journal.manifest()
-        return None if manifest is None else read(journal, manifest)
-
-    for root in _select_runs(journals, select):
-        with suppress(UsageError):  # a run that is not planned yet, or was deleted in the meantime
-            result = read_journal(root, read_with_manifest)
-            if result is not None:
-                yield result
-
-
-def open_runs(
-    journals: Journals, select: Callable[[Segment], Iterable[int]]
-) -> Iterator[tuple[Journal, Manifest]]:
-    """Opens the runs of ``read_runs`` one after the other."""
-    for root in _select_runs(journals, select):
-        with ExitStack() as stack:
-            try:
-                journal = stack.enter_context(open_journal(root))
-            except UsageError:  # as in ``read_runs``
-                continue
-            manifest = journal.manifest()
-            if manifest is not None:
-                yield journal, manifest
-
-
-def _select_runs(journals: Journals, select: Callable[[Segment], Iterable[int]]) -> list[Path]:
-    """Lists the folders that the runs of ``read_runs`` have or had, oldest first."""
-    # folders first: a run that is moved after this line is found in a segment
-    numbers = set(journals.numbers())
-    segments, seen = journals.segments, set[Path]()
-    while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
-        for segment in unseen:  # in the next round: segments that have replaced others since
-            seen.add(segment.folder)
-            try:
-                numbers.update(select(segment))
-            except FatalError:
-                if segment.exists():
-                    raise
-    return [journals.root / journals.run_id(number) for number in sorted(numbers)]
+def _load_journal(directory: Path) -> Journal:
+    root = find_journal(directory).absolute()
+    number = None if (root / MANIFEST).exists() else _number_in_segment(root)
+    if number is None:
+        return Journal(root)
+    return Journals(*_job_of(root)).segments.read_run(number, root)[0]
 
 
 def _present_folder(directory: Path) -> Path | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,9 +18,12 @@ from publisher.journal.key_index import may_have_keys
 from publisher.journal.lane_result import LaneNames
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.unpacked_runs import FilesInMemory
 from publisher.model.change import Object, Outcome, Position, Reason
 
 _ROWS_AT_ONCE = 1_000
+_FEW = 100
+"""Maximum number of rows that are converted together for a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,79 +81,93 @@ class JournalLookup:
     detail: str | None
 
 
-class _LaneTable(ABC):
-    """A table of one lane, which is read in groups of rows."""
+Entry = dict[str, Any]
+"""A row by the names of its columns."""
+Wanted = Mapping[str, Collection[object]]
+"""The values that a row may have, by the names of columns."""
 
-    @abstractmethod
-    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:
-        """Yields the groups that may contain a position, each with the number of its first row."""
 
-    @abstractmethod
-    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:
-        """Yields the groups that may have one of these keys, like ``groups``."""
+class _LaneTable(Protocol):
+    """A table of one lane; rows are numbered from 0."""
 
-    @abstractmethod
-    def group_of(self, row: int) -> tuple[int, pa.Table]:
-        """Returns the group of a row, with the number of its first row."""
+    def find(self, wanted: Wanted) -> Iterator[tuple[int, Entry]]:
+        """Yields the rows that have one of the values in each of the columns, with their numbers."""
 
-    def entry(self, row: int) -> dict[str, Any]:
+    def entry(self, row: int) -> Entry:
         """Reads a row by its number."""
-        first, rows = self.group_of(row)
-        entry: dict[str, Any] = rows.slice(row - first, 1).to_pylist()[0]
-        return entry
 
-    def entries(self) -> Iterator[dict[str, Any]]:
+    def entries(self) -> Iterator[Entry]:
         """Reads all rows in order."""
-        for _, rows in self.groups():
-            for batch in rows.to_batches(_ROWS_AT_ONCE):
-                yield from batch.to_pylist()
 
 
-class _TableInMemory(_LaneTable):
+class _FewRows:
+    """A small table in memory, without Arrow, which takes longer for each search."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._entries: list[Entry] = rows.to_pylist()
+
+    def find(self, wanted: Wanted) -> Iterator[tuple[int, Entry]]:
+        for number, entry in enumerate(self._entries):
+            if all(entry[name] in values for name, values in wanted.items()):
+                yield number, entry
+
+    def entry(self, row: int) -> Entry:
+        if row >= len(self._entries):
+            raise _unknown_row(row)
+        return self._entries[row]
+
+    def entries(self) -> Iterator[Entry]:
+        return iter(self._entries)
+
+
+class _TableInMemory:
     def __init__(self, rows: pa.Table) -> None:
         self._rows = rows
 
-    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:  # noqa: ARG002
-        yield 0, self._rows
+    def find(self, wanted: Wanted) -> Iterator[tuple[int, Entry]]:
+        return _search(self._rows, 0, wanted)
 
-    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:  # noqa: ARG002
-        yield 0, self._rows
-
-    def group_of(self, row: int) -> tuple[int, pa.Table]:
+    def entry(self, row: int) -> Entry:
         if row >= self._rows.num_rows:
             raise _unknown_row(row)
-        return 0, self._rows
+        return _entry(self._rows, row)
+
+    def entries(self) -> Iterator[Entry]:
+        return _entries(self._rows)
 
 
-class _TableInFile(_LaneTable):
+class _TableInFile:
+    """A table in a file, whose row groups are read as far as they may have the wanted rows."""
+
     def __init__(self, file: pq.ParquetFile) -> None:
         self._file = file
         self._last: tuple[int, pa.Table] | None = None
-        """The group that ``group_of`` has read last."""
+        """The group of the last single row, and the number of its first row."""
 
-    def groups(self, high: int | None = None) -> Iterator[tuple[int, pa.Table]]:
+    def find(self, wanted: Wanted) -> Iterator[tuple[int, Entry]]:
         for group, first in self._places():
-            if high is None or self._may_contain(group, high):
-                yield first, self._file.read_row_group(group, use_threads=False)
+            if self._may_have(group, wanted):
+                yield from _search(self._read(group), first, wanted)
 
-    def groups_with(self, keys: pa.Array) -> Iterator[tuple[int, pa.Table]]:
-        is_single = self._file.metadata.num_row_groups == 1  # as the index of the lane is for it
-        for group, first in self._places():
-            if is_single or self._has_keys(group, keys):
-                yield first, self._file.read_row_group(group, use_threads=False)
+    def entry(self, row: int) -> Entry:
+        first, rows = self._group_of(row)
+        return _entry(rows, row - first)
 
-    def _has_keys(self, group: int, keys: pa.Array) -> bool:
-        column = self._file.read_row_group(group, columns=["key"], use_threads=False)["key"]
-        return bool(pc.any(pc.is_in(column, value_set=keys)).as_py())
+    def entries(self) -> Iterator[Entry]:
+        for group, _ in self._places():
+            yield from _entries(self._read(group))
 
-    def group_of(self, row: int) -> tuple[int, pa.Table]:
+    def _group_of(self, row: int) -> tuple[int, pa.Table]:
         if self._last is not None and 0 <= row - self._last[0] < self._last[1].num_rows:
             return self._last
         for group, first in self._places():
             if row < first + self._file.metadata.row_group(group).num_rows:
-                self._last = first, self._file.read_row_group(group, use_threads=False)
+                self._last = first, self._read(group)
                 return self._last
         raise _unknown_row(row)
+
+    def _read(self, group: int, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._file.read_row_group(group, columns=columns, use_threads=False)
 
     def _places(self) -> Iterator[tuple[int, int]]:
         """Yields the row groups, each with the number of its first row."""
@@ -160,13 +176,46 @@ class _TableInFile(_LaneTable):
             yield group, first
             first += self._file.metadata.row_group(group).num_rows
 
-    def _may_contain(self, group: int, high: int) -> bool:
+    def _may_have(self, group: int, wanted: Wanted) -> bool:
+        """Returns whether a group may have wanted rows, by the statistics of ``high`` or by its keys."""
+        if "high" in wanted:
+            return self._may_contain(group, wanted["high"])
+        if (
+            "key" in wanted and self._file.metadata.num_row_groups > 1
+        ):  # else the index has the keys
+            keys = self._read(group, ["key"])["key"]
+            return bool(pc.any(_mask(keys, wanted["key"])).as_py())
+        return True
+
+    def _may_contain(self, group: int, highs: Collection[object]) -> bool:
         metadata = self._file.metadata
         paths = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
         if "high" not in paths:
             raise FatalError("a decisions file has no column high: publish again")
         limits = metadata.row_group(group).column(paths.index("high")).statistics
-        return limits is None or bool(limits.min <= high <= limits.max)
+        return limits is None or any(limits.min <= high <= limits.max for high in highs)
+
+
+def _search(rows: pa.Table, first: int, wanted: Wanted) -> Iterator[tuple[int, Entry]]:
+    """Searches rows like ``_LaneTable.find``; ``first`` is the number of the first one."""
+    masks = (_mask(rows[name], values) for name, values in wanted.items())
+    places = pc.indices_nonzero(reduce(pc.and_, masks))
+    entries = rows.take(places).to_pylist()
+    yield from zip((first + place for place in places.to_pylist()), entries, strict=True)
+
+
+def _entry(rows: pa.Table, row: int) -> Entry:
+    entry: Entry = rows.slice(row, 1).to_pylist()[0]
+    return entry
+
+
+def _entries(rows: pa.Table) -> Iterator[Entry]:
+    for batch in rows.to_batches(_ROWS_AT_ONCE):
+        yield from batch.to_pylist()
+
+
+def _mask(column: pa.ChunkedArray, values: Collection[object]) -> pa.ChunkedArray:
+    return pc.is_in(column, value_set=pa.array([*values], column.type))
 
 
 def _unknown_row(row: int) -> FatalError:
@@ -185,60 +234,41 @@ class LaneReader:
         root: Path,
         documents: Path,
         lane: int,
-        tables: Mapping[str, pa.Table] | None = None,
+        files: FilesInMemory | None = None,
         *,
         has_lookups: bool = True,
     ) -> None:
-        """For ``tables`` see ``Journal.lane_tables``, for ``has_lookups`` ``Manifest.has_lookups``."""
+        """For ``files`` see ``Journal.in_memory``, for ``has_lookups`` ``Manifest.has_lookups``."""
         self._has_lookups = has_lookups
         self._root = root
         self._documents = documents
         self._names = LaneNames(lane)
-        self._tables = tables
+        self._files = files
         self.lane = lane
 
     def by_position(self, source: int, position: Position) -> list[DecidedRecord]:
         """Finds the records at a position: several if a record is repeated or became two changes."""
-        return self._at(source, position, position.high)
+        return self._find(_at(source, position) | {"high": {position.high}})
 
     def by_low(self, source: int, position: Position) -> list[DecidedRecord]:
         """Finds the records with the position's ``part`` and ``low``, and any ``high``."""
-        return self._at(source, position, None)
-
-    def _at(self, source: int, position: Position, high: int | None) -> list[DecidedRecord]:
-        records: list[DecidedRecord] = []
-        for first, table in self._decisions.groups(high):
-            mask = pc.and_(
-                pc.equal(table["source"], source),
-                pc.and_(
-                    pc.equal(pc.fill_null(table["part"], ""), position.part),
-                    pc.equal(table["low"], position.low),
-                ),
-            )
-            if high is not None:
-                mask = pc.and_(mask, pc.equal(table["high"], high))
-            records += self._rows(table, first, mask)
-        return records
+        return self._find(_at(source, position))
 
     def by_key(self, keys: frozenset[str], table_name: str | None = None) -> list[DecidedRecord]:
         """Finds the records of objects with one of these key texts, of all tables or one."""
-        records: list[DecidedRecord] = []
-        if not may_have_keys(self._root / self._names.keys, keys):
-            return records
-        key_values = pa.array(sorted(keys), pa.string())
-        for first, table in self._decisions.groups_with(key_values):
-            mask = pc.is_in(table["key"], value_set=key_values)
-            if table_name is not None:
-                mask = pc.and_(mask, pc.equal(table["table"], table_name))
-            records += self._rows(table, first, pc.fill_null(mask, False))
-        return records
+        if self._files is None and not may_have_keys(self._root / self._names.keys, keys):
+            return []
+        wanted: dict[str, Collection[object]] = {"key": keys}
+        if table_name is not None:
+            wanted["table"] = {table_name}
+        return self._find(wanted)
 
     def by_document(self, number: int) -> list[DecidedRecord]:
         """Finds the records that a document publishes."""
-        records: list[DecidedRecord] = []
-        for first, table in self._decisions.groups():
-            records += self._rows(table, first, pc.equal(table["document"], number))
-        return records
+        return self._find({"document": {number}})
+
+    def _find(self, wanted: Wanted) -> list[DecidedRecord]:
+        return [_record(self.lane, row, entry) for row, entry in self._decisions.find(wanted)]
 
     def row(self, number: int) -> DecidedRecord:
         """Reads the record with this number in the lane."""
@@ -296,11 +326,10 @@ class LaneReader:
             if all(entry[name] == value for name, value in wanted.items())
         ]
 
-    def _lookups_of(self, key: str) -> Iterator[dict[str, Any]]:
-        if not self._has_lookups:
-            return
-        for _, rows in self._open(self._names.lookups).groups():
-            yield from rows.filter(pc.equal(rows["key"], key)).to_pylist()
+    def _lookups_of(self, key: str) -> Iterator[Entry]:
+        if self._has_lookups:
+            for _, entry in self._open(self._names.lookups).find({"key": {key}}):
+                yield entry
 
     @cached_property
     def _decisions(self) -> _LaneTable:
@@ -311,8 +340,9 @@ class LaneReader:
         return self._open(self._names.index)
 
     def _open(self, name: str) -> _LaneTable:
-        if self._tables is not None:
-            return _TableInMemory(self._tables[name])
+        if self._files is not None:
+            rows = self._files.tables[name]
+            return _FewRows(rows) if rows.num_rows <= _FEW else _TableInMemory(rows)
         try:
             return _TableInFile(pq.ParquetFile(self._root / name))
         except (OSError, pa.ArrowInvalid) as error:
@@ -320,17 +350,17 @@ class LaneReader:
                 f"{self._root / name} of the journal cannot be read ({error}): publish again"
             ) from error
 
-    def _rows(self, table: pa.Table, first: int, mask: pa.ChunkedArray) -> Iterator[DecidedRecord]:
-        places = pc.indices_nonzero(mask)
-        for place, entry in zip(places.to_pylist(), table.take(places).to_pylist(), strict=True):
-            yield _record(self.lane, first + place, entry)
+
+def _at(source: int, position: Position) -> dict[str, Collection[object]]:
+    parts = {position.part} if position.part else {"", None}
+    return {"source": {source}, "part": parts, "low": {position.low}}
 
 
 def readers_of(journal: Journal, manifest: Manifest) -> list[LaneReader]:
     """The readers of all lanes of a run."""
-    root, documents, tables = journal.root, journal.documents(manifest), journal.lane_tables
+    root, documents, files = journal.root, journal.documents(manifest), journal.in_memory
     return [
-        LaneReader(root, documents, lane, tables, has_lookups=manifest.has_lookups(lane))
+        LaneReader(root, documents, lane, files, has_lookups=manifest.has_lookups(lane))
         for lane in range(manifest.lanes)
     ]
 

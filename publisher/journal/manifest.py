@@ -10,25 +10,31 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fnmatch import filter as matching
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from publisher import __version__
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned_file, sync, write_all_durably
+from publisher.journal.durable import (
+    decode_versioned_text,
+    read_versioned_file,
+    sync,
+    write_all_durably,
+)
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
+from publisher.journal.unpacked_runs import FilesInMemory, PlaceInSegment
 from publisher.model.change import Position
 from publisher.model.plain import fields_of, restore, to_lines
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+T = TypeVar("T")
 
 JOURNAL_FORMAT = 7
 MANIFEST = "manifest.json"
@@ -155,16 +161,6 @@ class Manifest:
         """Writes the manifest as JSON, one line for each field."""
         return to_lines(fields_of(self))
 
-    @classmethod
-    def read(cls, path: Path) -> Manifest | None:
-        """Reads a manifest; ``None`` if there is no such file.
-
-        Raises:
-            FatalError: The manifest is damaged, or of another version of the program.
-        """
-        remedy = "remove the journal and publish into a new directory"
-        return read_versioned_file(path, JOURNAL_FORMAT, partial(restore, cls), remedy)
-
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
@@ -198,23 +194,16 @@ class RunEnd:
         return plain | {"writes_status": self.writes_status, "deletes_rows": self.deletes_rows}
 
 
-class PlaceInSegment(NamedTuple):
-    """The folder that a run had before it moved into a segment, and the folder of the segment."""
-
-    origin: Path
-    segment: Path
-
-
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A journal on disk.
+    """A journal on disk, or in memory.
 
     ``unpacked_from`` is the place of a run in a segment, whose journal is unpacked for a short time."""
 
     root: Path
     unpacked_from: PlaceInSegment | None = None
-    lane_tables: Mapping[str, pa.Table] | None = None
-    """The tables of the lanes of an unpacked run by the names of their files, if these do not exist."""
+    in_memory: FilesInMemory | None = None
+    """The files by their names, if the run was read from a segment and they are not written."""
 
     @property
     def place(self) -> Path:
@@ -252,7 +241,25 @@ class Journal:
         Raises:
             FatalError: The manifest is damaged, or of another version of the program.
         """
-        return Manifest.read(self.root / MANIFEST)
+        remedy = "remove the journal and publish into a new directory"
+        return self.decode(MANIFEST, JOURNAL_FORMAT, partial(restore, Manifest), remedy)
+
+    def names(self, pattern: str) -> list[str]:
+        """The names of the text files that match a pattern, ascending."""
+        if self.in_memory is not None:
+            return sorted(matching(self.in_memory.texts, pattern))
+        return sorted(path.name for path in self.root.glob(pattern))
+
+    def decode(
+        self, name: str, version: int, decode: Callable[[dict[str, Any]], T], remedy: str
+    ) -> T | None:
+        """Reads a text file like ``read_versioned_file``."""
+        if self.in_memory is None:
+            return read_versioned_file(self.root / name, version, decode, remedy)
+        text = self.in_memory.texts.get(name)
+        if text is None:
+            return None
+        return decode_versioned_text(text, self.root / name, version, decode, remedy)
 
     def documents(self, manifest: Manifest) -> Path:
         """The folder of the part files."""
@@ -292,7 +299,7 @@ class Journal:
             FatalError: The record is damaged, or of another version of the program.
         """
         remedy = "remove it: the next start then acknowledges the run again"
-        return read_versioned_file(self.root / SENT, SENT_FORMAT, RunEnd.from_plain, remedy)
+        return self.decode(SENT, SENT_FORMAT, RunEnd.from_plain, remedy)
 
     @property
     def is_sent(self) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,92 +28,124 @@ from publisher.journal.segment_files import (
     join_rows,
     report_damage,
 )
+from publisher.journal.unpacked_runs import FilesInMemory, PlaceInSegment
+
+_OF_LANES = (DECISIONS, DOCUMENTS, LOOKUPS)
 
 
 class SegmentReader:
-    """Reads the rows of single runs of a segment; keeps the rows that were read last of each table."""
+    """Reads runs of a segment, in any thread; keeps its files open, and the last row group of each table."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._metadata: dict[SegmentTable, pq.FileMetaData] = {}
-        self._last: dict[SegmentTable, tuple[int, pa.Table]] = {}
+        self._files: dict[str, pq.ParquetFile] = {}
+        self._last: dict[str, tuple[int, pa.Table]] = {}
+        self._lock = Lock()
 
-    def read(self, table: SegmentTable, run: int) -> pa.Table:
-        """Reads the rows of a run.
+    def read(self, origins: Mapping[int, Path]) -> Iterator[tuple[Journal, Manifest]]:
+        """Reads runs into memory and yields them, oldest first; leaves out those that are not here.
+
+        ``origins`` are the places where their journals were, by the numbers of the runs.  States of sources
+        are not in segments.
 
         Raises:
-            FatalError: The file is missing or damaged.
+            FatalError: A file of the segment is missing or damaged.
         """
-        with report_damage(self._folder, table) as path:
-            groups = [
-                self._row_group(path, table, group) for group in self._groups(path, table, run)
-            ]
+        numbers = sorted(origins)
+        of_runs = [_RowsOfRuns.of(table, self._rows(table, numbers)) for table in _OF_LANES]
+        for row in self._rows(RUNS, numbers).to_pylist():
+            number, lanes = row["run"], dict[str, pa.Table]()
+            files = FilesInMemory({MANIFEST: row["manifest"], **dict(row["files"])}, lanes)
+            origin = origins[number]
+            journal = Journal(origin, PlaceInSegment(origin, self._folder), files)
+            manifest = journal.manifest()
+            assert manifest is not None
+            for rows in of_runs:
+                lanes.update(rows.of_lanes(number, manifest.lanes))
+            yield journal, manifest
+
+    def _rows(self, table: SegmentTable, numbers: Sequence[int]) -> pa.Table:
+        """Reads the rows of some runs, whose numbers ascend."""
         parts = []
-        for rows in groups:
-            runs = rows["run"].to_numpy()  # in ascending order
-            start, end = np.searchsorted(runs, [run, run + 1]).tolist()
-            parts.append(rows.slice(start, end - start))
-        return join_rows(table, parts)
+        with self._lock, report_damage(self._folder, table) as path:
+            file = self._open(path, table)
+            for group in _groups(file.metadata, numbers):
+                rows = self._row_group(file, table, group)
+                runs = rows["run"].to_numpy()  # in ascending order
+                starts, ends = (np.searchsorted(runs, numbers, side) for side in ("left", "right"))
+                places = zip(starts, ends - starts, strict=True)
+                parts.append(_decoded(table, pa.concat_tables(rows.slice(*at) for at in places)))
+        return join_rows(table, parts).combine_chunks()  # copies the rows: the groups are large
 
-    def _groups(self, path: Path, table: SegmentTable, run: int) -> Iterator[int]:
-        """Yields the row groups that may have rows of a run."""
-        if table not in self._metadata:
-            self._metadata[table] = pq.read_metadata(path)
-        metadata = self._metadata[table]
-        for group in range(metadata.num_row_groups):
-            limits = metadata.row_group(group).column(0).statistics
-            if limits.min <= run <= limits.max:
-                yield group
+    def _open(self, path: Path, table: SegmentTable) -> pq.ParquetFile:
+        if table.name not in self._files:
+            self._files[table.name] = pq.ParquetFile(
+                pa.OSFile(str(path)),  # a path takes longer
+                read_dictionary=table.repeating,
+                page_checksum_verification=True,
+            )
+        return self._files[table.name]
 
-    def _row_group(self, path: Path, table: SegmentTable, group: int) -> pa.Table:
-        number, rows = self._last.get(table, (None, None))
+    def _row_group(self, file: pq.ParquetFile, table: SegmentTable, group: int) -> pa.Table:
+        number, rows = self._last.get(table.name, (None, None))
         if number != group:
-            with pq.ParquetFile(
-                path, metadata=self._metadata[table], page_checksum_verification=True
-            ) as file:
-                rows = file.read_row_group(group, use_threads=False)
-            self._last[table] = (group, rows)
+            rows = file.read_row_group(group, use_threads=False)
+            self._last[table.name] = (group, rows)
         return rows
 
 
-def unpack_texts(segment: SegmentReader, number: int, target: Path) -> Manifest | None:
-    """Writes the text files of a run of a segment into an empty folder, as they were before.
-
-    States of sources are not in segments.  Returns ``None`` if the segment does not have the run.
-
-    Raises:
-        FatalError: A file of the segment is missing or damaged.
-    """
-    rows = segment.read(RUNS, number).to_pylist()
-    if not rows:
-        return None
-    for name, text in [(MANIFEST, rows[0]["manifest"]), *rows[0]["files"]]:
-        (target / name).write_text(text, "utf-8", newline="\n")
-    manifest = Journal(target).manifest()
-    assert manifest is not None
-    return manifest
+def _groups(metadata: pq.FileMetaData, numbers: Sequence[int]) -> list[int]:
+    """Lists the row groups that may have rows of some runs, whose numbers ascend."""
+    groups = range(metadata.num_row_groups)
+    limits = [metadata.row_group(group).column(0).statistics for group in groups]
+    starts = np.searchsorted(numbers, [of_group.min for of_group in limits])
+    ends = np.searchsorted(numbers, [of_group.max for of_group in limits], "right")
+    return np.flatnonzero(starts < ends).tolist()
 
 
-def read_lanes(segment: SegmentReader, number: int, manifest: Manifest) -> dict[str, pa.Table]:
-    """Reads the tables of the lanes of a run, by the names of their files; documents with their texts.
-
-    Raises:
-        FatalError: A file of the segment is missing or damaged.
-    """
-    tables: dict[str, pa.Table] = {}
-    for table in (DECISIONS, DOCUMENTS, LOOKUPS):
-        of_run = segment.read(table, number)
-        ends = np.searchsorted(of_run["lane"].to_numpy(), np.arange(manifest.lanes + 1)).tolist()
-        rows = of_run.drop_columns(["run", "lane"])
-        if table is LOOKUPS and rows[SEALED.name].null_count == rows.num_rows:  # is not masked
-            rows = rows.drop_columns([SEALED.name])
-        for lane, (start, end) in enumerate(pairwise(ends)):
-            tables[file_of(table, LaneNames(lane))] = rows.slice(start, end - start)
-    return tables
+def _decoded(table: SegmentTable, rows: pa.Table) -> pa.Table:
+    """Decodes the columns of repeating texts."""
+    for name in table.repeating:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, rows.column(place).cast(table.schema.field(name).type))
+    return rows
 
 
-def write_lanes(journal: Journal, manifest: Manifest, tables: Mapping[str, pa.Table]) -> None:
-    """Writes the tables of ``read_lanes`` into the files of a journal, as they were before."""
+class _RowsOfRuns(NamedTuple):
+    """Rows of a table in the order of runs and lanes, without the numbers of these."""
+
+    table: SegmentTable
+    rows: pa.Table
+    runs: np.ndarray
+    lanes: np.ndarray
+
+    @classmethod
+    def of(cls, table: SegmentTable, rows: pa.Table) -> _RowsOfRuns:
+        numbers = (rows[name].to_numpy() for name in ("run", "lane"))
+        return cls(table, rows.drop_columns(["run", "lane"]), *numbers)
+
+    def of_lanes(self, run: int, lanes: int) -> Iterator[tuple[str, pa.Table]]:
+        """Yields the tables of the lanes of a run by the names of their files; documents with their texts."""
+        first, last = np.searchsorted(self.runs, [run, run + 1])
+        ends = first + np.searchsorted(self.lanes[first:last], np.arange(lanes + 1))
+        rows = self.rows
+        if self.table is LOOKUPS and rows[SEALED.name][first:last].null_count == last - first:
+            rows = rows.drop_columns([SEALED.name])  # the run is not masked
+        for lane, (start, end) in enumerate(pairwise(ends.tolist())):
+            yield file_of(self.table, LaneNames(lane)), rows.slice(start, end - start)
+
+
+def write_run(run: Journal, manifest: Manifest, folder: Path) -> Journal:
+    """Writes the files of a run that was read into memory into an empty folder, as they were before."""
+    assert run.in_memory is not None
+    for name, text in run.in_memory.texts.items():
+        (folder / name).write_text(text, "utf-8", newline="\n")
+    journal = Journal(folder, run.unpacked_from)
+    _write_lanes(journal, manifest, run.in_memory.tables)
+    return journal
+
+
+def _write_lanes(journal: Journal, manifest: Manifest, tables: Mapping[str, pa.Table]) -> None:
     for names in map(LaneNames, range(manifest.lanes)):
         if has_documents(journal, manifest):
             documents = journal.documents(manifest)

@@ -12,16 +12,16 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder
-from publisher.journal.manifest import Journal, PlaceInSegment
+from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.segment_header import HEADER, SegmentHeader
 
 if TYPE_CHECKING:
@@ -130,33 +130,38 @@ class Segments:
                 return segment, runs
         return None
 
-    @contextmanager
-    def unpack(self, number: int, origin: Path, *, in_memory: bool = False) -> Iterator[Journal]:
-        """Unpacks a run into a temporary journal; ``origin`` is the place where its journal was.
+    def read(self, segment: Segment, origins: Mapping[int, Path]) -> list[tuple[Journal, Manifest]]:
+        """Reads runs of a segment into memory, oldest first, see ``SegmentReader``.
 
-        With ``in_memory``, the journal has no files of lanes, see ``Journal.lane_tables``.
+        Raises:
+            FatalError: The segment is damaged, or of another version of the program, or was removed.
+        """
+        segment.header()
+        return [*_reader(segment.folder, _written(segment)).read(origins)]
+
+    def read_run(self, number: int, origin: Path) -> tuple[Journal, Manifest]:
+        """Reads a run like ``read``.
 
         Raises:
             FatalError: No segment has the run, or a file of the segment is missing or damaged.
         """
-        from publisher.journal.segment_reader import read_lanes, unpack_texts, write_lanes
-
-        with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
-            for segment in self._with(number):
-                segment.header()
-                reader = _reader(segment.folder, _written(segment))
-                manifest = unpack_texts(reader, number, Path(folder))
-                if manifest is None:
-                    continue
-                journal = Journal(Path(folder), PlaceInSegment(origin, segment.folder))
-                tables = read_lanes(reader, number, manifest)
-                if in_memory:
-                    journal = replace(journal, lane_tables=tables)
-                else:
-                    write_lanes(journal, manifest, tables)
-                yield journal
-                return
+        for segment in self._with(number):
+            for run in self.read(segment, {number: origin}):
+                return run
         raise FatalError(f"run {number} is in no segment of {self.root}: its journal was deleted")
+
+    @contextmanager
+    def unpack(self, number: int, origin: Path) -> Iterator[Journal]:
+        """Writes a run into a temporary journal; ``origin`` is the place where its journal was.
+
+        Raises:
+            FatalError: No segment has the run, or a file of the segment is missing or damaged.
+        """
+        from publisher.journal.segment_reader import write_run
+
+        journal, manifest = self.read_run(number, origin)
+        with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
+            yield write_run(journal, manifest, Path(folder))
 
     def _with(self, number: int) -> list[Segment]:
         """The current segments that may have a run."""
@@ -191,9 +196,9 @@ def _written(segment: Segment) -> int:
     return (segment.folder / HEADER).stat().st_mtime_ns
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _reader(folder: Path, _written: int) -> SegmentReader:
-    """The reader of a segment, which is kept because runs are read one after the other.
+    """The reader of a segment, kept because its runs are read one after the other, by two threads at most.
 
     ``_written`` is the time at which the segment was written: segments never change."""
     from publisher.journal.segment_reader import SegmentReader

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -48,51 +48,77 @@ def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) 
     """
     if complete and (missing := get_type_hints(kind).keys() - plain.keys()):
         raise KeyError(f"{kind.__name__} has no {min(missing)}")
-    restored: T = _restore_class(kind, plain)
+    convert = _class_converter(kind)
+    restored: T = plain if convert is None else convert(plain)  # type: ignore[assignment]
     return restored
 
 
-def _restore(hint: Any, value: Any) -> Any:
-    """Restores one value by its type hint; a value whose type needs no conversion is returned unchanged."""
-    origin, arguments = get_origin(hint), get_args(hint)
-    if value is None:
-        return None
-    if origin in (Union, UnionType):
-        members = [member for member in arguments if member is not NoneType]
-        return _restore(members[0], value) if len(members) == 1 else value
-    if origin in (tuple, frozenset, dict, Mapping):
-        return _restore_collection(origin, arguments, value)
-    return _restore_class(hint, value) if isinstance(hint, type) else value
-
-
-def _restore_collection(origin: Any, arguments: tuple[Any, ...], value: Any) -> Any:
-    if origin in (dict, Mapping):
-        name, item = arguments
-        return {_restore(name, key): _restore(item, each) for key, each in value.items()}
-    if origin is tuple and arguments[1:] != (...,):
-        return tuple(map(_restore, arguments, value))
-    item = arguments[0]
-    return origin(value) if item in _SIMPLE else origin(_restore(item, each) for each in value)
-
-
-def _restore_class(kind: Any, value: Any) -> Any:
-    if issubclass(kind, tuple):  # a named tuple
-        hints = _hints(kind)
-        if isinstance(value, Mapping):
-            return kind(**{n: _restore(hints[n], v) for n, v in value.items()})
-        return kind(*map(_restore, hints.values(), value))
-    if issubclass(kind, Enum | PurePath):
-        return kind(value)
-    if kind is int and isinstance(value, str):  # the keys of JSON objects are text
-        return int(value)
-    return _restore_dataclass(kind, value) if is_dataclass(kind) else value
-
-
-def _restore_dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
-    hints = _hints(kind)
-    return kind(**{n: _restore(hints[n], v) if n in hints else v for n, v in value.items()})
+Convert = Callable[[Any], Any]
+"""Restores a value of one type, which is not ``None``."""
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _converter(hint: Any) -> Convert | None:
+    """The conversion of values with a type hint; ``None`` if they stay as they are."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        members = [member for member in arguments if member is not NoneType]
+        return _converter(members[0]) if len(members) == 1 else None
+    if origin in (dict, Mapping):
+        name, each = map(_converter, arguments)
+        return partial(_restore_mapping, name, each)
+    if origin is tuple and arguments[1:] != (...,):
+        return partial(_restore_fixed, [*map(_converter, arguments)])
+    if origin in (tuple, frozenset):
+        item = None if arguments[0] in _SIMPLE else _converter(arguments[0])
+        return origin if item is None else partial(_restore_collection, origin, item)
+    return _class_converter(hint) if isinstance(hint, type) else None
+
+
+def _class_converter(kind: Any) -> Convert | None:
+    if issubclass(kind, tuple):
+        return partial(_restore_named_tuple, kind)
+    if issubclass(kind, Enum | PurePath):
+        return kind  # type: ignore[no-any-return]
+    if kind is int:
+        return _restore_integer
+    return partial(_restore_dataclass, kind) if is_dataclass(kind) else None
+
+
+def _restore_value(convert: Convert | None, value: Any) -> Any:
+    return value if value is None or convert is None else convert(value)
+
+
+def _restore_fixed(converters: Iterable[Convert | None], values: Iterable[Any]) -> Any:
+    return tuple(map(_restore_value, converters, values))
+
+
+def _restore_collection(kind: Convert, convert: Convert, values: Iterable[Any]) -> Any:
+    return kind(None if value is None else convert(value) for value in values)
+
+
+def _restore_mapping(name: Convert | None, item: Convert | None, value: Mapping[Any, Any]) -> Any:
+    if name is None and item is None:
+        return dict(value)
+    return {_restore_value(name, key): _restore_value(item, each) for key, each in value.items()}
+
+
+def _restore_named_tuple(kind: Any, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _restore_dataclass(kind, value)
+    return kind(*map(_restore_value, _converters(kind).values(), value))
+
+
+def _restore_integer(value: Any) -> Any:
+    return int(value) if isinstance(value, str) else value  # the keys of JSON objects are text
+
+
+def _restore_dataclass(kind: Any, value: Mapping[str, Any]) -> Any:
+    converters = _converters(kind).get
+    return kind(**{name: _restore_value(converters(name), each) for name, each in value.items()})
+
+
+@cache
+def _converters(kind: Any) -> dict[str, Convert | None]:
+    """The conversions of the fields of a class."""
+    return {name: _converter(hint) for name, hint in get_type_hints(kind).items()}

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from publisher.errors import FatalError
 from publisher.journal.find_journal import find_job, find_journal
 from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import MANIFEST, Manifest
+from publisher.journal.manifest import MANIFEST, Journal
 from publisher.journal.segment_files import DOCUMENTS, read_columns
 
 _COLUMNS = ["association", "new_association"]
@@ -52,7 +52,7 @@ def _of_run(root: Path) -> Iterator[pa.Table]:
     try:
         if _OPERATION not in (root / MANIFEST).read_text("utf-8"):
             return
-        manifest = Manifest.read(root / MANIFEST)
+        manifest = Journal(root).manifest()
         for result in manifest.results if manifest is not None else ():
             if _OPERATION in dict(result.operations):
                 yield pq.read_table(

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from publisher.dispatch.refusals import read_records
 from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UsageError
-from publisher.journal.find_journal import find_job, find_journal, read_journal, read_runs
+from publisher.journal.find_journal import find_job, find_journal, read_journal
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import (
     DecidedRecord,
@@ -20,6 +20,7 @@ from publisher.journal.lane_reader import (
     readers_of,
 )
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.read_runs import read_runs
 from publisher.journal.retried_records import RetryResult, read_retries, reject_id, retried_files
 from publisher.journal.scan_runs import scan_runs
 from publisher.journal.search_segments import find_runs
@@ -210,9 +211,9 @@ class StoryReader:
         self._journal = journal
         self._documents = journal.documents(manifest)
         origin = journal.unpacked_from
-        is_inside = self._documents.is_relative_to(journal.root.resolve())
+        is_inside = self._documents.is_relative_to(journal.root.absolute())
         self._segment = str(origin.segment) if origin is not None and is_inside else None
-        sinks = list(read_records(journal.root))
+        sinks = list(read_records(journal))
         self.sinks = sinks
         self._end = journal.acknowledgement
         self._refused = {

@@ -11,9 +11,10 @@ from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UsageError
-from publisher.journal.find_journal import find_job, find_journal, read_journal, read_runs
+from publisher.journal.find_journal import find_job, find_journal, read_journal
 from publisher.journal.lane_reader import DecidedRecord
 from publisher.journal.manifest import Journal
+from publisher.journal.read_runs import read_runs
 from publisher.model.change import Status
 from publisher.reports.explain import RecordStory, StoryReader, explain, stories_of
 from publisher.reports.places import FilePlace, TopicPlace, target_of
@@ -123,7 +124,7 @@ def _options_of(directory: Path) -> KafkaOptions:
     """The brokers that the newest run of a journal names, without a login."""
 
     def read(journal: Journal, _: object = None) -> list[str]:
-        return [record.target for record in read_records(journal.root)]
+        return [record.target for record in read_records(journal)]
 
     job = find_job(directory)
     runs = [read_journal(directory, read)] if job is None else read_runs(job, lambda _: [], read)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from publisher.journal.find_journal import read_runs
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import DecidedRecord, LaneReader
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.read_runs import read_runs
 from publisher.journal.search_segments import find_runs
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import at_position
@@ -46,7 +46,7 @@ def _outcome_in(
     """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
     numbers = [number for number, entry in enumerate(manifest.sources) if entry.name == source]
     for lane in range(manifest.lanes):
-        reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.lane_tables)
+        reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.in_memory)
         for number in numbers:
             records = reader.by_position(number, position)
             if records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from publisher.dispatch.kafka.partitioners import partitions_of
@@ -93,8 +94,13 @@ def _partition(
     count = record.partitions.get(topic)
     if count is None:
         return None
-    (number,) = partitions_of([key.encode()], record.partitioner, count).tolist()
+    number = _partition_of(key, record.partitioner, count)
     return None if number < 0 else (topic, number)
+
+
+@lru_cache(maxsize=1_000)  # an object has many documents
+def _partition_of(key: str, partitioner: str, count: int) -> int:
+    return int(partitions_of([key.encode()], partitioner, count)[0])
 
 
 def target_of(text: str) -> KafkaTarget:

@@ -263,7 +263,7 @@ def _report(journal: Journal, manifest: Manifest) -> RunReport:
     report = report_of(manifest, state="", journal=str(journal.root), target="", seconds={})
     refused = {
         (refusal.lane, refusal.document): refusal
-        for record in read_records(journal.root)
+        for record in read_records(journal)
         for refusal in record.refusals
     }
     return apply_refusals(report, list(refused.values()))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
-
-from pydantic import TypeAdapter
+from typing import TYPE_CHECKING, Any
 
 from publisher.journal.manifest import SourceEntry
 from publisher.sources.registry import FORMATS
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 def restore_split(entry: SourceEntry, number: int) -> Any:
@@ -18,4 +19,6 @@ def restore_split(entry: SourceEntry, number: int) -> Any:
 
 @cache
 def _split_type(format_: str) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter  # noqa: PLC0415 - most reports read no record again
+
     return TypeAdapter(FORMATS[format_].split())

@@ -8,21 +8,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import pyarrow as pa
 
-from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.change import Position
 from publisher.model.classes import ClassOptions
 from publisher.sources.files.file_splits import Split
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.migration import Migration
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.task_runner import TaskRunner
+
+if TYPE_CHECKING:
+    from publisher.database.connection import Database
+    from publisher.database.ordered_ranges import IdRanges
 
 Payload = TypeVar("Payload")
 

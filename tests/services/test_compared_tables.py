@@ -16,7 +16,7 @@ from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.migration import Migration
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place, another_database, sqlite_place

@@ -19,6 +19,7 @@ from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
+from publisher.journal.manifest import Journal
 from tests.services.dispatching import send_pickled
 from tests.services.topics import Topics
 from tests.support.journals import commit_run, documents, report
@@ -196,7 +197,7 @@ def test_a_limit_that_was_lowered_after_the_last_run(job: Job) -> None:
     job.send()
     job.kafka.alter(job.topic, max_message_bytes=2_000)
     job.send(size=3_000)
-    (record,) = read_records(job.root / "job-000002")
+    (record,) = read_records(Journal(job.root / "job-000002"))
     assert len(record.refusals) == COUNT
     assert job.numbers() == job.expected()[:COUNT]
 

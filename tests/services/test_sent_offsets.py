@@ -44,7 +44,7 @@ def places(kafka: Topics, topic: str) -> dict[str, Record]:
 def assert_ranges_hold(
     kafka: Topics, topic: str, journal: Journal, manifest: Manifest
 ) -> DispatchRecord:
-    (record,) = read_records(journal.root)
+    (record,) = read_records(journal)
     read = places(kafka, topic)
     for lane, number, event_id in event_ids(journal, manifest):
         ranges = ranges_of(record.transactions, lane, number)
@@ -76,7 +76,7 @@ def test_the_offset_of_a_single_document_is_exact(kafka: Topics, tmp_path: Path)
     journal, manifest = commit_run(tmp_path / "journal", [documents(1)])
     topic = kafka.make(partitions=3)
     dispatch_run(dispatcher(kafka, topic, 1), journal, manifest)
-    (record,) = read_records(journal.root)
+    (record,) = read_records(journal)
     (read,) = kafka.read(topic)
     assert ranges_of(record.transactions, 0, 0) == (
         SentRange(topic, read.partition, read.offset, read.offset),
@@ -91,9 +91,9 @@ def test_an_interrupted_run_knows_the_offsets_that_the_next_start_sends(
     sink = dispatcher(kafka, topic, LANES, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
-    assert next(read_records(journal.root)).transactions == ()
+    assert next(read_records(journal)).transactions == ()
     dispatch_run(sink, journal, manifest)
-    (record,) = read_records(journal.root)
+    (record,) = read_records(journal)
     assert ranges_of(record.transactions, 0, 0) == ()
     read = places(kafka, topic)
     for lane, number, event_id in event_ids(journal, manifest):
@@ -119,7 +119,7 @@ def test_offsets_are_unknown_if_the_number_of_partitions_was_wrong(
     sink = replace(sink, run_lanes=send_to_more)
     sink.prepare(manifest.run)
     sink.dispatch(journal, manifest, report(journal, manifest))
-    (record,) = read_records(journal.root)
+    (record,) = read_records(journal)
     read = places(kafka, topic)
     assert max(place.partition for place in read.values()) > 1
     assert not all(transaction.ranges for transaction in record.transactions)

@@ -9,6 +9,7 @@ from STAGED.  All else is the program's own.  Prints how many steps there were.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
+from publisher.model.plain import restore
 from publisher.runs import execute, replay
 from publisher.runs.prepare import RunRequest
 
@@ -34,8 +36,7 @@ def main(arguments: Sequence[str]) -> None:
         child = os.fork()
         if not child:
             death = Death(step, directory)
-            planned = Manifest.read(manifest)
-            assert planned is not None
+            planned = restore(Manifest, json.loads(manifest.read_text("utf-8")))
             execute.plan = lambda request, *_: death.plan(request, planned, staged)  # noqa: B023
             sys.addaudithook(death.hook)
             replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))

@@ -12,7 +12,7 @@ from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.local_tasks import prepare_here
 from publisher.xds.values import text_of
 from tests.support.change_table_files import CONTEXT, options, seq

@@ -20,7 +20,7 @@ from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import CarryOver, Context, PreparedSource, Source
 from publisher.sources.files.file_splits import Split
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.registry import FORMATS
 from tests.support.event_log_files import Row, Tables

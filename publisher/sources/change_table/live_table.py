@@ -53,7 +53,7 @@ from publisher.sources.contract import (
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of, sorting
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 
 PAIR_WINDOW = 16
 """Maximum distance in rows between an UPDATE and its before image; rows of one change_seq are neighbours."""

@@ -23,7 +23,7 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,34 +18,18 @@ from sqlalchemy import ColumnElement, Connection, Select, column, quoted_name, s
 from publisher.database import ordered_ranges
 from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, begin_snapshot, fatal_errors
-from publisher.database.ordered_ranges import Bounds, Span, TableExtent
+from publisher.database.ordered_ranges import Bounds, TableExtent
 from publisher.database.statements import select_all
 from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of, sorting
+from publisher.sources.live.table_split import TableSplit
 
 BATCH_BYTES = 8 << 20
 _ROWS_AT_ONCE = 64
 """Rows of other databases that are fetched together: few, so that values of 1 MB fit into memory."""
 
-Payload_co = TypeVar("Payload_co", covariant=True)
 TextOf = Callable[[Any], str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class TableSplit(Generic[Payload_co]):
-    """A part of a table that one task reads: rows whose ordering column is in [low, high)."""
-
-    number: int
-    snapshot: str | None = None
-    low: int | None = None
-    high: int | None = None
-    span: Span | None = None
-    """The rows to read; ``None`` for all."""
-    notes: tuple[str, ...] = ()
-    """Notes for operators, about rows that arrived late and rows that wait."""
-    payload: Payload_co = None  # type: ignore[assignment]
-    """Facts about the whole table, of a type that the format defines, as in ``Split``."""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from publisher.model.plain import restore
 from publisher.sources.files.file_splits import FileRange, Split
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, EmptiedCounts
 from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.table_shape import TableShape

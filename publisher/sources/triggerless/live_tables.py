@@ -17,7 +17,7 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable, describe, relation_of
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.triggerless.class_shape import child_tables, with_children
 from publisher.sources.triggerless.comparison import ReadTable, RowCondition
 from publisher.sources.triggerless.options import TriggerlessOptions

@@ -42,7 +42,7 @@ from publisher.sources.contract import (
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.migration import Migration
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files

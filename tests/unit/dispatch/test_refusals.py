@@ -22,6 +22,7 @@ from publisher.dispatch.refusals import (
 )
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport, SourceCounts, outcome_counts
+from publisher.journal.manifest import Journal
 from publisher.model.change import Outcome
 
 
@@ -108,7 +109,7 @@ def test_each_sink_has_its_record(tmp_path: Path) -> None:
     assert read_record(tmp_path, "one") == one
     assert read_record(tmp_path, "other") == other
     assert read_record(tmp_path, "third") is None
-    assert {entry.target for entry in read_records(tmp_path)} == {one.target, other.target}
+    assert {entry.target for entry in read_records(Journal(tmp_path))} == {one.target, other.target}
     assert [set(one.of_lane(lane)) for lane in range(4)] == [{1}, set(), set(), {7}]
 
 

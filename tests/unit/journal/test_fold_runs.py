@@ -21,12 +21,13 @@ from publisher.acknowledge.status_letters import RefusedDocuments, refused_docum
 from publisher.config.job_file import defaults
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError, ReplacedError, UsageError
-from publisher.journal.find_journal import open_journal, open_runs
+from publisher.journal.find_journal import open_journal
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.lock import lock_directory
 from publisher.journal.manifest import Journal, SourceEntry
+from publisher.journal.read_runs import open_runs
 from publisher.journal.search_segments import runs_with_failures
 from publisher.journal.segment_header import SEGMENT_FORMAT
 from publisher.reports.explain import RecordStory, explain
@@ -208,7 +209,7 @@ def test_retry_finds_failed_records_in_segments(journals: Journals) -> None:
 
 def refusals_of(journal: Journal) -> RefusedDocuments:
     return refused_documents(
-        refusal for record in read_records(journal.root) for refusal in record.refusals
+        refusal for record in read_records(journal) for refusal in record.refusals
     )
 
 

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.errors import UsageError
-from publisher.journal.find_journal import open_runs
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import LaneReader
 from publisher.journal.manifest import SENT
+from publisher.journal.read_runs import open_runs
 from publisher.reports.page import chosen_objects, histories
 from publisher.reports.page.build import Report, build_report
 from publisher.reports.page.overview import PhaseSeconds

@@ -26,7 +26,7 @@ from publisher.sources.change_table.carry_over import (
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.xds.values import text_of
 from tests.support.change_table_files import seq
 from tests.support.live_change_tables import ColumnedTable

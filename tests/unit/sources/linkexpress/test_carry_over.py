@@ -25,7 +25,7 @@ from publisher.runs.replay import replay
 from publisher.sources.contract import CarryOver, Context
 from publisher.sources.files.file_splits import Split
 from publisher.sources.linkexpress import Linkexpress
-from publisher.sources.live.table_reader import TableSplit
+from publisher.sources.live.table_split import TableSplit
 from publisher.sources.local_tasks import prepare_here
 from tests.support.linkexpress_files import (
     GROUP,
