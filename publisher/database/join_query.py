@@ -38,7 +38,7 @@ class JoinQuery:
         texts = [_text_item(relation, name, f"t.{quote(name)}") for name in relation.types]
         self._aggregate_sql = aggregate_sql("CAST(k.n AS integer)", texts, join)
         self._bytes_of_key = math.inf
-        """Bytes of a key's rows in the last statement."""
+        """Bytes of a key's rows in the last statement; without end after one that failed."""
 
     def max_keys(self, wanted: int) -> int:
         """Returns ``wanted``: one parameter has all values of a column, so there is no limit."""
@@ -68,11 +68,14 @@ class JoinQuery:
         count = len(keys[0])
         arrays = {f"k{n}": _array(values) for n, values in enumerate(keys)}
         is_small = self._bytes_of_key * count <= _MAX_AGGREGATE
-        self._bytes_of_key = math.inf
-        if count >= _MANY_KEYS and is_small and can_aggregate(connection, len(self.columns)):
-            rows = read_columns(connection, self._aggregate_sql, arrays)
-        else:
-            rows = self._read_rows(connection, arrays)
+        try:
+            if count >= _MANY_KEYS and is_small and can_aggregate(connection, len(self.columns)):
+                rows = read_columns(connection, self._aggregate_sql, arrays)
+            else:
+                rows = self._read_rows(connection, arrays)
+        except BaseException:
+            self._bytes_of_key = math.inf
+            raise
         self._bytes_of_key = sum(column.nbytes for column in rows.values) / count
         return rows
 

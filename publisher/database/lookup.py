@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +85,12 @@ class DatabaseLookup:
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
         """By schema, table and the columns that keys name."""
+        self._lock = Lock()
+
+    @property
+    def reads_at_once(self) -> int:
+        """One for each connection."""
+        return self._database.options.connections
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
@@ -104,9 +111,10 @@ class DatabaseLookup:
     ) -> Answers:
         answers = Answers([], dict(groups.refused))
         for table_key, keys_of_table in groups.tables.items():
-            query = self._queries.get(table_key)
-            if query is None:
-                query = self._queries[table_key] = self._query(*table_key)
+            with self._lock:
+                query = self._queries.get(table_key)
+                if query is None:
+                    query = self._queries[table_key] = self._query(*table_key)
             if isinstance(query, RefusedLookup):
                 answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue

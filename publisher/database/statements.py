@@ -110,8 +110,10 @@ class InListQuery:
         self._statement = self._with_list() if self._width == 1 or self._tuples else None
 
     def max_keys(self, wanted: int) -> int:
-        """Returns the number of keys that fit into the database's maximum number of parameters."""
-        return max(1, min(wanted, self._max_parameters // self._width))
+        """Returns the number of keys that fit into the database's maximum number of parameters.
+
+        For longer lists, MariaDB may read the whole table instead."""
+        return max(1, min(wanted, _LONGEST_LIST, self._max_parameters // self._width))
 
     def keys(self, columns: Keys) -> Keys:
         """Converts the texts to values of the columns' types."""
@@ -226,6 +228,7 @@ class InListQuery:
         return self._all_columns.where(left.in_(keys))
 
 
+_LONGEST_LIST = 1_000
 _ROW_VALUES = frozenset({"sqlite", "mysql", "mariadb"})
 
 

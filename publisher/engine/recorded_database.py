@@ -141,6 +141,7 @@ class RecordedRows:
     for rows and attributes that the run did not look up."""
 
     may_read_ahead: ClassVar[bool] = False
+    reads_at_once = 1
 
     def __init__(
         self,

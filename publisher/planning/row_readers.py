@@ -59,6 +59,10 @@ class CurrentRowReader(RowAnswers, Protocol):
     may_read_ahead: ClassVar[bool]
     """True if rows may be read that turn out to be superfluous."""
 
+    @property
+    def reads_at_once(self) -> int:
+        """Maximum number of threads that may call ``read`` at the same time."""
+
     def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
         """Reads whole rows of objects whose keys do not change; for ``ranks`` see ``RowQuestion``.
 
@@ -72,6 +76,11 @@ class PresentRows:
 
     def __init__(self, lookup: BulkLookup) -> None:
         self._lookup = lookup
+
+    @property
+    def reads_at_once(self) -> int:
+        """See ``BulkLookup``."""
+        return self._lookup.reads_at_once
 
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""

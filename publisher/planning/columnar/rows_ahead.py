@@ -1,7 +1,8 @@
-"""Reads the rows of query-backs in a thread, while others are planned and their documents are written."""
+"""Reads the rows of query-backs in threads, while others are planned and their documents are written."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -54,9 +55,9 @@ class _BegunLookup(NamedTuple):
 
 
 class RowsAhead:
-    """Reads rows in a thread, also before they are certainly needed.
+    """Reads rows in threads, also before they are certainly needed.
 
-    The thread and its owner do not use the reader at the same time."""
+    Their owner does not use the reader at the same time."""
 
     rows_at_once: ClassVar[int] = 2_000
     """Maximum number of objects in one look-up: rows may be long."""
@@ -69,18 +70,18 @@ class RowsAhead:
 
     def __init__(self, current_rows: CurrentRowReader) -> None:
         self._current_rows = current_rows
-        self._thread: ThreadPoolExecutor | None = None
-        self._reading: _BegunLookup | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._reading: deque[_BegunLookup] = deque()
+        """The look-ups that have begun, in the order of their rows."""
 
     def close(self) -> None:
-        """Ends the thread after the look-up that it has begun."""
-        if self._thread is not None:
-            self._thread.shutdown()
+        """Ends the threads after the look-ups that have begun."""
+        if self._threads is not None:
+            self._threads.shutdown()
 
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""
-        if self._reading is not None:
-            wait([self._reading.read])
+        wait([begun.read for begun in self._reading])
         return self._current_rows.answers(questions)
 
     def begin(self, rows: ChangeColumns, wanted: Flags, at_most: int) -> None:
@@ -88,58 +89,60 @@ class RowsAhead:
 
         The next call of ``parts`` uses them if ``rows`` are the first of its rows."""
         places = np.flatnonzero(wanted)[:at_most]
-        if len(places) and self._reading is None and self._current_rows.may_read_ahead:
+        if len(places) and not self._reading and self._current_rows.may_read_ahead:
             self._begin(rows, places)
 
     def parts(
         self, rows: ChangeColumns, wanted: Flags, begin_next: Callable[[], None]
     ) -> Iterator[BatchRead]:
-        """Reads the wanted rows part by part, in their order; reads the next part while one is used.
+        """Reads the wanted rows part by part, in their order; reads the next parts while one is used.
 
         Calls ``begin_next`` when the last part is read."""
         unread = np.flatnonzero(wanted)
-        if not self._has_begun(rows, wanted):
-            self._begin(rows, unread[: self.first_rows])
-        if not len(unread):
+        begun = self._count_begun(rows, wanted) or self._begin(rows, unread[: self.first_rows])
+        unread, reading = unread[begun:], len(self._reading)
+        if not reading:
             begin_next()
-        while len(unread):
-            reading, self._reading = self._reading, None
-            assert reading is not None
-            read = reading.read.result()
-            is_wanted = wanted[read.rows]
-            unread = unread[np.count_nonzero(is_wanted) :]
-            if len(unread):
-                self._begin(rows, unread[: self._rows_after(read)])
-            else:
+        while reading:
+            read = self._reading.popleft().read.result()
+            reading -= 1
+            size, at_once = self._after(read)
+            while len(unread) and reading < at_once:
+                unread = unread[self._begin(rows, unread[:size]) :]
+                reading += 1
+            if not reading:
                 begin_next()
-            yield read.select(is_wanted)
+            yield read.select(wanted[read.rows])
 
-    def _rows_after(self, read: BatchRead) -> int:
-        """Returns the size of the next look-up, whose rows are probably as long as those of the last."""
+    def _after(self, read: BatchRead) -> tuple[int, int]:
+        """Returns the size of the next look-ups, and the number of those at the same time.
+
+        Their rows are probably as long as those of the last; of long rows only few are held in memory."""
         expected = read.bytes_of_documents * self.short_rows_at_once / len(read.rows)
-        return self.short_rows_at_once if expected <= self.bytes_at_once else self.rows_at_once
+        if expected > self.bytes_at_once:
+            return self.rows_at_once, 1
+        return self.short_rows_at_once, self._current_rows.reads_at_once
 
-    def _has_begun(self, rows: ChangeColumns, wanted: Flags) -> bool:
-        """Returns whether the first wanted rows are being read; forgets other rows that are being read."""
-        if self._reading is None:
-            return False
-        begun, ranks, read = self._reading
-        if begun[-1] < len(rows.rank) and np.array_equal(rows.rank[begun], ranks):
-            unread, found = np.flatnonzero(wanted), begun[wanted[begun]]
-            if len(found) and np.array_equal(found, unread[: len(found)]):
-                return True
-        wait([read])
-        self._reading = None
-        return False
+    def _count_begun(self, rows: ChangeColumns, wanted: Flags) -> int:
+        """Counts the first wanted rows that are being read; forgets other rows that are being read."""
+        for begun, ranks, _ in self._reading:
+            if begun[-1] < len(rows.rank) and np.array_equal(rows.rank[begun], ranks):
+                unread, found = np.flatnonzero(wanted), begun[wanted[begun]]
+                if len(found) and np.array_equal(found, unread[: len(found)]):
+                    return len(found)
+        wait([begun.read for begun in self._reading])
+        self._reading.clear()
+        return 0
 
-    def _begin(self, rows: ChangeColumns, places: Numbers) -> None:
-        if not len(places):
-            return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "look-up")
-        # the thread uses the connections that this thread keeps
-        read = self._thread.submit(copy_context().run, self._read, rows, places)
-        self._reading = _BegunLookup(places, rows.rank[places], read)
+    def _begin(self, rows: ChangeColumns, places: Numbers) -> int:
+        """Begins to read rows; returns their number."""
+        if len(places):
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(self._current_rows.reads_at_once, "look-up")
+            # the threads use the connections that this thread keeps
+            read = self._threads.submit(copy_context().run, self._read, rows, places)
+            self._reading.append(_BegunLookup(places, rows.rank[places], read))
+        return len(places)
 
     def _read(self, rows: ChangeColumns, places: Numbers) -> BatchRead:
         objects = rows.batch.select(list(Object._fields)).take(pa.array(places))
