@@ -44,9 +44,9 @@ def read_all(journals: Journals) -> list[str]:
     return [*read_runs(journals, all_runs, name_of)]
 
 
-@pytest.mark.parametrize(("runs", "segments"), [(16, 12), (1_000, 1)])
+@pytest.mark.parametrize(("runs", "segments"), [(16, 16), (1_000, 1)])
 def test_more_runs_than_are_read_at_once(journals: Journals, runs: int, segments: int) -> None:
-    copies = 3 * reading._RUNS_AT_ONCE
+    copies = 4 * reading._RUNS_AT_ONCE
     (run,) = finish_runs(journals, 1)
     copy_runs(journals, run, copies)
     expected = [journals.run_id(number) for number in range(1, copies + 2)]
