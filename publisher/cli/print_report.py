@@ -16,12 +16,24 @@ if TYPE_CHECKING:
     from publisher.journal.conservation import RunReport
 
 
+_LINES_AT_ONCE = 200
+"""To print a single line takes longer than to format it."""
+
+
 def echo(lines: Iterable[str], *, err: bool = False) -> None:
     """Prints lines, with control characters as escapes."""
     from publisher.console import printable
 
-    for line in lines:
-        click.echo(printable(line), err=err)
+    waiting: list[str] = []
+    try:
+        for line in lines:
+            waiting.append(printable(line))
+            if len(waiting) == _LINES_AT_ONCE:
+                waiting, ready = [], waiting
+                click.echo("\n".join(ready), err=err)
+    finally:
+        if waiting:
+            click.echo("\n".join(waiting), err=err)
 
 
 def echo_notes(notes: Iterable[str]) -> None:

@@ -183,6 +183,6 @@ def _decode(content: dict[str, Any]) -> DispatchRecord:
 
 def _read(journal: Journal, name: str) -> DispatchRecord | None:
     path = journal.root / name
-    if path.exists() and not path.stat().st_size:
+    if journal.in_memory is None and path.exists() and not path.stat().st_size:
         return None  # a record without refusals that a loss of power has emptied
     return journal.decode(name, RECORD_FORMAT, _decode, _REMEDY)
