@@ -177,12 +177,12 @@ class _TableInFile:
             first += self._file.metadata.row_group(group).num_rows
 
     def _may_have(self, group: int, wanted: Wanted) -> bool:
-        """Returns whether a group may have wanted rows, by the statistics of ``high`` or by its keys."""
+        """Returns whether a group may have wanted rows, by the statistics of ``high`` or by its keys.
+
+        A single group is not searched: the index of the lane has the keys."""
         if "high" in wanted:
             return self._may_contain(group, wanted["high"])
-        if (
-            "key" in wanted and self._file.metadata.num_row_groups > 1
-        ):  # else the index has the keys
+        if "key" in wanted and self._file.metadata.num_row_groups > 1:
             keys = self._read(group, ["key"])["key"]
             return bool(pc.any(_mask(keys, wanted["key"])).as_py())
         return True

@@ -28,7 +28,7 @@ Select = Callable[[Segment], Iterable[int]]
 """Chooses runs of a segment by their numbers."""
 
 
-class _Batch(NamedTuple):
+class _RunBatch(NamedTuple):
     """Runs that are read together, by their numbers: those of one segment, or runs with folders."""
 
     segment: Segment | None
@@ -79,9 +79,9 @@ def open_runs(journals: Journals, select: Select) -> Iterator[Run]:
                 yield journal, manifest
 
 
-def _load_ahead(journals: Journals, select: Select) -> Iterator[tuple[_Batch, list[Run] | None]]:
+def _load_ahead(journals: Journals, select: Select) -> Iterator[tuple[_RunBatch, list[Run] | None]]:
     """Yields batches with their runs, see ``_load``, while threads load the next ones."""
-    waiting: deque[tuple[_Batch, Future[list[Run] | None]]] = deque()
+    waiting: deque[tuple[_RunBatch, Future[list[Run] | None]]] = deque()
     with ThreadPoolExecutor(_THREADS, "journal") as pool:
         for batch in _batches(journals, _select_runs(journals, select, pool)):
             waiting.append((batch, pool.submit(_load, journals, batch)))
@@ -91,13 +91,13 @@ def _load_ahead(journals: Journals, select: Select) -> Iterator[tuple[_Batch, li
         yield from ((batch, runs.result()) for batch, runs in waiting)
 
 
-def _batches(journals: Journals, selected: dict[int, Segment | None]) -> Iterator[_Batch]:
+def _batches(journals: Journals, selected: dict[int, Segment | None]) -> Iterator[_RunBatch]:
     for segment, numbers in groupby(selected, selected.__getitem__):
         while some := [*islice(numbers, _RUNS_AT_ONCE)]:
-            yield _Batch(segment, {n: journals.root / journals.run_id(n) for n in some})
+            yield _RunBatch(segment, {n: journals.root / journals.run_id(n) for n in some})
 
 
-def _load(journals: Journals, batch: _Batch) -> list[Run] | None:
+def _load(journals: Journals, batch: _RunBatch) -> list[Run] | None:
     """Reads runs of a segment; ``None`` if they have folders, or if another segment has replaced it."""
     if batch.segment is None:
         return None

@@ -107,6 +107,8 @@ def _decoded(table: SegmentTable, rows: pa.Table) -> pa.Table:
     """Decodes the columns of repeating texts."""
     for name in table.repeating:
         place = rows.schema.get_field_index(name)
+        if place < 0:  # an older version did not write it
+            continue
         rows = rows.set_column(place, name, rows.column(place).cast(table.schema.field(name).type))
     return rows
 
