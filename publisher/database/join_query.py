@@ -38,7 +38,7 @@ class JoinQuery:
         texts = [_text_item(relation, name, f"t.{quote(name)}") for name in relation.types]
         self._aggregate_sql = aggregate_sql("CAST(k.n AS integer)", texts, join)
         self._bytes_of_key = math.inf
-        """Bytes of a key's rows in the last statement; without end after one that failed."""
+        """Bytes of a key's rows in the last statement; infinite after one that failed."""
 
     def max_keys(self, wanted: int) -> int:
         """Returns ``wanted``: one parameter has all values of a column, so there is no limit."""

@@ -25,8 +25,7 @@ def open_journal(directory: Path) -> Iterator[Journal]:
         UsageError: The directory has no journal.
         FatalError: A segment is damaged, or another version of the program wrote it.
     """
-    root = find_journal(directory).absolute()
-    number = None if (root / MANIFEST).exists() else _number_in_segment(root)
+    root, number = _find_place(directory)
     if number is None:
         yield Journal(root)
         return
@@ -77,9 +76,14 @@ def read_journal(directory: Path, read: Callable[[Journal], T]) -> T:
                 raise
 
 
-def _load_journal(directory: Path) -> Journal:
+def _find_place(directory: Path) -> tuple[Path, int | None]:
+    """Finds the directory of a journal, and the number of its run if that is in a segment."""
     root = find_journal(directory).absolute()
-    number = None if (root / MANIFEST).exists() else _number_in_segment(root)
+    return root, None if (root / MANIFEST).exists() else _number_in_segment(root)
+
+
+def _load_journal(directory: Path) -> Journal:
+    root, number = _find_place(directory)
     if number is None:
         return Journal(root)
     return Journals(*_job_of(root)).segments.read_run(number, root)[0]

@@ -328,8 +328,8 @@ class LaneReader:
 
     def _lookups_of(self, key: str) -> Iterator[Entry]:
         if self._has_lookups:
-            for _, entry in self._open(self._names.lookups).find({"key": {key}}):
-                yield entry
+            found = self._open(self._names.lookups).find({"key": {key}})
+            yield from (entry for _, entry in found)
 
     @cached_property
     def _decisions(self) -> _LaneTable:

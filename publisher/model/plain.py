@@ -48,8 +48,7 @@ def restore(kind: type[T], plain: Mapping[str, Any], *, complete: bool = False) 
     """
     if complete and (missing := get_type_hints(kind).keys() - plain.keys()):
         raise KeyError(f"{kind.__name__} has no {min(missing)}")
-    convert = _class_converter(kind)
-    restored: T = plain if convert is None else convert(plain)  # type: ignore[assignment]
+    restored: T = _restore_value(_class_converter(kind), plain)
     return restored
 
 
