@@ -151,7 +151,7 @@ def read_tokens(
     tokens: dict[bytes, Token] = {}
     try:
         with clients.errors(f"reading progress from {place.topic}"):
-            waiting = _assign(consumer, place.topic, partitions, clients.options.timeout)
+            waiting = _assign(clients, consumer, place.topic, partitions)
             while waiting:
                 message = consumer.poll(0.2)
                 if message is None:
@@ -166,9 +166,10 @@ def read_tokens(
 
 
 def _assign(
-    consumer: Consumer, topic: str, partitions: Collection[int], timeout: float
+    clients: KafkaClients, consumer: Consumer, topic: str, partitions: Collection[int]
 ) -> set[int]:
-    ordered = sorted(partitions)
+    """Assigns the partitions as soon as the first one has a leader."""
+    ordered, timeout = sorted(partitions), clients.options.timeout
     first, deadline = TopicPartition(topic, ordered[0]), time.monotonic() + timeout
     while True:
         try:
@@ -176,8 +177,14 @@ def _assign(
             consumer.get_watermark_offsets(first, timeout=timeout)
             break
         except KafkaException as error:
-            if error.args[0].code() not in _TRANSIENT or time.monotonic() > deadline:
+            if error.args[0].code() not in _TRANSIENT:
                 raise
+            if time.monotonic() > deadline:
+                raise UnreachableError(
+                    f"{clients.name}: partition {ordered[0]} of {topic} is not available after {timeout} s: "
+                    "try again later if the topic is new or its brokers start; if this lasts, check whether "
+                    "the topic was created again with fewer partitions"
+                ) from None
             consumer.poll(0.1)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ordered])
     return set(ordered)
