@@ -36,6 +36,8 @@ from publisher.planning.query_back import (
     RefusedLookup,
 )
 
+_KEYS_WITH_CHILDREN = 2_000
+"""Maximum number of keys in statements for child tables: with more of them PostgreSQL reads whole tables."""
 Numbers = npt.NDArray[np.int64]
 TextOf = Callable[[Any], str | None]
 
@@ -120,13 +122,20 @@ class DatabaseLookup:
                 continue
             batch = _convert_keys(query, keys_of_table, answers)
             for object_query, part in self._divide(query, batch, objects, named):
-                size = query.max_keys(self._database.options.keys_per_statement)
+                size = self._max_keys(object_query)
                 found = Answers([], answers.others)
                 starts = range(0, len(part.places), size)
                 batches = [part.part(start, start + size) for start in starts]
                 self._read(object_query, batches, found)
                 answers.rows.extend(_join(found.rows))
         return answers
+
+    def _max_keys(self, query: ObjectQuery) -> int:
+        """Returns the maximum number of keys in one statement."""
+        wanted = self._database.options.keys_per_statement
+        if query.children is not None:
+            wanted = min(wanted, _KEYS_WITH_CHILDREN)
+        return query.rows.max_keys(wanted)
 
     def _divide(
         self, query: Query, batch: KeyBatch, objects: Sequence[Object], named: NamedColumns

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from itertools import islice, pairwise
 from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -47,69 +50,116 @@ def plan_lane(
     attempt: str,
     syncs: bool = True,
 ) -> LaneResult:
-    """Plans one lane from its records in order, and stages its files.
+    """Plans one lane, see ``plan_lanes``."""
+    lanes = [(lane, batches)]
+    (result,) = plan_lanes(
+        work, lanes, staging=staging, documents=documents, attempt=attempt, syncs=syncs
+    )
+    return result
 
+
+def plan_lanes(
+    work: Work,
+    lanes: Iterable[tuple[int, Iterable[pa.RecordBatch]]],
+    *,
+    staging: Path,
+    documents: Path,
+    attempt: str,
+    syncs: bool = True,
+) -> Iterator[LaneResult]:
+    """Plans lanes, one after the other, from their records in order, and stages their files.
+
+    Rows for the first query-backs of a lane are read while the files of the lane before are completed.
     For ``syncs`` see ``LaneFiles.close``."""
     collect_rarely()
-    with Resources(work.rules) as resources:
-        texts = [source.source.position_text for source in work.sources]
-        files = LaneFiles(
+    masking = work.rules.masking
+    with ExitStack() as last:
+        plan: LanePlan | None = None
+        for lane, records in lanes:
+            batches = iter(records if masking is None else unseal_records(records, masking.masker))
+            with ExitStack() as stack:
+                following = LanePlan(work, lane, staging, documents, attempt)
+                stack.enter_context(following)
+                batch = next(batches, None)
+                if batch is not None:
+                    following.begin(batch)
+                if plan is not None:
+                    yield plan.close(syncs=syncs)
+                    last.close()
+                plan = following
+                last.push(stack.pop_all())
+            while batch is not None:
+                plan.add(batch)
+                batch = None  # frees its memory before the next one is read
+                batch = next(batches, None)
+        if plan is not None:
+            yield plan.close(syncs=syncs)
+
+
+class LanePlan:
+    """Plans the sources of a lane one after the other, and writes the results.
+
+    A context manager, which closes the resources; after an error it gives the files up."""
+
+    def __init__(self, work: Work, lane: int, staging: Path, documents: Path, attempt: str) -> None:
+        """For ``staging``, ``documents`` and ``attempt`` see ``LaneFiles``."""
+        self._work = work
+        self._lane = lane
+        self._resources = Resources(work.rules)
+        self._files = LaneFiles(
             lane,
             staging,
             documents,
             attempt,
-            texts,
+            [source.source.position_text for source in work.sources],
             converter_of(work.rules.documents.value_format),
             is_masked=work.rules.masking is not None,
         )
-        states = None
-        try:
-            states = None if work.states is None else LaneStates(work.states, files.objects)
-            lane_plan = _LanePlan(work, lane, resources, files, states)
-            if work.rules.masking is not None:
-                batches = unseal_records(batches, work.rules.masking.masker)
-            for batch in batches:
-                lane_plan.add(batch)
-                del batch  # frees its memory before the next one is read
-            return lane_plan.close(syncs=syncs)
-        except BaseException:
-            files.abandon()
-            if states is not None:
-                states.abandon()
-            raise
-
-
-class _LanePlan:
-    """Plans the sources of a lane one after the other, and writes the results."""
-
-    def __init__(
-        self,
-        work: Work,
-        lane: int,
-        resources: Resources,
-        files: LaneFiles,
-        states: LaneStates | None,
-    ) -> None:
-        self._states = states
-        self._work = work
-        self._lane = lane
-        self._resources = resources
-        self._files = files
+        self._states: LaneStates | None = None
         self._source = -1
         self._planner: LanePlanner | None = None
         self._masked: MaskedLane | None = None
         self._ranks: LaneRanks | None = None
+        self._begun: _Records | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(self._resources)
+            stack.push(self._give_up)
+            if self._work.states is not None:
+                self._states = LaneStates(self._work.states, self._files.objects)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def _give_up(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Closes incomplete files after an error."""
+        if kind is not None:
+            self._files.abandon()
+            if self._states is not None:
+                self._states.abandon()
+
+    def begin(self, batch: pa.RecordBatch) -> None:
+        """Begins to read rows for the first records of the lane, which the next ``add`` gets, too."""
+        for records in islice(_by_source(batch), 1):
+            self._begun = self._take_apart(records)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        sources = batch.column("source").to_numpy()
-        starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
-        for start, end in pairwise(starts):
-            if end > start:
-                self._switch(int(sources[start]))
-                self._add_of_source(batch.slice(start, end - start))
+        """Plans the next records."""
+        for records in _by_source(batch):
+            begun, self._begun = self._begun, None
+            self._plan(begun or self._take_apart(records))
         self._files.advance()
 
     def close(self, *, syncs: bool) -> LaneResult:
+        """Completes the files; for ``syncs`` see ``LaneFiles.close``."""
         self._finish()
         objects = 0 if self._states is None else self._states.close()
         return self._files.close(objects, syncs=syncs)
@@ -132,7 +182,9 @@ class _LanePlan:
             if self._ranks is not None:
                 self._ranks.check()
 
-    def _add_of_source(self, batch: pa.RecordBatch) -> None:
+    def _take_apart(self, batch: pa.RecordBatch) -> _Records:
+        """Takes changes and other records of one source apart, and begins to read rows for the changes."""
+        self._switch(int(batch.column("source")[0].as_py()))
         assert self._planner is not None
         outcomes = batch.column("outcome")
         if outcomes.null_count < batch.num_rows:
@@ -140,13 +192,24 @@ class _LanePlan:
             outcomes = batch.column("outcome")
         if self._masked is not None:
             batch = self._masked.arrivals(batch)
-        first = self._files.add_arrivals(batch)
-        rows = np.arange(first, first + batch.num_rows)
-        if outcomes.null_count < batch.num_rows:
-            rows, batch = self._take_decisions(rows, batch)
-        if batch.num_rows:
-            batch = batch if self._ranks is None else self._ranks.rank(batch)
-            self._write(self._planner.add(rows, batch))
+        is_change = outcomes.is_null() if outcomes.null_count < batch.num_rows else None
+        changes = batch if is_change is None else batch.filter(is_change)
+        if changes.num_rows:
+            changes = changes if self._ranks is None else self._ranks.rank(changes)
+            self._planner.read_ahead(changes)
+        return _Records(batch, changes, is_change)
+
+    def _plan(self, records: _Records) -> None:
+        assert self._planner is not None
+        arrived, changes, is_change = records
+        first = self._files.add_arrivals(arrived)
+        rows = np.arange(first, first + arrived.num_rows)
+        if is_change is not None:
+            flags = is_change.to_numpy(zero_copy_only=False)
+            self._write_decisions(rows[~flags], arrived.filter(pc.invert(is_change)))
+            rows = rows[flags]
+        if changes.num_rows:
+            self._write(self._planner.add(rows, changes))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         tallies, others = _split_at(batch, TALLY)
@@ -161,23 +224,17 @@ class _LanePlan:
         self._ranks.add_notes(notes)
         return others
 
-    def _take_decisions(
-        self, rows: Numbers, batch: pa.RecordBatch
-    ) -> tuple[Numbers, pa.RecordBatch]:
-        """Writes the decisions on records without a change; returns the changes and their rows."""
-        is_change = batch.column("outcome").is_null()
-        change_flags = is_change.to_numpy(zero_copy_only=False)
-        decided = batch.filter(pc.invert(is_change))
+    def _write_decisions(self, rows: Numbers, decided: pa.RecordBatch) -> None:
+        """Writes the decisions on records without a change."""
         decisions = [
             Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
             for row, outcome, reason, detail, raw in zip(
-                rows[~change_flags].tolist(),
+                rows.tolist(),
                 *(plain_values(decided.column(c)) for c in ("outcome", "reason", "detail", "raw")),
                 strict=True,
             )
         ]
         self._write([PlanResult(decisions=decisions)])
-        return rows[change_flags], batch.filter(is_change)
 
     def _write(self, results: Iterable[PlanResult]) -> None:
         for result in results if self._masked is None else self._masked.plans(results):
@@ -189,6 +246,24 @@ class _LanePlan:
                     kind, text = answer_text(answer)
                     self._files.lookups.add(self._source, obj, poll, kind, text, row_key, sealed)
             self._files.add_plan(self._source, result.documents, result.decisions)
+
+
+class _Records(NamedTuple):
+    """Records of one source, and the changes among them."""
+
+    arrived: pa.RecordBatch
+    changes: pa.RecordBatch
+    is_change: pa.BooleanArray | None
+    """Flags the changes; ``None`` if all records are changes."""
+
+
+def _by_source(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Divides a batch where the source changes."""
+    sources = batch.column("source").to_numpy()
+    starts = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
+    for start, end in pairwise(starts):
+        if end > start:
+            yield batch.slice(start, end - start)
 
 
 def _split_at(batch: pa.RecordBatch, outcome: int) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -32,7 +32,8 @@ INDEX_SCHEMA = pa.schema(
 _REPEATING = ["source", "part", "operation", "schema", "table"]
 _ASCENDING = ["offset", "length", "high", "low", "ordinal", "poll"]
 _ROWS_TO_WRITE = 1 << 14
-_BUFFER = 1 << 20
+_BUFFER = 1 << 16
+"""Bytes that wait for further lines; portions are written without a copy."""
 _PORTION = 1 << 18
 """Bytes of the lines that are joined at once; more if a line is longer."""
 _LINE_END = pa.scalar("\n", pa.large_string())

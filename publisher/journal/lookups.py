@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 
@@ -36,6 +35,8 @@ SEALED = pa.field("sealed", pa.binary())
 """The answer as it was, sealed; only in masked runs, whose keys and texts are masked."""
 
 _REPEATING = ["source", "schema", "table", "answer"]
+_ASCENDING = ["source", "poll"]
+"""Columns whose least and greatest values in a row group say something."""
 _ROWS_TO_WRITE = 5_000
 _ESCAPED = r'["\\\x00-\x1f]'
 """Characters that JSON texts escape."""
@@ -50,9 +51,7 @@ class LookupAnswer(StrEnum):
 
 
 class LookupLog:
-    """Writes the answers to the look-ups of one lane; without look-ups it writes no file.
-
-    Rows are written in a thread, while the lane goes on; its errors are raised by the next call."""
+    """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
 
     def __init__(self, path: Path, *, is_masked: bool = False) -> None:
         self._path = path
@@ -62,9 +61,6 @@ class LookupLog:
         """Number of answers that are written."""
         self._singles: list[tuple[object, ...]] = []
         self._pending: list[pa.RecordBatch] = []
-        self._thread: ThreadPoolExecutor | None = None
-        self._added: Future[None] | None = None
-        """The end of the thread's work; until then all other fields but ``_singles`` belong to the thread."""
 
     def add(
         self,
@@ -80,7 +76,6 @@ class LookupLog:
         row = (source, *obj, poll, answer, text, row_key, sealed)
         self._singles.append(row[: len(self._schema)])
         if len(self._singles) >= _ROWS_TO_WRITE:
-            self._wait()
             self._pack_singles()
             self._write()
 
@@ -96,43 +91,7 @@ class LookupLog:
         """Adds the rows that look-ups of objects found; ``values`` holds the values of each column.
 
         The keys of these objects do not change."""
-        self._wait()  # at most the rows of one call wait in memory
         self._pack_singles()
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "journal")
-        self._added = self._thread.submit(
-            self._add_rows, source, objects, polls, columns, values, sealed
-        )
-
-    def close(self) -> None:
-        """Writes the remaining look-ups and closes the file."""
-        self._wait()
-        self._pack_singles()
-        self._write()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Closes the incomplete file."""
-        if self._thread is not None:
-            self._thread.shutdown()
-        if self._writer is not None:
-            self._writer.close()
-
-    def _wait(self) -> None:
-        """Waits for the thread; raises its error."""
-        added, self._added = self._added, None
-        if added is not None:
-            added.result()
-
-    def _add_rows(
-        self,
-        source: int,
-        objects: pa.RecordBatch,
-        polls: npt.NDArray[np.int64],
-        columns: Sequence[str],
-        values: Sequence[pa.Array],
-        sealed: pa.BinaryArray | None,
-    ) -> None:
         count = objects.num_rows
         arrays = [
             pa.repeat(pa.scalar(source, pa.int32()), count),
@@ -147,6 +106,17 @@ class LookupLog:
         if sum(batch.num_rows for batch in self._pending) >= _ROWS_TO_WRITE:
             self._write()
 
+    def close(self) -> None:
+        """Writes the remaining look-ups and closes the file."""
+        self._pack_singles()
+        self._write()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the incomplete file."""
+        if self._writer is not None:
+            self._writer.close()
+
     def _pack_singles(self) -> None:
         if self._singles:
             columns = zip(*self._singles, strict=True)
@@ -158,7 +128,9 @@ class LookupLog:
         if not self._pending:
             return
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, self._schema, use_dictionary=_REPEATING)
+            self._writer = pq.ParquetWriter(
+                self._path, self._schema, use_dictionary=_REPEATING, write_statistics=_ASCENDING
+            )
         batch = pa.concat_batches(self._pending)
         self._writer.write_batch(batch)
         self.count += batch.num_rows

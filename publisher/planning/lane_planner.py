@@ -69,6 +69,11 @@ class LanePlanner:
         """Ends the thread that reads rows; needed after an error, too."""
         self._rows_ahead.close()
 
+    def read_ahead(self, batch: pa.RecordBatch) -> None:
+        """Begins to read rows for the first changes of a lane, which ``add`` gets next."""
+        if self._columnar is not None and not self._held and batch.num_rows > self.few_rows:
+            self._columnar.read_ahead(batch.slice(0, RowsAhead.rows_ahead()))
+
     def add(self, rows: Numbers, batch: pa.RecordBatch) -> Iterator[PlanResult]:
         """Adds the next changes; yields the results that are ready."""
         if self._columnar is None:

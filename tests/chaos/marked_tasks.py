@@ -18,11 +18,13 @@ _PATIENCE = 5.0
 
 def mark_tasks() -> None:
     """Replaces the functions of tasks by functions that set marks."""
-    modules: tuple[Any, ...] = (tasks, lane_tasks, serial_tasks)
-    read_split, plan_lane = tasks.read_split, lane_tasks.plan_lane
+    modules: tuple[Any, ...] = (tasks, serial_tasks)
+    read_split = tasks.read_split
     for module in modules:
         module.read_split = while_read("read", read_split)
-        module.plan_lane = during("plan", plan_lane)
+    lane_plan: Any = lane_tasks.LanePlan
+    lane_plan.add = during("plan", lane_plan.add)
+    lane_plan.close = during("plan", lane_plan.close)
     sender: Any = lane_sender.ExactlyOnceSender
     produce, commit = sender.produce, lane_sender.commit
 

@@ -6,13 +6,14 @@ import secrets
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from itertools import chain, groupby, islice, pairwise
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from publisher.console import Phase, Progress
-from publisher.engine.lane_tasks import plan_lane
+from publisher.engine.lane_tasks import plan_lanes
 from publisher.engine.local.engine import OutgrownError
 from publisher.engine.local.event_time_ranks import rank_by_time
 from publisher.engine.local.external_sort import ExternalSort
@@ -56,27 +57,25 @@ class SerialTasks:
     ) -> list[LaneResult]:
         """See ``Engine.plan``."""
         attempt = "" if work.in_place else secrets.token_hex(4)
-        results: dict[int, LaneResult] = {}
-
-        def plan(lane: int, records: Iterable[pa.RecordBatch]) -> None:
-            report(Phase.PLANNING, lane, work.lanes)
-            results[lane] = plan_lane(
-                work,
-                records,
-                lane=lane,
-                staging=staging,
-                documents=documents,
-                attempt=attempt,
-                syncs=False,
+        with closing(self._all_lanes(work, staging, report)) as lanes:
+            results = plan_lanes(
+                work, lanes, staging=staging, documents=documents, attempt=attempt, syncs=False
             )
+            return sorted(results, key=attrgetter("lane"))
 
-        with closing(self._read_lanes(work, staging, report)) as lanes:
+    def _all_lanes(
+        self, work: Work, folder: Path, report: Progress
+    ) -> Generator[tuple[int, Iterable[pa.RecordBatch]]]:
+        """Yields each lane with its records, those without records at the end."""
+        empty = set(range(work.lanes))
+        with closing(self._read_lanes(work, folder, report)) as lanes:
             for lane, records in lanes:
-                plan(lane, records)
-        for lane in range(work.lanes):
-            if lane not in results:
-                plan(lane, ())
-        return [results[lane] for lane in range(work.lanes)]
+                report(Phase.PLANNING, lane, work.lanes)
+                empty.remove(lane)
+                yield lane, records
+        for lane in sorted(empty):
+            report(Phase.PLANNING, lane, work.lanes)
+            yield lane, ()
 
     def _read_lanes(
         self, work: Work, folder: Path, report: Progress

@@ -60,8 +60,8 @@ def ineligible_rows(rows: ChangeColumns, filter_: Filter) -> Flags:
     return flags
 
 
-def ineligible_neighbours(rows: ChangeColumns, polls: PollOptions, end: int | None) -> Flags:
-    """Rows that are ineligible because of rows around them; ``end`` is the rank of the next row."""
+def ineligible_neighbours(rows: ChangeColumns, polls: PollOptions) -> Flags:
+    """Rows that are ineligible because of rows around them."""
     order, size, slack = rows.order, polls.poll_size, polls.poll_slack
     obj, rank = rows.object[order], rows.rank[order]
     poll = (rank - 1) // size
@@ -74,11 +74,25 @@ def ineligible_neighbours(rows: ChangeColumns, polls: PollOptions, end: int | No
     flags[starts[lengths > size]] = True
     # precedence applies to query-backs that share a poll with another change
     flags |= np.repeat(lengths > 1, lengths) & row_query_backs(rows)[order]
-    if end is not None:
-        flags |= end - rank <= slack
     result = np.zeros(len(order), np.bool_)
     result[order] = flags
     return result
+
+
+def continued_polls(
+    rows: ChangeColumns, polls: PollOptions, end: int | None, following: pa.RecordBatch | None
+) -> Flags:
+    """Rows whose poll may continue after the batch because of the slack.
+
+    ``end`` is the rank of the next row; ``following`` are some rows from there on, if they are known."""
+    if end is None:
+        return np.zeros(len(rows.rank), np.bool_)
+    flags: Flags = end - rows.rank <= polls.poll_slack
+    last = int(rows.rank[-1]) + polls.poll_slack
+    if following is None or not flags.any() or following["rank"][-1].as_py() <= last:
+        return flags
+    near = following["key"].filter(pc.less_equal(following["rank"], last))
+    return flags & flags_of(pc.is_in(rows.batch.column("key"), near))
 
 
 def ineligible_repeats(rows: ChangeColumns, next_high: int | None) -> Flags:

@@ -88,6 +88,18 @@ class ColumnarPlanner:
         size = self._polls.poll_size
         return int(np.searchsorted((rank - 1) // size, (rank[-1] - 1) // size))
 
+    def read_ahead(self, batch: pa.RecordBatch) -> None:
+        """Begins to read rows for the first query-backs of the next batch, see ``RowsAhead.begin``.
+
+        Rows may turn out to be superfluous because of changes that are not known yet."""
+        types = pc.unique(batch.column("event_type")).to_pylist()
+        if ROW_QUERY_BACK.isdisjoint(types) or eligibility.is_ineligible_batch(batch):
+            return
+        rows = ChangeColumns.of(batch)
+        ineligible = rows.spread(self._ineligible_rows(rows, None))
+        reads = eligibility.row_query_backs(rows) & ~ineligible
+        self._rows_ahead.begin(rows, reads)
+
     def plan(
         self,
         batch: pa.RecordBatch,
@@ -107,9 +119,9 @@ class ColumnarPlanner:
         if not batch.num_rows or eligibility.is_ineligible_batch(batch):
             return ColumnarPlan(np.ones(batch.num_rows, np.bool_), iter(()))
         rows = ChangeColumns.of(batch)
-        remaining = self._ineligible_objects(rows, after, single_keys)
+        remaining = self._ineligible_objects(rows, after, single_keys, following)
         reads = eligibility.row_query_backs(rows)
-        self._rows_ahead.begin(rows, reads & ~remaining, RowsAhead.first_rows)
+        self._rows_ahead.begin(rows, reads & ~remaining)
         templates = change_templates(rows, ~remaining & ~reads, self._renderer)
         old, new, bad = convert_values(rows, templates)
         remaining = rows.spread(remaining | bad | ((templates.of_row < 0) & ~reads))
@@ -133,7 +145,7 @@ class ColumnarPlanner:
         rows, wanted = plan.rows, np.flatnonzero(plan.query_backs)
         first_remaining = int(rows.rank[plan.remaining].min(initial=_LAST_RANK))
         result = QueryBackResult()
-        begin_next = partial(self._read_ahead, following)
+        begin_next = partial(self._read_following, following)
         for read in self._rows_ahead.parts(rows, plan.query_backs, begin_next):
             result = plan.planner.plan(read)
             unread = wanted[np.searchsorted(wanted, read.rows[-1], "right") :]
@@ -147,31 +159,37 @@ class ColumnarPlanner:
         decisions = result.decisions + (plan.reduction.decisions if plan.reduction else [])
         yield ColumnarPart(documents, result.drafts, decisions, result.lookups, None)
 
-    def _read_ahead(self, following: pa.RecordBatch | None) -> None:
-        """Begins to read the rows of the following query-backs, as if nothing followed these."""
-        if following is None or eligibility.is_ineligible_batch(following):
-            return
-        if not ROW_QUERY_BACK.isdisjoint(pc.unique(following.column("event_type")).to_pylist()):
-            rows = ChangeColumns.of(following)
-            reads = eligibility.row_query_backs(rows) & ~self._ineligible_objects(rows, None, ())
-            self._rows_ahead.begin(rows, reads, RowsAhead.rows_at_once)
+    def _read_following(self, following: pa.RecordBatch | None) -> None:
+        if following is not None:
+            self.read_ahead(following)
 
     def _ineligible_objects(
-        self, rows: ChangeColumns, after: tuple[int, int] | None, single_keys: Collection[str]
+        self,
+        rows: ChangeColumns,
+        after: tuple[int, int] | None,
+        single_keys: Collection[str],
+        following: pa.RecordBatch | None,
     ) -> Flags:
         """Flags the rows of objects that are ineligible whatever the values."""
         end, next_high = after or (None, None)
+        return rows.spread(
+            self._ineligible_rows(rows, next_high)
+            | eligibility.continued_polls(rows, self._polls, end, following)
+            | eligibility.rows_of_keys(rows, single_keys)
+        )
+
+    def _ineligible_rows(self, rows: ChangeColumns, next_high: int | None) -> Flags:
+        """Flags rows that are ineligible whatever the values and the changes before and after the batch."""
         ineligible = (
             eligibility.ineligible_rows(rows, self._filter)
-            | eligibility.ineligible_neighbours(rows, self._polls, end)
+            | eligibility.ineligible_neighbours(rows, self._polls)
             | eligibility.ineligible_repeats(rows, next_high)
-            | eligibility.rows_of_keys(rows, single_keys)
             | eligibility.unpublished_tables(rows, self._filter, self._renderer)
             | eligibility.changes_after_delete(rows, self._renderer)
         )
         if self._published is not None:
             ineligible |= eligibility.query_backs_among_others(rows)
-        return rows.spread(ineligible)
+        return ineligible
 
 
 def _sort_by_rank(documents: list[Documents]) -> list[Documents]:

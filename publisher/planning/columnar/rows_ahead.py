@@ -51,7 +51,8 @@ class _BegunLookup(NamedTuple):
 
     rows: Numbers
     ranks: Numbers
-    read: Future[BatchRead]
+    read: Future[BatchRead | None]
+    """``None`` if it was not made, because the rows before are long."""
 
 
 class RowsAhead:
@@ -84,13 +85,21 @@ class RowsAhead:
         wait([begun.read for begun in self._reading])
         return self._current_rows.answers(questions)
 
-    def begin(self, rows: ChangeColumns, wanted: Flags, at_most: int) -> None:
+    def begin(self, rows: ChangeColumns, wanted: Flags) -> None:
         """Begins to read the first of the rows that are probably wanted, unless others are being read.
 
         The next call of ``parts`` uses them if ``rows`` are the first of its rows."""
-        places = np.flatnonzero(wanted)[:at_most]
-        if len(places) and not self._reading and self._current_rows.may_read_ahead:
-            self._begin(rows, places)
+        places = np.flatnonzero(wanted)
+        if self._reading or not self._current_rows.may_read_ahead:
+            return
+        if self._begin(rows, places[: self.rows_at_once]):
+            before = self._reading[-1].read
+            self._begin(rows, places[self.rows_at_once : self.rows_ahead()], before)
+
+    @classmethod
+    def rows_ahead(cls) -> int:
+        """Returns the maximum number of rows that ``begin`` reads."""
+        return cls.rows_at_once + cls.short_rows_at_once
 
     def parts(
         self, rows: ChangeColumns, wanted: Flags, begin_next: Callable[[], None]
@@ -101,49 +110,70 @@ class RowsAhead:
         unread = np.flatnonzero(wanted)
         begun = self._count_begun(rows, wanted) or self._begin(rows, unread[: self.first_rows])
         unread, reading = unread[begun:], len(self._reading)
+        size, at_once = self.rows_at_once, 1
         if not reading:
             begin_next()
         while reading:
-            read = self._reading.popleft().read.result()
+            lookup = self._reading.popleft()
+            read = lookup.read.result()
             reading -= 1
-            size, at_once = self._after(read)
+            if read is None:
+                unread = np.append(lookup.rows[wanted[lookup.rows]], unread)
+            else:
+                size, at_once = self._after(read)
             while len(unread) and reading < at_once:
                 unread = unread[self._begin(rows, unread[:size]) :]
                 reading += 1
             if not reading:
                 begin_next()
-            yield read.select(wanted[read.rows])
+            if read is not None:
+                yield read.select(wanted[read.rows])
 
     def _after(self, read: BatchRead) -> tuple[int, int]:
         """Returns the size of the next look-ups, and the number of those at the same time.
 
         Their rows are probably as long as those of the last; of long rows only few are held in memory."""
-        expected = read.bytes_of_documents * self.short_rows_at_once / len(read.rows)
-        if expected > self.bytes_at_once:
+        if self._has_long_rows(read):
             return self.rows_at_once, 1
         return self.short_rows_at_once, self._current_rows.reads_at_once
 
+    def _has_long_rows(self, read: BatchRead) -> bool:
+        expected = read.bytes_of_documents * self.short_rows_at_once / len(read.rows)
+        return expected > self.bytes_at_once
+
     def _count_begun(self, rows: ChangeColumns, wanted: Flags) -> int:
         """Counts the first wanted rows that are being read; forgets other rows that are being read."""
+        unread, count = np.flatnonzero(wanted), 0
         for begun, ranks, _ in self._reading:
-            if begun[-1] < len(rows.rank) and np.array_equal(rows.rank[begun], ranks):
-                unread, found = np.flatnonzero(wanted), begun[wanted[begun]]
-                if len(found) and np.array_equal(found, unread[: len(found)]):
-                    return len(found)
+            if begun[-1] >= len(rows.rank) or not np.array_equal(rows.rank[begun], ranks):
+                break
+            found = begun[wanted[begun]]
+            if not np.array_equal(found, unread[count : count + len(found)]):
+                break
+            count += len(found)
+        else:
+            if count:
+                return count
         wait([begun.read for begun in self._reading])
         self._reading.clear()
         return 0
 
-    def _begin(self, rows: ChangeColumns, places: Numbers) -> int:
-        """Begins to read rows; returns their number."""
+    def _begin(
+        self, rows: ChangeColumns, places: Numbers, before: Future[BatchRead | None] | None = None
+    ) -> int:
+        """Begins to read rows, after other rows only if these are short; returns their number."""
         if len(places):
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(self._current_rows.reads_at_once, "look-up")
             # the threads use the connections that this thread keeps
-            read = self._threads.submit(copy_context().run, self._read, rows, places)
+            read = self._threads.submit(copy_context().run, self._read, rows, places, before)
             self._reading.append(_BegunLookup(places, rows.rank[places], read))
         return len(places)
 
-    def _read(self, rows: ChangeColumns, places: Numbers) -> BatchRead:
+    def _read(
+        self, rows: ChangeColumns, places: Numbers, before: Future[BatchRead | None] | None
+    ) -> BatchRead | None:
+        if before is not None and ((read := before.result()) is None or self._has_long_rows(read)):
+            return None
         objects = rows.batch.select(list(Object._fields)).take(pa.array(places))
         return BatchRead(places, objects, self._current_rows.read(objects, rows.rank[places]))

@@ -1,9 +1,7 @@
-"""The answers to look-ups are written in their order, in a thread that leaves no error unsaid."""
+"""The answers to look-ups are written in their order."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +12,6 @@ import pytest
 from publisher.journal import lookups
 from publisher.journal.lookups import LookupAnswer, LookupLog
 from publisher.model.change import Object
-
-WAIT = 60
-"""Seconds after which a thread that does not go on fails a test."""
 
 
 def add_rows(log: LookupLog, *numbers: int) -> None:
@@ -54,38 +49,3 @@ def test_rows_and_single_answers_keep_their_order(
     log.close()
     assert log.count == 9
     assert texts_of(tmp_path / "lookups") == [f"idu={n}" for n in range(9)]
-
-
-def test_single_answers_are_added_while_rows_are_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    goes_on, row_texts = threading.Event(), lookups.row_texts
-
-    def wait(*arguments: object) -> pa.StringArray:
-        assert goes_on.wait(WAIT)
-        return row_texts(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(lookups, "row_texts", wait)
-    log = LookupLog(tmp_path / "lookups")
-    add_rows(log, 0, 1)
-    add_gone(log, 2)
-    goes_on.set()
-    log.close()
-    assert texts_of(tmp_path / "lookups") == ["idu=0", "idu=1", "idu=2"]
-    assert not [each for each in threading.enumerate() if each.name.startswith("journal")]
-
-
-@pytest.mark.parametrize("call", [lambda log: add_rows(log, 2), LookupLog.close])
-def test_an_error_of_the_thread_is_raised_by_the_next_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[[LookupLog], None]
-) -> None:
-    def fail(*_: object) -> pa.StringArray:
-        raise OSError("no space")
-
-    monkeypatch.setattr(lookups, "row_texts", fail)
-    log = LookupLog(tmp_path / "lookups")
-    add_rows(log, 0, 1)
-    with pytest.raises(OSError, match="no space"):
-        call(log)
-    log.abandon()
-    assert not [each for each in threading.enumerate() if each.name.startswith("journal")]

@@ -294,6 +294,38 @@ def test_most_of_a_usual_log_is_planned_by_the_column(
     assert 0 < len(singly) < 0.05 * len(rows)
 
 
+@pytest.mark.parametrize("again", range(6, 13))
+@pytest.mark.parametrize("first", [4, 5])
+def test_a_poll_that_goes_on_in_the_next_batch_is_planned_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int, again: int
+) -> None:
+    """Polls have five places; an event within two places of the last of its object stays in its poll.
+
+    Whether the batch ends with that object's last change does not matter."""
+    rows = [
+        event(at, table_key=f"idu={0 if at in (first, again) else at}", event_type=3, new_value=at)
+        for at in range(1, 14)
+    ]
+    work = work_of([write(tmp_path / "log.csv", rows)], polls=PollOptions(5, 2))
+    pieces = read_all(work).sort_by([(key, "ascending") for key in KEYS])
+    records = pa.Table.from_batches(unpack(pieces.to_batches()), RECORD_SCHEMA)
+    batches = records.combine_chunks().to_batches(max_chunksize=10)  # tallies are records, too
+    singly: list[int] = []
+    add = Planner.add
+
+    def add_and_note(self: Planner, changes: Iterable[Change]) -> PlanResult:
+        kept = list(changes)
+        singly.extend(change.position.high for change in kept)
+        return add(self, kept)
+
+    monkeypatch.setattr(LanePlanner, "few_rows", 0)
+    monkeypatch.setattr(Planner, "add", add_and_note)
+    in_bulk = staged_files(work, batches, tmp_path / "bulk")
+    assert singly == ([first, again] if again <= 7 else [])
+    monkeypatch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
+    assert in_bulk == staged_files(work, batches, tmp_path / "singly")
+
+
 @pytest.mark.parametrize("few", [2, 3])
 def test_few_rows_are_planned_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import closing
 from pathlib import Path
 
@@ -176,7 +177,7 @@ def test_answers_for_rows_that_turn_out_to_be_superfluous_are_dropped(
 ) -> None:
     rows, lookup = changes(tmp_path, 0, 8), Rows()
     with closing(RowsAhead(PresentRows(lookup))) as ahead:
-        ahead.begin(rows, flags(rows), 3)
+        ahead.begin(rows, flags(rows))
         parts = ahead.parts(rows, flags(rows, *unwanted), lambda: None)
         assert answers_of(parts) == [(n, n % 2 == 1) for n in range(8) if n not in unwanted]
     asked = [obj.key for part in lookup.asked for obj in part]
@@ -184,14 +185,35 @@ def test_answers_for_rows_that_turn_out_to_be_superfluous_are_dropped(
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("unwanted", [(), (0,), (4,), (1, 2, 3), (3, 4, 5), range(3), range(6)])
+@pytest.mark.parametrize(("length", "sizes"), [(0, [3, 3]), (5_000, [3])])
+def test_short_rows_are_read_further_ahead(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    length: int,
+    sizes: list[int],
+    unwanted: Sequence[int],
+) -> None:
+    monkeypatch.setattr(RowsAhead, "bytes_at_once", 1_000)
+    rows, lookup = changes(tmp_path, 1, 13), Rows([length] * 20)
+    with closing(RowsAhead(PresentRows(lookup))) as ahead:
+        ahead.begin(rows, flags(rows))
+        assert [lookup.begun.acquire(timeout=WAIT) for _ in sizes] == [True for _ in sizes]
+        wait([begun.read for begun in ahead._reading])
+        assert [len(asked) for asked in lookup.asked] == sizes
+        parts = ahead.parts(rows, flags(rows, *unwanted), lambda: None)
+        assert [n for n, _ in answers_of(parts)] == [n for n in range(12) if n not in unwanted]
+
+
+@pytest.mark.usefixtures("small")
 def test_rows_of_other_changes_that_were_begun_are_read_anew(tmp_path: Path) -> None:
     before, rows, lookup = changes(tmp_path, 0, 8), changes(tmp_path, 20, 25), Rows()
     with closing(RowsAhead(PresentRows(lookup))) as ahead:
-        ahead.begin(before, flags(before), 8)
-        ahead.begin(rows, flags(rows), 8)  # one at a time
+        ahead.begin(before, flags(before))
+        ahead.begin(rows, flags(rows))  # one batch at a time
         parts = ahead.parts(rows, flags(rows), lambda: None)
         assert answers_of(parts) == [(n, n % 2 == 1) for n in range(5)]
-        ahead.begin(before, flags(before, 0), 8)
+        ahead.begin(before, flags(before, 0))
         parts = ahead.parts(before, flags(before), lambda: None)
         assert answers_of(parts) == [(n, n % 2 == 1) for n in range(8)]
 
