@@ -99,9 +99,8 @@ _MAX_AGGREGATE = 16 << 20
 def _array(values: Sequence[Any] | pa.StringArray) -> Any:
     """Returns an array as parameter; the driver would examine each text in turn."""
     if isinstance(values, pa.Array) and len(values) and not values.null_count:
-        joined: str = pc.binary_join(pa.ListArray.from_arrays([0, len(values)], values), '","')[
-            0
-        ].as_py()
+        whole = pa.ListArray.from_arrays([0, len(values)], values)
+        joined: str = pc.binary_join(whole, '","')[0].as_py()
         if "\\" not in joined and joined.count('"') == 2 * (len(values) - 1):
             return f'{{"{joined}"}}'
     texts = values.to_pylist() if isinstance(values, pa.Array) else values
