@@ -18,7 +18,7 @@ _DATA = "data"
 """The column of a piece that goes to the file."""
 _PLACE = [("file", pa.string()), ("offset", pa.int64()), ("size", pa.int64())]
 """Columns of the index in place of the data; ``size`` is null for pieces without data."""
-_BYTES_TOGETHER = 4 << 20
+_BYTES_TOGETHER = 1 << 20
 """Maximum bytes of pieces that are read together, unless one piece has more."""
 
 

@@ -26,8 +26,10 @@ _KIND = np.array([-1, 0, 1, 1, 2, -1, -1, -1, -1])
 """Number of the operation kind of each event type; -1 for query-backs."""
 _OF_CHANGES = [name for name in DOCUMENT_SCHEMA.names if name in RECORD_SCHEMA.names]
 """Fields that a document copies from its first change."""
-_BYTES = 16 << 20
-"""Maximum bytes of the values whose documents are composed together."""
+_BYTES = 4 << 20
+"""Maximum size of the documents that are composed together, roughly; more if one document is larger."""
+_BYTES_OF_TAGS = 300
+"""Bytes of a document around the value of a change, roughly."""
 
 
 class DocumentGroups(NamedTuple):
@@ -68,7 +70,7 @@ class DocumentGroups(NamedTuple):
         """Splits the documents into parts of limited size."""
         if not len(self.starts):
             return
-        size = np.zeros(len(self.rows), np.int64)
+        size = np.full(len(self.rows), _BYTES_OF_TAGS, np.int64)
         for values in (rows.old, rows.new):
             size += numbers_of(pc.fill_null(pc.binary_length(values), 0))[self.rows]
         part = (np.cumsum(size) - size)[self.starts] // _BYTES
