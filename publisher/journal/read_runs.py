@@ -48,9 +48,8 @@ def read_runs(
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
 
-    def read_with_manifest(journal: Journal) -> T | None:
-        manifest = journal.manifest()
-        return None if manifest is None else read(journal, manifest)
+    def read_with_manifest(journal: Journal) -> T:
+        return read(journal, _manifest_of(journal))
 
     for batch, runs in _load_ahead(journals, select):
         if runs is not None:
@@ -58,9 +57,7 @@ def read_runs(
             continue
         for folder in batch.folders.values():
             with suppress(UsageError):  # not planned yet, or deleted in the meantime
-                result = read_journal(folder, read_with_manifest)
-                if result is not None:
-                    yield result
+                yield read_journal(folder, read_with_manifest)
 
 
 def open_runs(journals: Journals, select: Select) -> Iterator[Run]:
@@ -68,15 +65,31 @@ def open_runs(journals: Journals, select: Select) -> Iterator[Run]:
     with ThreadPoolExecutor(_THREADS, "journal") as pool:
         numbers = [*_select_runs(journals, select, pool)]
     for number in numbers:
+        folder = journals.root / journals.run_id(number)
         with ExitStack() as stack:
             try:
-                root = journals.root / journals.run_id(number)
-                journal = stack.enter_context(open_journal(root))
+                run = _open(folder, stack)
             except UsageError:  # as in ``read_runs``
                 continue
-            manifest = journal.manifest()
-            if manifest is not None:
-                yield journal, manifest
+            yield run
+
+
+def _open(folder: Path, stack: ExitStack) -> Run:
+    """Opens a run until ``stack`` is closed.  Raises ``UsageError`` if it is not planned, or deleted."""
+    journal = stack.enter_context(open_journal(folder))
+    try:
+        return journal, _manifest_of(journal)
+    except UsageError:  # it may have been moved into a segment just now
+        journal = stack.enter_context(open_journal(folder))
+        return journal, _manifest_of(journal)
+
+
+def _manifest_of(journal: Journal) -> Manifest:
+    """Reads the manifest.  Raises ``UsageError`` if there is none, also because the run was moved."""
+    manifest = journal.manifest()
+    if manifest is None:
+        raise UsageError(f"{journal.root} has no complete run: start it again, then read it")
+    return manifest
 
 
 def _load_ahead(journals: Journals, select: Select) -> Iterator[tuple[_RunBatch, list[Run] | None]]:

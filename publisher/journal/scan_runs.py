@@ -166,7 +166,11 @@ def scan_runs(directory: Path) -> Iterator[JournalPart]:
 def open_parts(directory: Path, stack: ExitStack) -> Iterator[JournalPart]:
     """Yields the parts of ``scan_runs``; they can be read until ``stack`` is closed."""
     if find_job(directory) is None:
-        yield from _lanes_of(stack.enter_context(open_journal(directory)))
+        journal = stack.enter_context(open_journal(directory))
+        manifest = journal.manifest()
+        if manifest is None:
+            raise UsageError(f"{journal.root} has no complete run: start it again, then report")
+        yield from _lanes_of(journal, manifest)
         return
     part = None
     for part in scan_kept_runs(directory):
@@ -219,15 +223,17 @@ def _scan_job(journals: Journals) -> Iterator[JournalPart]:
         segment.header()  # checks the version
         yield _SegmentPart(journals, segment)
     for number in numbers:
+        if number in moved:
+            continue
         journal = journals.journal(journals.run_id(number))
-        if number not in moved and journal.is_committed:
-            yield from _lanes_of(journal)
+        manifest = journal.manifest()
+        if manifest is not None:
+            yield from _lanes_of(journal, manifest)
+        elif found := journals.segments.find(number):  # it was moved in the meantime
+            yield _SegmentPart(journals, found, number)
 
 
-def _lanes_of(journal: Journal) -> Iterator[JournalPart]:
-    manifest = journal.manifest()
-    if manifest is None:
-        raise UsageError(f"{journal.root} has no complete run: start it again, then report")
+def _lanes_of(journal: Journal, manifest: Manifest) -> Iterator[JournalPart]:
     paths = [*journal.root.glob("*.json"), journal.root / SENT]
     texts = {path.name: path.read_text("utf-8") for path in paths if path.exists()}
     run = _describe(manifest, journal.place, texts, journal.documents(manifest))
@@ -296,19 +302,21 @@ def _report_damage(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _SegmentPart:
-    """All runs of a segment."""
+    """All runs of a segment, or one."""
 
     journals: Journals
     segment: Segment
+    number: int | None = None
+    """The number of the only run; ``None`` for all runs."""
 
     @cached_property
     def runs(self) -> Sequence[ScannedRun]:
-        return [self._run(row) for row in read_columns(self.segment.folder, RUNS).to_pylist()]
+        return [self._run(row) for row in self._read_columns(RUNS).to_pylist()]
 
     @cached_property
     def _numbers(self) -> np.ndarray:
         """The numbers of the runs, ascending."""
-        numbers: np.ndarray = read_columns(self.segment.folder, RUNS, ["run"])["run"].to_numpy()
+        numbers: np.ndarray = self._read_columns(RUNS, ["run"])["run"].to_numpy()
         return numbers
 
     def _run(self, row: Mapping[str, Any]) -> ScannedRun:
@@ -340,15 +348,27 @@ class _SegmentPart:
         return _read_texts(part, [entry])[0]
 
     def rows(self, table: SegmentTable) -> Iterator[pa.Table]:
-        for rows in map(self._with_places, read_rows(self.segment.folder, table)):
-            yield from _with_texts(self.runs, rows) if table == DOCUMENTS else (rows,)
+        for rows in read_rows(self.segment.folder, table):
+            if self.number is not None:
+                rows = rows.filter(pc.equal(rows["run"], self.number))  # noqa: PLW2901
+            placed = self._with_places(rows)
+            yield from _with_texts(self.runs, placed) if table == DOCUMENTS else (placed,)
 
     def _read(
         self, table: SegmentTable, columns: Sequence[str], condition: pc.Expression | None
     ) -> pa.Table:
-        return self._with_places(
-            read_columns(self.segment.folder, table, [*columns, *_OF_RUN], condition)
-        )
+        return self._with_places(self._read_columns(table, [*columns, *_OF_RUN], condition))
+
+    def _read_columns(
+        self,
+        table: SegmentTable,
+        columns: Sequence[str] | None = None,
+        condition: pc.Expression | None = None,
+    ) -> pa.Table:
+        if self.number is not None:
+            is_run = pc.field("run") == self.number
+            condition = is_run if condition is None else is_run & condition
+        return read_columns(self.segment.folder, table, columns, condition)
 
     def _with_places(self, rows: pa.Table) -> pa.Table:
         """Replaces the numbers of runs by their places in ``runs``."""

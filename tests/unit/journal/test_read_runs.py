@@ -14,7 +14,7 @@ from publisher.journal import read_runs as reading
 from publisher.journal.fold_runs import Folding, SegmentSize
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.read_runs import read_runs
+from publisher.journal.read_runs import open_runs, read_runs
 from publisher.journal.segments import Segment
 from publisher.reports.explain import RecordStory, explain
 from tests.support.finished_runs import copy_runs, finish_run, finish_runs, make_journals
@@ -61,6 +61,34 @@ def test_only_selected_runs_of_segments_are_read(journals: Journals) -> None:
     fold_all(journals)
     chosen = [*read_runs(journals, lambda _: [4, 2], name_of)]
     assert chosen == [runs[1], runs[3], runs[5]]  # the newest run has a folder
+
+
+@pytest.fixture
+def moves_at_manifest(journals: Journals, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Runs move just before the manifest of the first of them is read; their names."""
+    runs, read = finish_runs(journals, 4), Journal.manifest
+
+    def move_and_read(self: Journal) -> Manifest | None:
+        if self.root == journals.root / runs[0]:
+            monkeypatch.setattr(Journal, "manifest", read)
+            fold_all(journals)
+            assert not self.root.exists()
+        return read(self)
+
+    monkeypatch.setattr(Journal, "manifest", move_and_read)
+    return runs
+
+
+def test_a_run_that_moves_once_it_is_found_is_read(
+    journals: Journals, moves_at_manifest: list[str]
+) -> None:
+    assert read_all(journals) == moves_at_manifest
+
+
+def test_a_run_that_moves_once_it_is_found_is_opened(
+    journals: Journals, moves_at_manifest: list[str]
+) -> None:
+    assert [name_of(*run) for run in open_runs(journals, all_runs)] == moves_at_manifest
 
 
 def test_a_segment_that_is_replaced_in_the_meantime_is_found_again(journals: Journals) -> None:
