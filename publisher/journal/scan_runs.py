@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -22,9 +22,10 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError, UsageError
 from publisher.journal.find_journal import find_job, open_journal
-from publisher.journal.job_journals import RUN, Journals
+from publisher.journal.job_journals import Journals
 from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import SENT, Journal, Manifest, RunEnd
+from publisher.journal.manifest import SENT, Journal, Manifest
+from publisher.journal.scanned_run import ScannedRun, describe_run
 from publisher.journal.segment_files import (
     DECISIONS,
     DOCUMENTS,
@@ -46,46 +47,6 @@ _ROWS = 1 << 16
 """Maximum number of rows of a batch."""
 _TEXT_BYTES = 32 << 20
 """Bytes of documents that are read together."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScannedRun:
-    """A committed run: its manifest and the reports beside it."""
-
-    manifest: Manifest
-    place: Path
-    """The folder that the run has, or had before it moved into a segment."""
-    documents: Path
-    """Folder of the part files."""
-    texts: Mapping[str, str]
-    """The small reports in the run's folder by their file names."""
-    end: RunEnd
-    """The end of the run, with seconds and engine as far as they are known."""
-
-
-def _describe(
-    manifest: Manifest, place: Path, texts: Mapping[str, str], documents: Path
-) -> ScannedRun:
-    sent = texts.get(SENT)
-    end = RunEnd() if sent is None else RunEnd.from_plain(json.loads(sent))
-    if not end.seconds:
-        end = _with_seconds(end, texts.get(RUN) or _read_if_exists(documents / RUN))
-    others = {name: text for name, text in texts.items() if name not in {SENT, RUN}}
-    return ScannedRun(manifest, place, documents, others, end)
-
-
-def _with_seconds(end: RunEnd, report: str | None) -> RunEnd:
-    """Takes seconds and engine from the report of the run: a replay has no other record of them."""
-    content = json.loads(report) if report else {}
-    engine = content.get("engine") or {}
-    return replace(end, seconds=content.get("seconds", {}), engine=engine.get("name"))
-
-
-def _read_if_exists(path: Path) -> str | None:
-    try:
-        return path.read_text("utf-8")
-    except OSError:  # the documents were moved
-        return None
 
 
 class JournalPart(Protocol):
@@ -236,7 +197,7 @@ def _scan_job(journals: Journals) -> Iterator[JournalPart]:
 def _lanes_of(journal: Journal, manifest: Manifest) -> Iterator[JournalPart]:
     paths = [*journal.root.glob("*.json"), journal.root / SENT]
     texts = {path.name: path.read_text("utf-8") for path in paths if path.exists()}
-    run = _describe(manifest, journal.place, texts, journal.documents(manifest))
+    run = describe_run(manifest, journal.place, texts, journal.documents(manifest))
     for lane in range(manifest.lanes):
         yield _LanePart(journal.root, run, lane)
 
@@ -322,7 +283,7 @@ class _SegmentPart:
     def _run(self, row: Mapping[str, Any]) -> ScannedRun:
         manifest = restore(Manifest, json.loads(row["manifest"]))
         place = self.journals.root / manifest.run
-        return _describe(manifest, place, dict(row["files"]), Journal(place).documents(manifest))
+        return describe_run(manifest, place, dict(row["files"]), Journal(place).documents(manifest))
 
     def decisions(self, columns: Sequence[str], condition: pc.Expression | None = None) -> pa.Table:
         return self._read(DECISIONS, columns, condition)

@@ -14,7 +14,8 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
 from publisher.errors import FatalError, UsageError
 from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
-from publisher.journal.scan_runs import JournalPart, ScannedRun, scan_kept_runs, scan_runs
+from publisher.journal.scan_runs import JournalPart, scan_kept_runs, scan_runs
+from publisher.journal.scanned_run import ScannedRun
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import use_masking
 from publisher.masking.sealed_rejects import is_sealed, open_reject

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from publisher.errors import UsageError
 from publisher.journal.manifest import SourceEntry
-from publisher.journal.scan_runs import ScannedRun
+from publisher.journal.scanned_run import ScannedRun
 from publisher.journal.segment_header import SegmentSource
 from publisher.model.change import Object, Position
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse

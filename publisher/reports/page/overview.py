@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in
 from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Manifest
-from publisher.journal.scan_runs import JournalPart, ScannedRun, document_rows
+from publisher.journal.scan_runs import JournalPart, document_rows
+from publisher.journal.scanned_run import ScannedRun
 from publisher.model.change import Object, Outcome
 from publisher.model.clock import microseconds
 from publisher.reports.page.reject_samples import Rejects, RejectSamples
