@@ -1,4 +1,4 @@
-"""What a scan knows of a run: its manifest, its reports and its end."""
+"""Describes a run for a scan: its manifest, its reports and its end."""
 
 from __future__ import annotations
 
