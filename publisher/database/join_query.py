@@ -98,17 +98,17 @@ _MAX_AGGREGATE = 16 << 20
 
 def _array(values: Sequence[Any] | pa.StringArray) -> Any:
     """Returns an array as parameter; the driver would examine each text in turn."""
-    if isinstance(values, pa.Array) and len(values) and not values.null_count:
+    if isinstance(values, pa.Array):
         whole = pa.ListArray.from_arrays([0, len(values)], values)
         joined: str = pc.binary_join(whole, '","')[0].as_py()
-        if "\\" not in joined and joined.count('"') == 2 * (len(values) - 1):
-            return f'{{"{joined}"}}'
-    texts = values.to_pylist() if isinstance(values, pa.Array) else values
-    if set(map(type, texts)) != {str}:
-        return list(texts)
-    if any(character in "".join(texts) for character in '\\"'):
-        texts = [text.replace("\\", "\\\\").replace('"', '\\"') for text in texts]
-    return '{"' + '","'.join(texts) + '"}'
+    elif set(map(type, values)) == {str}:
+        joined = '","'.join(values)
+    else:
+        return list(values)
+    if "\\" in joined or joined.count('"') > 2 * (len(values) - 1):
+        texts = texts_of(values)
+        joined = '","'.join(text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return f'{{"{joined}"}}'
 
 
 def _check_texts(

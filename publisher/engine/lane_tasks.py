@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice, pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -78,8 +77,8 @@ def plan_lanes(
         for lane, records in lanes:
             batches = iter(records if masking is None else unseal_records(records, masking.masker))
             with ExitStack() as stack:
-                following = LanePlan(work, lane, staging, documents, attempt)
-                stack.enter_context(following)
+                opened = open_plan(work, lane, staging, documents, attempt)
+                following = stack.enter_context(opened)
                 batch = next(batches, None)
                 if batch is not None:
                     following.begin(batch)
@@ -96,17 +95,15 @@ def plan_lanes(
             yield plan.close(syncs=syncs)
 
 
-class LanePlan:
-    """Plans the sources of a lane one after the other, and writes the results.
+@contextmanager
+def open_plan(
+    work: Work, lane: int, staging: Path, documents: Path, attempt: str
+) -> Iterator[LanePlan]:
+    """Opens the plan of a lane; gives its files up after an error.
 
-    A context manager, which closes the resources; after an error it gives the files up."""
-
-    def __init__(self, work: Work, lane: int, staging: Path, documents: Path, attempt: str) -> None:
-        """For ``staging``, ``documents`` and ``attempt`` see ``LaneFiles``."""
-        self._work = work
-        self._lane = lane
-        self._resources = Resources(work.rules)
-        self._files = LaneFiles(
+    For ``staging``, ``documents`` and ``attempt`` see ``LaneFiles``."""
+    with Resources(work.rules) as resources:
+        files = LaneFiles(
             lane,
             staging,
             documents,
@@ -115,36 +112,38 @@ class LanePlan:
             converter_of(work.rules.documents.value_format),
             is_masked=work.rules.masking is not None,
         )
-        self._states: LaneStates | None = None
+        states = None
+        try:
+            states = None if work.states is None else LaneStates(work.states, files.objects)
+            yield LanePlan(work, lane, resources, files, states)
+        except BaseException:
+            files.abandon()
+            if states is not None:
+                states.abandon()
+            raise
+
+
+class LanePlan:
+    """Plans the sources of a lane one after the other, and writes the results."""
+
+    def __init__(
+        self,
+        work: Work,
+        lane: int,
+        resources: Resources,
+        files: LaneFiles,
+        states: LaneStates | None,
+    ) -> None:
+        self._work = work
+        self._lane = lane
+        self._resources = resources
+        self._files = files
+        self._states = states
         self._source = -1
         self._planner: LanePlanner | None = None
         self._masked: MaskedLane | None = None
         self._ranks: LaneRanks | None = None
         self._begun: _Records | None = None
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            stack.enter_context(self._resources)
-            stack.push(self._give_up)
-            if self._work.states is not None:
-                self._states = LaneStates(self._work.states, self._files.objects)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-
-    def _give_up(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Closes incomplete files after an error."""
-        if kind is not None:
-            self._files.abandon()
-            if self._states is not None:
-                self._states.abandon()
 
     def begin(self, batch: pa.RecordBatch) -> None:
         """Begins to read rows for the first records of the lane, which the next ``add`` gets, too."""

@@ -127,21 +127,12 @@ def _select_runs(
 ) -> dict[int, Segment | None]:
     """Selects the runs of ``read_runs``, oldest first, each with its segment if it has no folder."""
 
-    def select_from(segment: Segment) -> dict[int, Segment]:
-        try:
-            return dict.fromkeys(select(segment), segment)
-        except FatalError:
-            if segment.exists():
-                raise
-            return {}
+    def select_from(segment: Segment) -> list[tuple[int, Segment]]:
+        return [(number, segment) for number in select(segment)]
 
     # folders first: a run that is moved after this line is found in a segment
     in_folders: dict[int, Segment | None] = dict.fromkeys(journals.numbers())
     in_segments: dict[int, Segment | None] = {}
-    segments, seen = journals.segments, set[Path]()
-    while unseen := [segment for segment in segments.current() if segment.folder not in seen]:
-        for found in pool.map(select_from, unseen):
-            in_segments.update(found)
-        # in the next round: segments that have replaced others since
-        seen.update(segment.folder for segment in unseen)
+    for found in journals.segments.read_each(select_from, pool.map):
+        in_segments.update(found)
     return dict(sorted({**in_segments, **in_folders}.items()))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from publisher.errors import FatalError
 from publisher.journal.durable import sync_folder
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from publisher.journal.segment_reader import SegmentReader
 
 R = TypeVar("R", bound=Container[int])
+T = TypeVar("T")
 
 SEGMENTS = "segments"
 _NEW = ".new"
@@ -68,6 +69,34 @@ class Segments:
     def current(self) -> list[Segment]:
         """The segments, oldest first, without those that a wider segment has replaced."""
         return _without_replaced_segments(self._folders())
+
+    def read_each(
+        self,
+        read: Callable[[Segment], T],
+        call_each: Callable[..., Iterable[Any]] = map,
+    ) -> Iterator[T]:
+        """Reads the segments, oldest first; instead of those that others replace meanwhile, these at the end.
+
+        ``call_each`` calls a function with each segment like ``map``, maybe in threads.
+
+        Raises:
+            FatalError: ``read`` has raised it for a segment that still exists.
+        """
+
+        def read_if_current(segment: Segment) -> T | None:
+            try:
+                return read(segment)
+            except FatalError:
+                if segment.exists():
+                    raise
+                return None
+
+        seen: set[Path] = set()
+        while unseen := [segment for segment in self.current() if segment.folder not in seen]:
+            for result in call_each(read_if_current, unseen):
+                if result is not None:
+                    yield result
+            seen.update(segment.folder for segment in unseen)
 
     def check_versions(self) -> None:
         """Raises ``FatalError`` if a segment is damaged or of another version of the program."""

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.journal.find_journal import find_job, find_journal
-from publisher.journal.job_journals import Journals
 from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import MANIFEST, Journal
 from publisher.journal.segment_files import DOCUMENTS, read_columns
+from publisher.journal.segments import Segment
 
 _COLUMNS = ["association", "new_association"]
 _CHANGES = pc.field("new_association").is_valid()
@@ -41,25 +41,17 @@ def _read_changes(directory: Path) -> Iterator[pa.Table]:
     if job is None:
         yield from _of_run(find_journal(directory))
         return
-    # folders first: a run that is moved after this line is found in a segment
-    numbers, seen = job.numbers(), set[Path]()
-    yield from _of_segments(job, seen)
-    for number in numbers:
-        yield from _of_run(job.root / job.run_id(number))
-    yield from _of_segments(job, seen)
+    # folders first: a run that is moved before it is read is found in a segment
+    of_folders = [
+        table for number in job.numbers() for table in _of_run(job.root / job.run_id(number))
+    ]
+    yield from job.segments.read_each(_of_segment)
+    yield from of_folders
 
 
-def _of_segments(job: Journals, seen: set[Path]) -> Iterator[pa.Table]:
-    """Reads the changes of keys of segments that were not ``seen`` before; runs may have moved into them."""
-    while unseen := [segment for segment in job.segments.current() if segment.folder not in seen]:
-        for segment in unseen:
-            seen.add(segment.folder)
-            try:
-                segment.header()
-                yield read_columns(segment.folder, DOCUMENTS, _COLUMNS, _CHANGES)
-            except FatalError:
-                if segment.exists():
-                    raise
+def _of_segment(segment: Segment) -> pa.Table:
+    segment.header()
+    return read_columns(segment.folder, DOCUMENTS, _COLUMNS, _CHANGES)
 
 
 def _of_run(root: Path) -> Iterator[pa.Table]:

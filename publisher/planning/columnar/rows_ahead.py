@@ -89,9 +89,9 @@ class RowsAhead:
         """Begins to read the first of the rows that are probably wanted, unless others are being read.
 
         The next call of ``parts`` uses them if ``rows`` are the first of its rows."""
-        places = np.flatnonzero(wanted)
         if self._reading or not self._current_rows.may_read_ahead:
             return
+        places = np.flatnonzero(wanted)
         if self._begin(rows, places[: self.rows_at_once]):
             before = self._reading[-1].read
             self._begin(rows, places[self.rows_at_once : self.rows_ahead()], before)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -83,11 +84,11 @@ def test_an_error_gives_up_all_lanes_that_are_open(
 ) -> None:
     opened: list[LanePlan] = []
     given_up: list[LaneFiles] = []
-    abandon, enter, method = LaneFiles.abandon, LanePlan.__enter__, getattr(LanePlan, step)
+    abandon, create, method = LaneFiles.abandon, LanePlan.__init__, getattr(LanePlan, step)
 
-    def open_plan(self: LanePlan) -> LanePlan:
+    def note_plan(self: LanePlan, *arguments: Any) -> None:
         opened.append(self)
-        return enter(self)
+        create(self, *arguments)
 
     def fail(self: LanePlan, *arguments: object, **options: object) -> object:
         if opened.index(self) == fails_at:
@@ -98,7 +99,7 @@ def test_an_error_gives_up_all_lanes_that_are_open(
         given_up.append(self)
         abandon(self)
 
-    monkeypatch.setattr(LanePlan, "__enter__", open_plan)
+    monkeypatch.setattr(LanePlan, "__init__", note_plan)
     monkeypatch.setattr(LanePlan, step, fail)
     monkeypatch.setattr(LaneFiles, "abandon", note)
     with pytest.raises(UnreachableError):
