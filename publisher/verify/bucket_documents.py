@@ -83,16 +83,22 @@ class BucketDocuments:
         value_set = pa.array([*names], pa.string())
         is_wanted = pc.is_in(operations.associations, value_set).to_numpy(zero_copy_only=False)
         chosen = np.flatnonzero(is_wanted[operations.objects] & (operations.documents >= 0))
+        is_rename = operations.kinds == OperationKind.RENAME
+        # of the two rows of a change of the key, the first one has the old key
+        is_end = is_rename & (np.cumsum(is_rename) % 2 == 1)
+        is_end |= operations.kinds == OperationKind.DELETE
         rows = self.rows.select(["order", "number", "event_id"]).take(
             pa.array(operations.documents[chosen])
         )
         places = pa.array(operations.objects[chosen])
-        for name, document, row in zip(
+        for name, document, row, ends in zip(
             operations.associations.take(places).to_pylist(),
             operations.documents[chosen].tolist(),
             rows.to_pylist(),
+            is_end[chosen].tolist(),
             strict=True,
         ):
+            facts[name].is_ended |= ends
             if last.get(name) != document:
                 last[name] = document
                 origin = Origin(self.parts[row["order"]].name, row["number"])

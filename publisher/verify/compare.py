@@ -109,6 +109,8 @@ class ObjectDocuments:
 
     origins: list[Origin] = field(default_factory=list)
     event_ids: set[str] = field(default_factory=set)
+    is_ended: bool = False
+    """True if a document deletes the object, or gives it another key."""
 
     def add(self, origin: Origin, event_id: str | None) -> None:
         """Adds a document."""
@@ -164,6 +166,13 @@ class ObjectEvidence:
         if mentioned is None:
             return True
         return mentioned.get(attribute, False) if is_multiple else attribute in mentioned
+
+    def judge_missing(self, association: str) -> ResultKind:
+        """Decides about an object that consumers do not have: documents may mention it and still end it."""
+        documents = self.documents.get(association, ObjectDocuments())
+        is_lost = documents.is_ended if self.has_expired else bool(documents.origins)
+        judge = self.judge_present if is_lost else self.judge_absent
+        return judge(association, ResultKind.MISSING)
 
     def judge_absent(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents do not mention."""

@@ -196,8 +196,7 @@ class TableComparison:
     ) -> None:
         for place in missing.tolist():
             name = ours.associations[place].as_py()
-            kind = self.evidence.judge_absent(name, ResultKind.MISSING)
-            self._note(rows.keys[place].as_py(), name, kind)
+            self._note(rows.keys[place].as_py(), name, self.evidence.judge_missing(name))
         collected.add_new(rows.take(missing), replace=False)
 
     def _judge_surplus(self, theirs: ObjectStates, surplus: Places, collected: Differences) -> None:

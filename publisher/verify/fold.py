@@ -27,6 +27,8 @@ class FoldedObjects:
     mentioned: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The attributes that documents mention, for objects whose first document is no ``<add>``, and whether
     all earlier values were removed: other attributes, and earlier values, are unknown."""
+    ended: set[str] = field(default_factory=set)
+    """The objects that a document has ended: nothing of them is unknown."""
     repeated: int = 0
     """Number of documents that consumers ignore, because they have arrived before."""
 
@@ -34,12 +36,14 @@ class FoldedObjects:
         """Applies an operation as a consumer does."""
         match operation:
             case Modify(association, _, changes):
-                if association not in self.objects:
+                if association not in self.objects and association not in self.ended:
                     self.mentioned[association] = {}
                 self._mention(association, changes)
             case Delete(association):
+                self.ended.add(association)
                 self.mentioned.pop(association, None)
             case ModifyAssociation(old, new):
+                self.ended.add(old)
                 partial = self.mentioned.pop(old, None)
                 if old in self.objects:
                     self.mentioned.pop(new, None)

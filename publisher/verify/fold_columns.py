@@ -101,7 +101,8 @@ def fold_operations(operations: OperationColumns, ignored: Mask) -> ObjectValues
     places[existing] = np.arange(len(existing))
     changes = np.flatnonzero(is_effective[operations.operations])
     at = places[objects[operations.operations[changes]]]
-    is_partial = kinds[first[existing]] == OperationKind.MODIFY
+    # after a delete nothing is unknown
+    is_partial = (kinds[first[existing]] == OperationKind.MODIFY) & (last_delete[existing] < 0)
     values, mentions = _apply(operations, changes, at, is_partial)
     return ObjectValues(
         operations.associations.take(pa.array(existing)),
