@@ -26,6 +26,8 @@ class ResultKind(StrEnum):
     """In the table, but not in the documents, which should show it."""
     SURPLUS = "surplus"
     """In the documents, but not in the table."""
+    PERHAPS_SURPLUS = "perhaps-surplus"
+    """As ``SURPLUS``, but a row of the table cannot be read, perhaps that of the object."""
     DIFFERENT = "different"
     """Attributes differ."""
     NEVER_PUBLISHED = "never-published"

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
 from publisher.consumer import Inbox, Objects, part_files, read_files
-from tests.services.databases import Place
+from tests.services.databases import Place, sqlite_place
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -29,6 +29,23 @@ url = "{url}"
 path = "{folder}/out"
 """
 USERS = "CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname VARCHAR(9), lname VARCHAR(9))"
+COMPARISON = """
+[[sources]]
+name = "files"
+format = "triggerless"
+snapshots = ["{extract}"]
+binary_text = "base64"
+[tables.usr]
+key = ["idu"]
+columns = {{ idu = "int", fname = "string", pic = "octet" }}
+[dispatch]
+path = "{folder}/out"
+"""
+CHILDREN = """
+[tables.usr.children]
+phone = { key = ["idu"], columns = { pic = "octet" } }
+"""
+DEPARTMENTS = "CREATE TABLE dep (id VARCHAR(9) PRIMARY KEY, floor INTEGER)"
 MODIFY_ASSOCIATION = "modify-association"
 
 
@@ -75,7 +92,7 @@ class Job:
         tables = report["outcome"]["tables"]
         return {table["table"]: table["counts"] for table in tables if table["counts"]}
 
-    def execute_unlogged(self, table: str, *statements: str) -> None:
+    def execute_unlogged(self, *statements: str) -> None:
         """Executes statements, of which nothing is logged: the changes of a restored backup."""
         log = self.place.query("SELECT max(record_id) FROM event_log")[0][0]
         self.place.execute(*statements, f"DELETE FROM event_log WHERE record_id > {log}")
@@ -187,3 +204,83 @@ def test_an_object_whose_key_a_document_changed_although_its_row_has_it_is_missi
     job.repair()
     names = {name: values["fname"] for name, values in job.objects().items()}
     assert names == {"idu=1,table=usr": ["a"], "idu=2,table=usr": ["b"]}
+
+
+def test_an_unreadable_row_makes_no_object_of_its_table_surplus(tmp_path: Path) -> None:
+    place = sqlite_place(tmp_path / "test.db")
+    place.execute("CREATE TABLE usr (idu INTEGER, fname TEXT, PRIMARY KEY (idu))", DEPARTMENTS)
+    job = Job(place, tmp_path).start("usr", "dep")
+    place.execute(
+        "INSERT INTO usr VALUES (1, 'a'), (2, 'b'), (3, 'c')", "INSERT INTO dep VALUES ('x', 1)"
+    )
+    job.publish()
+    before = job.objects()
+    # the key of user 2 becomes unreadable, user 3 and the department are gone
+    job.execute_unlogged(
+        "DROP TABLE usr",
+        "CREATE TABLE usr (idu NUMERIC PRIMARY KEY, fname TEXT)",
+        "INSERT INTO usr VALUES (1, 'A'), (NULL, 'b')",
+        "DELETE FROM dep",
+    )
+    code, text = job.verify()
+    assert code == 3, text
+    assert "usr: 0 equal, 2 perhaps surplus, 1 different" in text
+    assert "unreadable 1 rows" in text
+    assert "the key column idu is NULL" in text
+    assert "dep: 0 equal, 1 surplus" in text
+    code, text = job.verify("--repair")
+    assert code == 3, text
+    assert "documents  2 (" in text
+    assert "are not deleted: correct the rows" in text
+    expected = before | {"idu=1,table=usr": {"fname": ["A"]}}
+    del expected["id=x,table=dep"]
+    assert job.objects() == expected
+    # only the unreadable row is left
+    for words in ((), ("--repair",), ("--repair", "--dry-run")):
+        code, text = job.verify(*words)
+        assert code == 3, text
+        assert "are not deleted: correct the rows" in text
+    assert job.objects() == expected
+    job.execute_unlogged("DELETE FROM usr WHERE idu IS NULL")
+    assert "2 surplus" in job.repair()
+    assert set(job.objects()) == {"idu=1,table=usr"}
+
+
+def test_unreadable_records_of_compared_files_make_no_object_surplus(tmp_path: Path) -> None:
+    extract = tmp_path / "usr.csv"
+    job = Job(sqlite_place(tmp_path / "none.db"), tmp_path)
+    job.path.write_text(COMPARISON.format(folder=tmp_path, extract=extract))
+    extract.write_text("idu,fname,pic\n1,a,QQ==\n2,b,QQ==\n3,c,QQ==\n")
+    job.publish()
+    before = job.objects()
+    # a fault in the value of user 2, a line too short instead of user 3
+    extract.write_text("idu,fname,pic\n1,a,QQ==\n2,b,Q\n3\n")
+    code, text = job.verify()
+    assert code == 3, text
+    assert "usr: 1 equal, 2 perhaps surplus" in text
+    assert "unreadable 2 rows" in text
+    assert "usr.csv, record 3: " in text
+    code, text = job.verify("--repair")
+    assert code == 3, text
+    assert "nothing to repair" in text
+    assert job.objects() == before
+
+
+def test_unreadable_rows_of_a_child_table_remove_no_values(tmp_path: Path) -> None:
+    phones = tmp_path / "phone.csv"
+    job = Job(sqlite_place(tmp_path / "none.db"), tmp_path)
+    extract = tmp_path / "usr.csv"
+    extract.write_text("idu,fname,pic\n1,a,QQ==\n2,b,QQ==\n")
+    phones.write_text("idu,pic\n1,QQ==\n1,Qg==\n2,Qw==\n")
+    text = COMPARISON.format(folder=tmp_path, extract=f'{extract}", "{phones}')
+    job.path.write_text(text + CHILDREN)
+    job.publish()
+    before = job.objects()
+    assert before["idu=1,table=usr"]["phone.pic"] == ["QQ==", "Qg=="]
+    phones.write_text("idu,pic\n1,QQ==\n1,?\n,Qw==\n")
+    code, text = job.verify("--repair")
+    assert code == 3, text
+    assert "usr: 2 equal\n" in text
+    assert "unreadable 1 rows" in text
+    assert "orphaned   1 rows" in text
+    assert job.objects() == before
