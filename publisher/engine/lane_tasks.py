@@ -353,7 +353,7 @@ def _renderer_of(
         naming,
         work.rules.documents,
         Envelope(work.rules.envelope),
-        Values(work.rules.values),
+        Values(work.rules.values, limits_length=work.rules.documents.value_format == "xml"),
         filter_,
         catalogue,
         work.rules.classes,

@@ -20,7 +20,7 @@ from publisher.planning.masked_columns import (
 from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
-from publisher.xds.values import Converter, Values
+from publisher.xds.values import Converter, Values, limit_length
 
 
 class RenderedColumn(NamedTuple):
@@ -105,9 +105,12 @@ class ColumnRenderer:
                 Reason.COLUMN_NAME,
                 f"table {obj.table!r} has no column {name!r} any more: exclude the column, or restore it",
             )
+        converter = self._masked_converter(obj, name, table, table_column)
+        if self._values.limits_length:
+            converter = limit_length(converter, f"the value of column {name}")
         return RenderedColumn(
             escape_attribute(name),
-            self._masked_converter(obj, name, table, table_column),
+            converter,
             self._filter.publishes_column(obj, name),
             table is not None and table_column is not None and table.is_multiple(table_column),
         )

@@ -33,7 +33,7 @@ from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.planning.rendered_columns import ColumnRenderer, RenderedColumn
 from publisher.xds.association import association, key_text
 from publisher.xds.document import DocumentOptions, Envelope, operation
-from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
+from publisher.xds.escape import ValueProblem, escape_attribute, escape_text, refuse_long
 from publisher.xds.operations import MEANINGS
 from publisher.xds.values import Values
 
@@ -214,6 +214,8 @@ class Renderer:
 
     def reject(self, change: Change, reason: Reason, detail: str) -> Decision:
         """The decision that rejects a change."""
+        if reason is Reason.LONG_VALUE:
+            detail = f"{association(change.object)[:80]}: {detail}"
         return reject(change, self.position_text(change), reason, detail)
 
     def _render_piece(self, change: Change, answer: Answer) -> OperationPiece | Decision:
@@ -314,6 +316,8 @@ class Renderer:
         """The association of an object.  Raises ``ValueProblem`` if XML forbids a name in it."""
         text = association(obj, self._key_order(obj))
         escape_text(text, "the key")
+        if self._options.value_format == "xml":
+            refuse_long(text, "the key")
         escape_attribute(obj.table)
         return text
 

@@ -228,6 +228,7 @@ class _Comparison:
             self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
             settings.masking_of_run,
+            settings.documents.value_format == "xml",
         )
 
     def _survey(self) -> None:

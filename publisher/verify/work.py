@@ -101,7 +101,7 @@ class VerifyWork:
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
     masking: Masking | None = None
-    """``None``: documents have the values as they are."""
+    in_xml: bool = True
 
     @property
     def parts(self) -> int:
@@ -148,7 +148,9 @@ class VerifyWork:
         masks = None
         if self.masking is not None:
             masks = ColumnMasks(self.masking.masker, filter_, catalogue)
-        return ColumnRenderer(rules.case, Values(self.values), filter_, catalogue, masks)
+        return ColumnRenderer(
+            rules.case, Values(self.values, limits_length=self.in_xml), filter_, catalogue, masks
+        )
 
     def _readers(self) -> list[tuple[EvidenceKind, int]]:
         counts = {
@@ -177,12 +179,10 @@ class VerifyWork:
         table = self.tables[work.table]
         packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
         faulty = self._packer(EvidenceKind.FAULTS, work.table)
-        masks = self.renderer(table).masks
+        masks, hidden = self.renderer(table).masks, HIDDEN_DETAIL if self.masking else None
         for member, rows, faults in read_split_rows(self.comparison, number):
-            texts = (HIDDEN_DETAIL if self.masking else fault.detail for fault in faults)
-            concern = (may_concern_objects(fault, member) for fault in faults)
             details = [
-                text if of_object else None for text, of_object in zip(texts, concern, strict=True)
+                (hidden or f.detail) if may_concern_objects(f, member) else None for f in faults
             ]
             if any(details):
                 yield blinds(self.buckets, work.table, member)
