@@ -284,3 +284,40 @@ def test_unreadable_rows_of_a_child_table_remove_no_values(tmp_path: Path) -> No
     assert "unreadable 1 rows" in text
     assert "orphaned   1 rows" in text
     assert job.objects() == before
+
+
+@pytest.mark.parametrize("other", ['"Usr"', '"usr_"'])
+def test_tables_whose_names_differ_in_case_only_are_both_compared(
+    postgres: Place, tmp_path: Path, other: str
+) -> None:
+    check_two_tables(postgres, tmp_path, other)
+
+
+def test_tables_whose_names_differ_in_case_only_are_both_compared_in_mariadb(
+    mariadb: Place, tmp_path: Path
+) -> None:
+    check_two_tables(mariadb, tmp_path, "Usr")
+
+
+def check_two_tables(place: Place, folder: Path, other: str) -> None:
+    for name in ("usr", other):
+        place.execute(f"CREATE TABLE {name} (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
+    job = Job(place, folder).start("usr", other)
+    place.execute(
+        "INSERT INTO usr VALUES (1, 'a'), (2, 'b')", f"INSERT INTO {other} VALUES (1, 'c')"
+    )
+    job.publish()
+    with job.path.open("a") as file:  # a declared table, whose name the database does not fold
+        file.write('[tables.USR]\ncolumns = { idu = "int" }\n')
+    code, text = job.verify()
+    assert code == 0, text
+    assert "no table to compare with" not in text
+    job.execute_unlogged(
+        "UPDATE usr SET fname = 'z' WHERE idu = 1", "DELETE FROM usr WHERE idu = 2"
+    )
+    code, text = job.verify()
+    assert code == 3, text
+    assert "usr: 0 equal, 1 surplus, 1 different" in text
+    name = other.strip('"')
+    assert f"{name}: 1 equal" in text
+    job.repair()
