@@ -6,6 +6,7 @@ Each finding is repaired by ``--repair``, and a consumer of the documents then h
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,7 +119,7 @@ class Job:
         return text
 
 
-def keys_of(objects: dict[str, object], table: str = "usr") -> set[str]:
+def keys_of(objects: Iterable[str], table: str = "usr") -> set[str]:
     end = f",table={table}"
     return {name.removesuffix(end) for name in objects if name.endswith(end)}
 
