@@ -9,7 +9,8 @@
     ├── BudgetError           4   the run is complete, but rejected more records than allowed
     ├── UnreachableError      5   source, database or sink cannot be reached: try again later
     ├── FatalError            1   this run cannot continue; the message says what to fix
-    │   └── ReplacedError     6   a newer instance of the job works: leave the job to it
+    │   ├── ReplacedError     6   a newer instance of the job works: leave the job to it
+    │   └── RunningError      7   publish --follow runs, and the command would stop it
     └── InternalError         1   the program broke one of its own guarantees (conservation)
 
 A record that cannot be used is data (``Outcome.REJECTED``), not an exception.  Messages name the
@@ -174,6 +175,12 @@ class ReplacedError(FatalError):
     """A newer instance of the job has taken over."""
 
     exit_code = 6
+
+
+class RunningError(FatalError):
+    """An instance follows the job, and this command must not replace it."""
+
+    exit_code = 7
 
 
 class TableRefusedError(FatalError):

@@ -23,7 +23,7 @@ _MOVE_AWAY = (
 )
 IDENTITY = "job.json"
 """File with the identity, and with the format version of all files in a job's journal directory."""
-_NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
+_NOT_OURS = frozenset({"lock", "follow.lock", f"{IDENTITY}.new"})
 """Files that may exist in a directory that no job has used yet."""
 
 

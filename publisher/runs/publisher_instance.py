@@ -47,18 +47,20 @@ class PublisherInstance:
         progress: Progress | None = None,
         *,
         recovers: bool = False,
+        follows: bool = False,
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
         With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).
 
         Raises:
+            RunningError: An instance follows the job, and this one does not (``follows``).
             FatalError: The sink has progress that does not fit the journal.
         """
         self._settings = settings = settings.for_publish()
         self.engine = engine
         self._progress = progress
-        self._lease, topics = Lease.take(settings, recovers=recovers)
+        self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
         self._journals = self._lease.journals
         lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
@@ -72,12 +74,10 @@ class PublisherInstance:
         self._unsettled: Mapping[str, IdRanges] | None = None
         """Record ids of the last run while their statuses are being written, by source."""
         self._settled: list[RunReport] = []
-        self._pending = PendingWork(settings, self._journals)
         self._stack = ExitStack()
-        self._stack.enter_context(self._pending)
-        self._stack.callback(self._step.close)
-        self._stack.callback(self._ending.close)
-        self._stack.callback(self.sink.close)
+        self._pending = self._stack.enter_context(PendingWork(settings, self._journals))
+        for close in (self._step.close, self._ending.close, self.sink.close):
+            self._stack.callback(close)
         self.sink.take_over(topics)
 
     def __enter__(self) -> Self:
