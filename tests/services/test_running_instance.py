@@ -88,7 +88,7 @@ class Job:
 def polls(service: Started) -> int:
     """The number of runs that a service has published."""
     events = [json.loads(line) for line in service.messages().splitlines() if line[:1] == "{"]
-    return sum(event["event"] == "poll" and event["records"] > 0 for event in events)
+    return sum(event["event"] == "poll" for event in events)
 
 
 def end(service: Started) -> None:
