@@ -1,7 +1,7 @@
 """Infinite dates are no finite dates.
 
-Infinite timestamps overflowed, were given a made-up finite date, or stopped the connector for the whole table.
-PostgreSQL's infinities are not calendar dates; a time of XDS is a finite number of seconds.
+Infinite timestamps overflowed, were given a made-up finite date, or stopped the connector for the whole
+table. PostgreSQL's infinities are not calendar dates; a time of XDS is a finite number of seconds.
 """
 
 from __future__ import annotations

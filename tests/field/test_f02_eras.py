@@ -1,7 +1,7 @@
 """Dates before our era and of five digits keep their year, or are rejected.
 
-``BC`` was dropped, so two different dates became one, and years above 9999 stopped the connector.  PostgreSQL
-counts the proleptic Gregorian calendar.
+``BC`` was dropped, so two different dates became one, and years above 9999 stopped the connector.
+PostgreSQL counts the proleptic Gregorian calendar.
 """
 
 from __future__ import annotations

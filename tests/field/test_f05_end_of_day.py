@@ -1,7 +1,7 @@
 """The end of a day is not its beginning.
 
-PostgreSQL's ``24:00:00`` became midnight at the other end of the day, NULL, or an exception in the client
-library.  The range of ``time`` ends at 24:00:00 inclusive.
+PostgreSQL's ``24:00:00`` became midnight at the other end of the day, NULL, or an exception in the
+client library. The range of ``time`` ends at 24:00:00 inclusive.
 """
 
 from __future__ import annotations

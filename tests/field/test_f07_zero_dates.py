@@ -1,7 +1,8 @@
 """A zero date is neither NULL nor 1970.
 
-``0000-00-00`` turned into NULL, then violated NOT NULL and stopped the job, or became 1970-01-01 or 0001-01-01;
-DATETIME and TIMESTAMP behaved differently.  MariaDB documents the zero date as a value of its own.
+``0000-00-00`` turned into NULL, then violated NOT NULL and stopped the job, or became 1970-01-01 or
+0001-01-01; DATETIME and TIMESTAMP behaved differently. MariaDB documents the zero date as a value of its
+own.
 """
 
 from __future__ import annotations

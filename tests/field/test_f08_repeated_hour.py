@@ -1,8 +1,8 @@
 """The hour that comes twice names two instants, and the one that never comes none.
 
-Snapshot and change path showed the same row one hour apart, and a skipped local time made statements fail.
-MariaDB stores a TIMESTAMP as an instant.  For texts without a zone the first occurrence counts, and a time
-of the skipped hour is as far after the change as its clock says.
+Snapshot and change path showed the same row one hour apart, and a skipped local time made statements
+fail. MariaDB stores a TIMESTAMP as an instant. For texts without a zone the first occurrence counts, and
+a time of the skipped hour is as far after the change as its clock says.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One number with many spellings is one key.
 
-Trailing zeros made equal decimals different keys, and small decimals were printed with exponents.  SQL
+Trailing zeros made equal decimals different keys, and small decimals were printed with exponents. SQL
 compares numbers by value; PostgreSQL never prints an exponent for ``numeric``.
 """
 

@@ -1,6 +1,6 @@
 """Unsigned numbers of 64 bits keep their digits.
 
-Values above 2^63-1 were emitted as negative numbers without any error.  The range of BIGINT UNSIGNED, and
+Values above 2^63-1 were emitted as negative numbers without any error. The range of BIGINT UNSIGNED, and
 of INTEGER(64, false) in Parquet, ends at 2^64-1; a record id is a positive signed number.
 """
 

@@ -1,6 +1,7 @@
 """BIT is a number, and the 1 of TINYINT(1) is a display width.
 
-Values of several bytes came out with their bytes reversed, and TINYINT(1) with 2 or -1 was flattened to true.
+Values of several bytes came out with their bytes reversed, and TINYINT(1) with 2 or -1 was flattened to
+true.
 """
 
 from __future__ import annotations

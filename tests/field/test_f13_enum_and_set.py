@@ -1,6 +1,7 @@
 """The error value of ENUM is an empty text, and a SET is one text.
 
-The empty error value (index 0) crashed readers or became the last member; sets were split at their commas.
+The empty error value (index 0) crashed readers or became the last member; sets were split at their
+commas.
 """
 
 from __future__ import annotations

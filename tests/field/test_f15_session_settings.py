@@ -1,7 +1,7 @@
 """The text of a value depends on no session's settings.
 
-``bytea_output``, ``DateStyle``, ``IntervalStyle``, ``TimeZone``, ``extra_float_digits`` and ``lc_monetary`` of a session changed the
-recorded text; one bytea lost two characters and looked valid.
+``bytea_output``, ``DateStyle``, ``IntervalStyle``, ``TimeZone``, ``extra_float_digits`` and
+``lc_monetary`` of a session changed the recorded text; one bytea lost two characters and looked valid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An array is the one text that its database prints.
 
-Elements with commas were split, NULL and the text "NULL" merged, and a lower bound other than 1 broke the
-parser.
+Elements with commas were split, NULL and the text "NULL" merged, and a lower bound other than 1 broke
+the parser.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 r"""Numbers of JSON keep their digits, and its texts their order and escapes.
 
-Integers above 2^53 were rounded on the way through JSON, and an escaped NUL stopped a load.  The program
+Integers above 2^53 were rounded on the way through JSON, and an escaped NUL stopped a load. The program
 takes numbers as written; XML 1.0 forbids U+0000, but the six characters ``\u0000`` are plain ASCII.
 """
 

@@ -1,7 +1,8 @@
 """Text of every character set of a server arrives as Unicode.
 
-Text of latin1 tables, emoji and column names that are not ASCII became mojibake or question marks.  The
-database converts to the character set of the connection, and the column of the log must be able to hold it.
+Text of latin1 tables, emoji and column names that are not ASCII became mojibake or question marks. The
+database converts to the character set of the connection, and the column of the log must be able to hold
+it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Carriage return, tab, NEL and edge blanks survive writing and parsing.
 
-Elsewhere CR became LF, and line breaks in attributes became blanks.  XML 1.0 §2.11 and §3.3.3: a parser
+Elsewhere CR became LF, and line breaks in attributes became blanks. XML 1.0 §2.11 and §3.3.3: a parser
 normalises them unless they are character references.
 """
 

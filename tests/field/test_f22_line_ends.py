@@ -1,7 +1,7 @@
 """Lines end at LF only.
 
-Readers that split text with the language's helper broke one record into two at U+2028, U+2029 and U+0085.
-RFC 8259 allows these characters raw in JSON, and our own files are split at LF only.
+Readers that split text with the language's helper broke one record into two at U+2028, U+2029 and
+U+0085. RFC 8259 allows these characters raw in JSON, and our own files are split at LF only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Names with dots, quotes, blanks and reserved words are names.
 
-Splitting at the first dot or quoting twice produced wrong SQL for legal quoted names.  A quoted identifier of
-SQL may hold any character but U+0000.
+Splitting at the first dot or quoting twice produced wrong SQL for legal quoted names. A quoted
+identifier of SQL may hold any character but U+0000.
 """
 
 from __future__ import annotations

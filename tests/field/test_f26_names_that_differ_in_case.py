@@ -1,7 +1,7 @@
 """Names that differ in case only are two names.
 
-Connectors folded names to lower case, failed on upper-case tables, or could not hold two tables whose names
-differ in case.  An exact match comes first, and a guess between two is no match.
+Connectors folded names to lower case, failed on upper-case tables, or could not hold two tables whose
+names differ in case. An exact match comes first, and a guess between two is no match.
 """
 
 from __future__ import annotations

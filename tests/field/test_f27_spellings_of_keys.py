@@ -1,7 +1,7 @@
 """One row is one object, whatever spelling of its key the collation accepts.
 
-Keys that the database holds equal (case, trailing blank) were two keys downstream, or overwrote each other.
-A document carries the row's own key, or the record is rejected because key and row differ.
+Keys that the database holds equal (case, trailing blank) were two keys downstream, or overwrote each
+other. A document carries the row's own key, or the record is rejected because key and row differ.
 """
 
 from __future__ import annotations

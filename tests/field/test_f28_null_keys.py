@@ -1,7 +1,7 @@
 """A row whose key is NULL is no object, and breaks nothing.
 
-SQLite lets NULL into most primary keys; a delete of one row with a NULL key hit all such rows, or the insert
-failed because a trigger could not build a key.
+SQLite lets NULL into most primary keys; a delete of one row with a NULL key hit all such rows, or the
+insert failed because a trigger could not build a key.
 """
 
 from __future__ import annotations

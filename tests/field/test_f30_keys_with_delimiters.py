@@ -1,7 +1,7 @@
 """Keys may hold the characters of their own grammar.
 
-Quotes inside a text broke statements, and keys with delimiters were ambiguous.  The driver's guide puts values
-with ``, ; ' + " = \\ < >`` in double quotes.
+Quotes inside a text broke statements, and keys with delimiters were ambiguous. The driver's guide puts
+values with ``, ; ' + " = \\ < >`` in double quotes.
 """
 
 from __future__ import annotations

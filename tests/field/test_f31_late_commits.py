@@ -1,7 +1,7 @@
 """Rows that commit late, with smaller ids, are published, and gaps stop nothing.
 
-Polling by the greatest id skipped rows that committed later with a smaller id; gaps of rollbacks or sequence caches
-stalled or lost data.  The status N decides, not the id.
+Polling by the greatest id skipped rows that committed later with a smaller id; gaps of rollbacks or
+sequence caches stalled or lost data. The status N decides, not the id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A rename under installed triggers is seen.
 
-After a rename triggers silently stopped firing, logged the old name, or made every write fail.  Events are logged
-under the real names, or the write fails visibly, or ``check`` names the stale triggers.
+After a rename triggers silently stopped firing, logged the old name, or made every write fail. Events
+are logged under the real names, or the write fails visibly, or ``check`` names the stale triggers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A byte order mark at the start of a file is no data.
 
-It stuck to the first column's name, so the column was not found.  RFC 8259 lets a parser ignore it; U+FEFF
-anywhere else is a character of the text.
+It stuck to the first column's name, so the column was not found. RFC 8259 lets a parser ignore it;
+U+FEFF anywhere else is a character of the text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 r"""Empty, ``""``, ``NULL`` and ``"NULL"`` are four different fields.
 
-Empty and NULL fields were merged, or quoted NULL words became NULL.  An unquoted empty field is NULL, a quoted
-one is empty text, and only an unquoted mark of ``null_text`` is NULL: COPY of PostgreSQL has the same rule.
+Empty and NULL fields were merged, or quoted NULL words became NULL. An unquoted empty field is NULL, a
+quoted one is empty text, and only an unquoted mark of ``null_text`` is NULL: COPY of PostgreSQL has the
+same rule.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A quoted line break never ends a record, however the file is split.
 
-One row more and NULLs came of it elsewhere, in some reading modes only.  RFC 4180 §2.6.
+One row more and NULLs came of it elsewhere, in some reading modes only. RFC 4180 §2.6.
 """
 
 from __future__ import annotations

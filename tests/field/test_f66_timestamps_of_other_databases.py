@@ -1,8 +1,8 @@
 """A time is read whole or not at all.
 
-Triggers on some databases wrote the database's own timestamp text into the log; the driver's guide assumes
-``yyyy-mm-dd hh:mm:ss.fffffffff`` only.  Nothing may be read by half: no date without its time, no fraction
-cut off, no local zone.
+Triggers on some databases wrote the database's own timestamp text into the log; the driver's guide
+assumes ``yyyy-mm-dd hh:mm:ss.fffffffff`` only. Nothing may be read by half: no date without its time, no
+fraction cut off, no local zone.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +78,19 @@ class Workbench:
         return path
 
     def start(
-        self, *words: str, environment: Mapping[str, str] = {}, **files: Any
+        self,
+        *words: str,
+        environment: Mapping[str, str] = {},
+        prefix: Sequence[str] = (),
+        **files: Any,
     ) -> subprocess.Popen[str]:
-        """Starts a command."""
+        """Starts a command; ``prefix`` are the words of another program that starts it."""
         program = shlex.split(os.environ.get("XDS_PROGRAM", ""))
-        if not program:
+        if not program and not prefix:
             return start_program(words, environment=environment, directory=self.folder, **files)
+        program = program or [sys.executable, "-m", "publisher.cli"]
         return subprocess.Popen(
-            [*program, *words],
+            [*prefix, *program, *words],
             cwd=self.folder,
             env={**os.environ, **environment},
             text=True,
@@ -96,11 +102,12 @@ class Workbench:
         *words: str,
         codes: Sequence[int] | None = EXPECTED,
         environment: Mapping[str, str] = {},
+        prefix: Sequence[str] = (),
         seconds: float = 120,
     ) -> Done:
         """Runs a command to its end; another exit code than ``codes`` fails the test."""
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        with self.start(*words, environment=environment, **pipes) as process:
+        with self.start(*words, environment=environment, prefix=prefix, **pipes) as process:
             try:
                 out, err = process.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:
