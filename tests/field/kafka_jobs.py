@@ -13,11 +13,13 @@ LOG = (
     " table_name text, column_name text, old_value text, new_value text)"
 )
 
+USR = "CREATE TABLE usr (idu integer PRIMARY KEY, fname text)"
+
 
 def make_log(folder: Path) -> Place:
-    """Creates an SQLite database with an empty event log."""
+    """Creates an SQLite database with an empty event log and the table that it is of."""
     place = sqlite_place(folder / "app.db")
-    place.execute(LOG)
+    place.execute(LOG, USR)
     return place
 
 

@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.field.ways import install, publish_each_way, write_log_job
@@ -30,8 +32,8 @@ SETTINGS = {
 
 
 @pytest.fixture
-def role(postgres: Place) -> str:
-    name = postgres.query("SELECT current_user")[0][0]
+def role(postgres: Place) -> Iterator[str]:
+    name: str = postgres.query("SELECT current_user")[0][0]
     yield name
     postgres.execute(f'ALTER ROLE "{name}" RESET ALL')
 

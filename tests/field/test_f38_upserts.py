@@ -19,7 +19,8 @@ STATEMENTS = {
         "INSERT INTO usr VALUES (1, 'x', 9) ON CONFLICT (id) DO UPDATE SET name = 'x' WHERE false",
         (
             "MERGE INTO usr USING (VALUES (1, 'c'), (3, 'd')) v(id, name) ON usr.id = v.id"
-            " WHEN MATCHED THEN UPDATE SET name = v.name WHEN NOT MATCHED THEN INSERT VALUES (v.id, v.name, 3)"
+            " WHEN MATCHED THEN UPDATE SET name = v.name"
+            " WHEN NOT MATCHED THEN INSERT VALUES (v.id, v.name, 3)"
         ),
     ],
     "mariadb": [

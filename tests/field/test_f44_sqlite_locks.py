@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.field.kafka_jobs import LOG, log_values, make_log
+from tests.field.kafka_jobs import LOG, USR, log_values, make_log
 from tests.services.databases import sqlite_place
 from tests.support.workbench import Workbench
 
@@ -63,7 +63,7 @@ def test_a_locked_database_is_waited_for(bench: Workbench) -> None:
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
 def test_rows_of_a_busy_writer_are_all_published(bench: Workbench, mode: str) -> None:
     place = sqlite_place(bench.folder / "app.db")
-    place.execute(f"PRAGMA journal_mode = {mode}", LOG)
+    place.execute(f"PRAGMA journal_mode = {mode}", LOG, USR)
     bench.write("job.toml", JOB)
 
     def write() -> None:

@@ -39,7 +39,7 @@ def test_a_consumer_refuses_to_skip_records(
         assert len(list(inbox.in_order(reader.deliveries(follow=False)))) == 20
     snapshot = inbox.snapshot()
     make_again(topics, topic, partitions)
-    log_values(place, {n: "b" for n in range(60)}, first=100)
+    log_values(place, dict.fromkeys(range(60), "b"), first=100)
     bench.publish(job=job, codes=None)
 
     def resume() -> None:

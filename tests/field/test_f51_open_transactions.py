@@ -15,8 +15,6 @@ from tests.field.kafka_jobs import log_values, make_log, write_job
 from tests.services.topics import Topics
 from tests.support.workbench import Workbench
 
-TABLE = "CREATE TABLE usr (idu integer PRIMARY KEY, fname text)"
-
 
 @contextmanager
 def open_transaction(bootstrap: str, topic: str) -> Iterator[None]:
@@ -38,7 +36,7 @@ def test_records_behind_an_open_transaction_are_unsettled(bench: Workbench, kafk
     topic = kafka.make(1)
     place = make_log(bench.folder)
     values = dict.fromkeys(range(6), "a")
-    place.execute(TABLE, *(f"INSERT INTO usr VALUES ({n}, 'b')" for n in values))
+    place.execute(*(f"INSERT INTO usr VALUES ({n}, 'b')" for n in values))
     job = write_job(bench, kafka.bootstrap, topic)
     log_values(place, values)
     bench.publish(job=job)

@@ -28,13 +28,13 @@ name = "usr"
 key = ["idu"]
 items = ["idu INTEGER", "pay {type}"]
 """
-PACKED = {
+PACKED: dict[str, str | None] = {
     **dict.fromkeys(("12345a", "12345c", "12345e", "12345f"), "123.45"),
     **dict.fromkeys(("12345b", "12345d"), "-123.45"),
     "00000d": "0.00",
     **dict.fromkeys(("123455", "1a345c", "202020"), None),
 }
-ZONED = {
+ZONED: dict[str, dict[bytes, str | None]] = {
     "leading": {b"+12345": "123.45", b"-12345": "-123.45", b" 12345": None, b"      ": None},
     "trailing": {b"12345+": "123.45", b"12345-": "-123.45"},
     "overpunched": {b"1234E": "123.45", b"1234N": "-123.45", b"0000{": "0.00", b"0000}": "0.00"},

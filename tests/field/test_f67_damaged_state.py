@@ -19,7 +19,7 @@ table = "log"
 [[sources]]
 name = "cmp"
 format = "triggerless"
-tables = ["usr"]
+tables = ["dept"]
 [database]
 url = "sqlite:///app.db"
 [dispatch]
@@ -34,14 +34,14 @@ DAMAGES = ("emptied", "cut", "flipped", "deleted")
 def prepare(bench: Workbench) -> None:
     place = make_log(bench.folder)
     place.execute(
-        "CREATE TABLE usr (idu integer PRIMARY KEY, v text)",
-        "INSERT INTO usr VALUES (1, 'a'), (2, 'b')",
+        "CREATE TABLE dept (id integer PRIMARY KEY, v text)",
+        "INSERT INTO dept VALUES (1, 'a'), (2, 'b')",
     )
     bench.write("job.toml", JOB)
     for run in range(2):
         log_values(place, {7: f"run {run}"}, first=run * 10 + 1)
         bench.publish()
-    place.execute("UPDATE usr SET v = 'c' WHERE idu = 2")
+    place.execute("UPDATE dept SET v = 'c' WHERE id = 2")
     log_values(place, {7: "last"}, first=100)
 
 
