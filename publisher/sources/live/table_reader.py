@@ -219,7 +219,12 @@ def _portions(
     statement = select_all(relation)
     if bounds.where is not None:
         name, value = bounds.where
-        statement = statement.where(column(quoted_name(name, quote=True)) == value)
+        wanted: ColumnElement[Any] = column(quoted_name(name, quote=True))
+        if isinstance(
+            relation.types[name], types.NullType
+        ):  # SQLite compares no number with a text
+            wanted = ordered_ranges.as_text(relation, name)
+        statement = statement.where(wanted == value)
     if bounds.order is not None and bounds.high is not None:
         order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
         statement = statement.where((order < bounds.high) | order.is_(None))
