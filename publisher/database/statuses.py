@@ -166,7 +166,7 @@ class StatusWriter:
 
         def work(connection: Connection) -> int:
             with self._transaction_on(connection):
-                wanted = self._status.in_([_literal(letter) for letter in among])
+                wanted: ColumnElement[bool] = self._status.in_(list(map(_literal, among)))
                 if len(without):
                     conditions = self._conditions(connection, ListedIds(NEW, without))
                     wanted = and_(wanted, or_(self._id.is_(None), not_(or_(*conditions))))

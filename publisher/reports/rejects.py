@@ -47,7 +47,7 @@ class RejectedRecord:
     table: str | None = None
     """The table of a live source."""
     record_id: int | None = None
-    """The id of a row whose status says what became of it; ``None`` for other records."""
+    """The id of a row of a log, whose status may say what became of it; ``None`` for other records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _read_rejects(part: JournalPart, settled: Container[str]) -> Iterator[Reject
 def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> RejectedRecord:
     source = run.manifest.sources[entry["source"]]
     name = reject_id(run.manifest.run, entry["split"], entry["row"])
-    has_status = source.table is not None and FORMATS[source.format].has_status
+    has_id = FORMATS[source.format].has_status and not entry["part"]
     return RejectedRecord(
         id=name,
         run=run.manifest.run,
@@ -195,7 +195,7 @@ def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> Rejecte
         detail=entry["detail"] or "",
         raw=entry["raw"],
         table=source.table,
-        record_id=entry["high"] if has_status and not entry["part"] else None,
+        record_id=entry["high"] if has_id else None,
     )
 
 

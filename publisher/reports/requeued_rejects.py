@@ -29,7 +29,7 @@ def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
         ids = {
             record.record_id: record.id
             for record in rejects
-            if (record.source, record.table) == (source.name, source.table)
+            if record.source == source.name and record.table in (None, source.table)
         }
         if not ids:
             continue

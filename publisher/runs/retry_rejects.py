@@ -217,7 +217,7 @@ def _requeued(
             known[correction.record.id].high: correction.record
             for correction in pending
             if correction.source == source.name
-            and known[correction.record.id].entry.table == source.table
+            and known[correction.record.id].entry.table in (None, source.table)
             and not known[correction.record.id].part
         }
         if not ids or not (source.has_status and settings.acknowledge.write_status):

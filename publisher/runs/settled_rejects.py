@@ -79,7 +79,7 @@ def read_settled_rejects(scan: Scan) -> dict[str, RetryResult]:
 
 def read_corrected_ids(scan: Scan, source: str, table: str) -> set[int]:
     """Reads the record ids of a live table that ``rejects --retry`` has published in a corrected form, and
-    that no later run has rejected."""
+    that no later run has rejected.  A correction that was rejected again is a record of a file."""
     retries = read_retries(scan())
     if not retries:
         return set()
@@ -87,7 +87,7 @@ def read_corrected_ids(scan: Scan, source: str, table: str) -> set[int]:
     corrected, open_ids = set(), set()
     for part in scan():
         for entry, run, row in _rows(part, pc.field("outcome") == _REJECTED, _COLUMNS):
-            if row["part"] or (entry.name, entry.table) != (source, table):
+            if row["part"] or entry.name != source or entry.table not in (None, table):
                 continue
             name = reject_id(run, row["split"], row["row"])
             if name in retries and retries[name].outcome != Outcome.REJECTED.label:

@@ -190,6 +190,27 @@ def test_corrected_record_is_not_requeued(job: LoggedJob) -> None:
     assert job.rejected() == []
 
 
+def test_correction_that_was_rejected_again_is_requeued_or_corrected(job: LoggedJob) -> None:
+    job.log(30, column="")
+    job.publish()
+    job.export()
+    job.correct(event_type="9")
+    assert job.retry_file().exit_code == 4
+    assert job.rejected() == [("event-type", 1, 1)]
+    job.export("again.jsonl")
+    job.correct("again.jsonl", event_type="1", column_name="fname")
+    job.run("retry")
+    assert job.rejected() == []
+    early = job.retry_file("again.jsonl")
+    assert early.exit_code == 2
+    assert "has the status N" in early.stderr
+    job.change(30, "status = 'E'")
+    assert job.retry_file("again.jsonl").exit_code == 0
+    assert "rows 30 keep their status" in job.run("retry").stderr
+    assert job.statuses() == {30: "E"}
+    assert job.published() == {"30": 1}
+
+
 def test_changed_position_of_a_correction_is_refused(job: LoggedJob) -> None:
     job.log(29)
     job.log(30, column="")
