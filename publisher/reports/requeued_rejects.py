@@ -20,22 +20,28 @@ def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
         return frozenset(), []
     requeued: set[str] = set()
     notes: list[str] = []
-    rejects = [
-        record for record in read_rejects([settings.journals]) if record.record_id is not None
-    ]
+    rejects = [*read_rejects([settings.journals])]
     for source in sources:
         assert source.database is not None
         assert source.table is not None
-        ids = {
-            record.record_id: record.id
+        ids = [
+            (record.record_id, record.id)
             for record in rejects
-            if record.source == source.name and record.table in (None, source.table)
-        }
+            if record.record_id is not None
+            and record.source == source.name
+            and record.table in (None, source.table)
+        ]
         if not ids:
             continue
         try:
             handled = ask_briefly(
-                partial(read_handled_rows, source.database, source.table, source.event_log, ids)
+                partial(
+                    read_handled_rows,
+                    source.database,
+                    source.table,
+                    source.event_log,
+                    {n for n, _ in ids},
+                )
             )
         except PublisherError as error:
             notes.append(
@@ -43,5 +49,5 @@ def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
                 f"are shown, too: {error}"
             )
             continue
-        requeued |= {name for number in handled if (name := ids[number]) is not None}
+        requeued |= {name for number, name in ids if number in handled and name is not None}
     return frozenset(requeued), notes

@@ -213,23 +213,26 @@ def _requeued(
 ) -> Iterator[tuple[str, str]]:
     """Finds rows whose status says that the log handles them; yields reject ids, and notes."""
     for source in settings.sources:
-        ids = {
-            known[correction.record.id].high: correction.record
+        rows = [
+            (known[correction.record.id].high, correction.record)
             for correction in pending
             if correction.source == source.name
             and known[correction.record.id].entry.table in (None, source.table)
             and not known[correction.record.id].part
-        }
-        if not ids or not (source.has_status and settings.acknowledge.write_status):
+        ]
+        if not rows or not (source.has_status and settings.acknowledge.write_status):
             continue
         assert source.database is not None
         assert source.table is not None
+        ids = {number for number, _ in rows}
         letters = read_handled_rows(source.database, source.table, source.event_log, ids)
-        for number, letter in letters.items():
+        for number, record in rows:
+            letter = letters.get(number)
+            if letter is None:
+                continue
             cure = f"xds-publisher explain -c {job_file} {number} shows what became of it"
             if letter == Status.NEW:
                 cure = f"the next run reads it: xds-publisher publish -c {job_file}"
-            record = ids[number]
             row = f"its row in {source.table} has the status {letter}"
             yield record.id, f"{record.where}: {number} is left out: {row}; {cure}"
 
