@@ -150,6 +150,8 @@ def _text(report: VerifyReport) -> Iterator[str]:
         yield f"  unreadable {outcome.unreadable:,} documents"
         for document in outcome.unreadable_examples:
             yield f"    {document.place}: {document.problem}"
+    for text in report.hidden:
+        yield f"  unsettled  {text}: differences count when it has ended, so verify again then"
     for table in outcome.tables:
         yield from _table_text(table)
     for name, count in outcome.uncompared.items():

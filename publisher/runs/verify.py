@@ -70,6 +70,8 @@ class VerifyReport:
     outcome: BucketOutcome
     has_expired: bool = False
     """True if the first documents are gone."""
+    hidden: tuple[str, ...] = ()
+    """The partitions with an open transaction, which hides later documents from consumers."""
 
     def for_people(self) -> VerifyReport:
         """Returns the report without the names of files that are removed."""
@@ -123,9 +125,8 @@ def compare(
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
                 break
             outcome = outcome.settle(comparison.run_round(), request.examples)
-        report = VerifyReport(
-            settings.name, _sink_of(settings), outcome, comparison.documents.has_expired
-        )
+        documents, sink = comparison.documents, _sink_of(settings)
+        report = VerifyReport(settings.name, sink, outcome, documents.has_expired, documents.hidden)
         try:
             yield Verification(report, folder, comparison.planned)
         finally:
@@ -188,7 +189,7 @@ class _Comparison:
             found = _find_documents(self.request.settings, self.journals)
             if any(True for _ in found.after(self.documents.ends)):
                 return True
-            if time.monotonic() > deadline or not self._is_followed:
+            if time.monotonic() > deadline or not (found.hidden or self._is_followed):
                 return False
             time.sleep(_PAUSE)
 
@@ -229,6 +230,7 @@ class _Comparison:
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
             settings.masking_of_run,
             settings.documents.value_format == "xml",
+            bool(self.documents.hidden),
         )
 
     def _survey(self) -> None:

@@ -35,7 +35,7 @@ class ResultKind(StrEnum):
     EXPIRED = "expired"
     """As ``NEVER_PUBLISHED``, but documents of the topic have expired, perhaps those of the object."""
     UNSETTLED = "unsettled"
-    """Differs, but a change of the object is being published."""
+    """Differs, but a change of the object is being published, or hidden by an open transaction."""
 
 
 FINDINGS = frozenset({ResultKind.MISSING, ResultKind.SURPLUS, ResultKind.DIFFERENT})
@@ -139,6 +139,8 @@ class ObjectEvidence:
     """True if the first documents of the topic, or of the runs, are gone."""
     publishes_all: bool = False
     """True if a source publishes every row of its tables, so that every object must have documents."""
+    are_hidden: bool = False
+    """True if an open transaction hides documents, perhaps those of the object."""
 
     def origins(self, association: str) -> Sequence[Origin]:
         """Returns the places of an object's documents."""
@@ -147,7 +149,7 @@ class ObjectEvidence:
 
     def is_unsettled(self, association: str) -> bool:
         """Tests whether a change of an object is being published."""
-        if association in self.waiting:
+        if self.are_hidden or association in self.waiting:
             return True
         marks = self.marks
         return marks is not None and any(

@@ -102,6 +102,7 @@ class VerifyWork:
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
     masking: Masking | None = None
     in_xml: bool = True
+    are_hidden: bool = False
 
     @property
     def parts(self) -> int:
@@ -306,13 +307,12 @@ class _Bucket:
 
     def _compare_consumer(self, documents: BucketDocuments) -> ConsumerResult:
         consumer = ConsumerState()
-        names = ("association", "attribute", "values")
         for piece in self.pieces.get(EvidenceKind.CONSUMER, ()):
-            for row in zip(*(piece.column(name).to_pylist() for name in names), strict=True):
+            columns = (piece[name].to_pylist() for name in ("association", "attribute", "values"))
+            for row in zip(*columns, strict=True):
                 consumer.add(DumpRow(*row))
-        evidence = None
-        if self.work.has_expired:
-            evidence = self._evidence_of(documents, consumer.objects.keys())
+        known = consumer.objects.keys()
+        evidence = self._evidence_of(documents, known) if self.work.has_expired else None
         return consumer.compare(documents.published.texts(), self.work.examples, evidence)
 
     def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
@@ -329,6 +329,7 @@ class _Bucket:
             self.work.marks,
             self.work.has_expired,
             self.work.publishes_all,
+            self.work.are_hidden,
         )
 
     def _of_objects(

@@ -237,11 +237,12 @@ def test_a_topic_with_expired_records_is_refused(lost: Lost) -> None:
 
 
 def test_a_compacted_topic_is_refused(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
-    topic = kafka.make(cleanup_policy="compact")
+    topic = kafka.make()
     log = KnownLog(postgres.url, "known_log")
     job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
     job.log_rows(5)
     job.publish()
+    kafka.alter(topic, cleanup_policy="compact")
     shutil.rmtree(job.journals)
     job.log_rows(5)
     job.refused("is compacted", job.recover)

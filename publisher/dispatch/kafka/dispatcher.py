@@ -270,6 +270,7 @@ class KafkaDispatcher:
             from publisher.dispatch.kafka.recovery import refuse_incomplete
 
             refuse_incomplete(topics, self._document_topics())
+        topics.refuse_compaction(self._known_topics())
         return topics
 
     def _known_topics(self) -> list[str]:

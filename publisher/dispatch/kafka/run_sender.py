@@ -66,6 +66,7 @@ class RunSender:
         self.topics.require_tokens(place.topic, max(lanes, manifest.lanes))
         documents = document_lanes(self.options, self.journal, manifest)
         record = self._record(documents)
+        self.topics.refuse_compaction(record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._task(lane, totals[lane.lane], record) for lane in documents]
         pending = [t for t in tasks if t.is_pending(self.tokens.get(place.key(t.lane)))]

@@ -7,8 +7,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from publisher.dispatch.kafka.client import KafkaClients
 from publisher.errors import FatalError, UnreachableError, UsageError
@@ -21,7 +28,9 @@ _TOKEN_CONFIG = {
 }
 _BROKER_DEFAULT = -1
 _PAUSE = 0.02
-"""Seconds between two requests for a topic that was just created."""
+"""Seconds between two requests for a topic that was just created, or whose transactions end."""
+_TRANSACTION_SECONDS = 2.0
+"""Seconds to wait for the end of open transactions: those of a running program are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,55 @@ class KafkaTopics:
                 "set it to compact, or set another token_topic in [dispatch]"
             )
 
+    def refuse_compaction(self, topics: Iterable[str]) -> None:
+        """Refuses compacted topics of documents and dead letters; topics that do not exist are skipped.
+
+        Raises:
+            FatalError: A topic is compacted, or the user may not read its settings.
+        """
+        for name, config in self.configs(set(topics) & self.partitions.keys()).items():
+            policy = config.get("cleanup.policy") or ""
+            if "compact" in policy:
+                raise FatalError(
+                    f"topic {name} has cleanup.policy {policy}: compaction removes documents that consumers "
+                    "need, because documents are differences, and refuses dead letters, which have no key; "
+                    f"run `kafka-configs --bootstrap-server {self.clients.options.brokers} --entity-type "
+                    f"topics --entity-name {name} --alter --add-config cleanup.policy=delete`; if it has "
+                    "documents, run `xds-publisher verify` then"
+                )
+
+    def ends(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns two ends of each partition: for readers of committed records, and of all records.
+
+        The first is smaller if a transaction stays open for a moment, whichever program began it.
+
+        Raises:
+            UnreachableError: The cluster does not answer.
+            FatalError: The user may not read a topic.
+        """
+        places = [TopicPartition(t, number) for t in topics for number in range(self.partitions[t])]
+        last = self._latest(places, IsolationLevel.READ_UNCOMMITTED)
+        deadline = time.monotonic() + _TRANSACTION_SECONDS
+        while True:
+            committed = self._latest(places, IsolationLevel.READ_COMMITTED)
+            is_settled = all(committed[place] >= last[place] for place in places)
+            if is_settled or time.monotonic() > deadline:
+                return {place: (committed[place], last[place]) for place in places}
+            time.sleep(_PAUSE)
+
+    def _latest(
+        self, places: Collection[TopicPartition], level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        timeout = self.clients.options.timeout
+        futures = self.admin.list_offsets(
+            dict.fromkeys(places, latest), isolation_level=level, request_timeout=timeout
+        )
+        with self.clients.errors("asking for the ends of topics"):
+            return {place: future.result().offset for place, future in futures.items()}
+
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Returns the settings of topics by name; requests each topic only once.
 
@@ -172,6 +230,14 @@ class KafkaTopics:
                     f"{self.clients.options.timeout} s: check that this user may describe it, and try again"
                 )
             time.sleep(_PAUSE)
+
+
+def hidden_text(place: TopicPartition, committed: int, end: int) -> str:
+    """Describes a partition with an open transaction, from its ends (``KafkaTopics.ends``)."""
+    return (
+        f"{place.topic}/{place.partition} has an open transaction at offset {committed}, which hides "
+        f"the records up to its end {end}"
+    )
 
 
 def _await_results(futures: Mapping[str, Any], allowed: int) -> None:
