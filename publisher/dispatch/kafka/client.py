@@ -258,6 +258,11 @@ class KafkaClients:
         advice = _PERMANENT.get(error.code())
         if advice is not None:
             return FatalError(f"{self.name}: {action}: {text}: {advice}")
+        if error.code() in FENCED:
+            return UnreachableError(
+                f"{self.name}: {action}: {text}: a transaction lasted too long, or another instance works: "
+                "start again; if this lasts, raise transaction.timeout.ms in [dispatch.kafka]"
+            )
         if error.code() < 0 or error.retriable() or error.code() in _MOMENTARY:
             hint = " (a program listens there, but does not answer)" if self._brokers_down else ""
             # as text: comparing a KafkaError with another type raises
