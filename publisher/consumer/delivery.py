@@ -38,6 +38,8 @@ class Delivery:
     """Set if this is one of the two copies of a key change."""
     at_end: bool = False
     """Whether this is no document, but the last mark of a transaction at the end of a partition."""
+    topic_id: str = ""
+    """The id of the topic, another one once the topic was created again; empty if it is not known."""
 
     @property
     def is_heartbeat(self) -> bool:

@@ -59,3 +59,12 @@ class HeldError(ConsumerError):
 
 class TopicError(ConsumerError):
     """A topic cannot be read."""
+
+
+def replaced_topic(topic: str, known: str, id_: str) -> TopicError:
+    """Returns the error for a topic with another id than that of the stored state."""
+    return TopicError(
+        topic,
+        f"the topic was deleted and created again: its id is {id_} instead of {known}, and the stored "
+        "offsets are not valid in it; start with an empty state, or from a copy of all objects",
+    )

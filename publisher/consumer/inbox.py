@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from publisher.consumer.delivery import Delivery
-from publisher.consumer.errors import NOWHERE, HeldError
+from publisher.consumer.errors import NOWHERE, HeldError, replaced_topic
 
 
 @dataclass(slots=True)
@@ -66,11 +66,13 @@ class Inbox:
     ) -> None:
         self._remembered, self._max_held = remembered, max_held
         self._parts: dict[str, _Part] = {}
+        self._topic_ids: dict[str, str] = {}
         self._seen = OrderedDict[str, None]()  # the first key of a long dictionary is slow to find
         self._queues: dict[str, deque[Delivery]] = {}
         self._held = 0
         if snapshot is not None:
             self._seen = OrderedDict.fromkeys(snapshot["seen"])
+            self._topic_ids = dict(snapshot.get("topics", {}))
             self._parts = {
                 part: _Part(numbers["next"], missing=set(numbers["held"]))
                 for part, numbers in snapshot["parts"].items()
@@ -93,7 +95,13 @@ class Inbox:
 
         Raises:
             HeldError: Too many documents wait; this one was not accepted.
+            TopicError: The topic was deleted and created again; the document was not accepted.
         """
+        if delivery.topic_id:
+            topic = delivery.origin.part.rpartition("/")[0]
+            known = self._topic_ids.setdefault(topic, delivery.topic_id)
+            if known != delivery.topic_id:
+                raise replaced_topic(topic, known, delivery.topic_id)
         key, change = delivery.key, delivery.key_change
         waits = key is not None and (change is not None or key in self._queues)
         if waits and self._held >= self._max_held:
@@ -134,12 +142,14 @@ class Inbox:
                 name: {"next": part.next, "held": part.waiting}
                 for name, part in self._parts.items()
             },
+            "topics": self._topic_ids.copy(),
             "seen": [id_ for id_ in self._seen if id_ not in held],
         }
 
-    def resume_at(self) -> dict[str, int]:
-        """Returns the first number of each part that must be read again after a restart."""
-        return {name: min([*p.waiting, p.next]) for name, p in self._parts.items()}
+    def resume_at(self) -> dict[str, int | str]:
+        """Returns the first number of each part that must be read again after a restart, and topic ids."""
+        numbers = {name: min([*p.waiting, p.next]) for name, p in self._parts.items()}
+        return {**numbers, **self._topic_ids}
 
     def _is_new(self, delivery: Delivery) -> bool:
         origin = delivery.origin

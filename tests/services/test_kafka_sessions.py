@@ -18,7 +18,6 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.refusals import read_records
-from publisher.errors import FatalError
 from publisher.journal.manifest import Journal
 from tests.services.dispatching import send_pickled
 from tests.services.topics import Topics

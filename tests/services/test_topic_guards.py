@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +16,10 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from publisher.cli.main import cli
+from publisher.consumer import Inbox, TopicError
+from publisher.consumer.topics import TopicReader
 from tests.services.topics import Topics
+from tests.support.programs import start_program
 
 JOB = """
 [[sources]]
@@ -22,6 +27,8 @@ name = "hr"
 table = "event_log"
 [database]
 url = "{url}"
+[tables.usr]
+key = ["idu"]
 [dispatch]
 to = "kafka"
 bootstrap = "{bootstrap}"
@@ -202,3 +209,99 @@ def test_recover_refuses_an_open_transaction(
     assert "3 document(s) of objects that the topic may have already" in output
     recovered = [r for r in kafka.read(job.topic) if ("recovered", b"at-least-once") in r.headers]
     assert len(recovered) == 3
+
+
+def recreate(kafka: Topics, topic: str, partitions: int = 1) -> None:
+    """Deletes a topic and creates it again."""
+    delete(kafka, topic)
+    create(kafka, topic, partitions)
+
+
+def delete(kafka: Topics, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
+    admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+    kafka.made.remove(topic)
+    while topic in admin.list_topics(timeout=30).topics:
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("more", [0, 5])
+def test_a_consumer_refuses_a_topic_that_was_created_again(
+    kafka: Topics, tmp_path: Path, more: int
+) -> None:
+    """Also if it has as many records as before, and if only the inbox sees its documents."""
+    topic, log = kafka.make(), tmp_path / "log.csv"
+    log.write_text("".join(f"{n},idu={n},N,1,2026-01-01 00:00:00,,usr,a,,b\n" for n in (1, 2, 3)))
+    target, settings = f"kafka://{kafka.bootstrap}/{topic}", {"bootstrap.servers": kafka.bootstrap}
+    assert run("replay", log, "--to", target)[0] == 0
+    inbox = Inbox()
+    with TopicReader(settings, topic) as reader:
+        assert len(list(inbox.in_order(reader.deliveries(follow=False, ends=True)))) == 4
+    state = json.loads(json.dumps(inbox.snapshot()))
+    with TopicReader(settings, topic, start=Inbox(snapshot=state).resume_at()) as reader:
+        assert not list(reader.deliveries(follow=False))
+    recreate(kafka, topic)
+    numbers = range(1, 4 + more)
+    log.write_text("".join(f"{n},idu={n},N,1,2026-01-01 00:00:00,,usr,a,,c\n" for n in numbers))
+    assert run("replay", log, "--to", target)[0] == 0
+    again = Inbox(snapshot=state)
+    with pytest.raises(
+        TopicError, match=f"{topic}: the topic was deleted and created again: its id"
+    ):
+        TopicReader(settings, topic, start=again.resume_at())
+    with (
+        TopicReader(settings, topic) as reader,
+        pytest.raises(TopicError, match="deleted and created again: its id"),
+    ):
+        list(again.in_order(reader.deliveries(follow=False)))
+    assert again.snapshot() == state
+
+
+def test_a_topic_that_was_created_again_is_refused_until_it_is_repaired(
+    kafka: Topics, tmp_path: Path
+) -> None:
+    job = Job(kafka, tmp_path, kafka.make())
+    job.write(1, 4, "a")
+    assert job.run("publish")[0] == 0
+    recreate(kafka, job.topic)
+    job.write(3, 5, "b")
+    for command, code in (("check", 3), ("publish", 1), ("publish", 1)):
+        found = job.run(command)
+        assert found[0] == code, found
+        assert f"topic {job.topic} was deleted and created again" in " ".join(found[1].split())
+    assert (job.waiting(), kafka.read(job.topic)) == (3, [])
+    code, output = job.run("verify", "--repair", "--baseline")
+    assert code == 0, output
+    assert job.run("check")[0] == 0
+    assert job.run("publish")[0] == 0
+    assert "5 equal" in job.run("verify")[1]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_follow_notices_that_its_topic_is_another_one_or_gone(
+    kafka: Topics, tmp_path: Path, again: bool
+) -> None:
+    job = Job(kafka, tmp_path, kafka.make())
+    pipe = subprocess.PIPE
+    follow = ["publish", "--follow", "-c", str(job.path)]
+    with start_program(follow, stdout=pipe, stderr=pipe) as process:
+        try:
+            job.write(1, 3, "a")
+            while job.waiting():
+                assert process.poll() is None
+                time.sleep(0.1)
+            if again:
+                recreate(kafka, job.topic)
+            else:
+                delete(kafka, job.topic)
+            deadline, number = time.monotonic() + 150, 3
+            while process.poll() is None and time.monotonic() < deadline:
+                job.write(number := number + 1, number, "b")
+                time.sleep(1)
+            assert process.poll() == 1
+            _, messages = process.communicate()
+        finally:
+            process.kill()
+    text = "was deleted and created again" if again else f"has no topic {job.topic}"
+    assert text in messages
+    assert "Failed to flush" not in messages

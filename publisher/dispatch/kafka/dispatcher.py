@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal, apply_refusals, read_record
-from publisher.errors import FatalError, ReplacedError
+from publisher.errors import FatalError, ReplacedError, UnreachableError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import write_durably, write_report
 from publisher.journal.job_journals import RUN
@@ -179,6 +180,11 @@ class KafkaDispatcher:
             return self._dispatch(journal, manifest, report)
         except BaseException as error:
             self.session.forget()
+            if isinstance(error, UnreachableError) and not self.options.create_topics:
+                with suppress(
+                    UnreachableError
+                ):  # the brokers also do not answer for a deleted topic
+                    KafkaTopics.of(self._clients).require(self._known_topics())
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
             # a topic may have changed since the session read its settings
@@ -255,6 +261,7 @@ class KafkaDispatcher:
             manifest=manifest,
             topics=topics,
             tokens=tokens,
+            job_root=None if self.lineage is None else self.lineage.journals.root,
         )
         return sender.send(self.lanes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from publisher.dispatch.files import REJECTS, write_journal_rejects
 from publisher.dispatch.kafka.dead_letters import DeadLetters
@@ -14,6 +15,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import limits_of, producer_limits, survey_run
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_ids import refuse_replaced
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
 from publisher.journal.manifest import Journal, Manifest
@@ -57,6 +59,8 @@ class RunSender:
     manifest: Manifest
     topics: KafkaTopics
     tokens: Mapping[bytes, Token]
+    job_root: Path | None
+    """The directory of the job's journals; ``None`` without a job."""
 
     def send(self, lanes: int) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses.
@@ -67,6 +71,8 @@ class RunSender:
         documents = document_lanes(self.options, self.journal, manifest)
         record = self._record(documents)
         self.topics.refuse_compaction(record.topics)
+        if self.job_root is not None:
+            refuse_replaced(self.topics, self.job_root, record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._task(lane, totals[lane.lane], record) for lane in documents]
         pending = [t for t in tasks if t.is_pending(self.tokens.get(place.key(t.lane)))]

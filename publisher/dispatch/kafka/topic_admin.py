@@ -7,7 +7,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -43,6 +49,7 @@ class KafkaTopics:
     """Number of partitions by topic."""
     brokers: int
     _configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, clients: KafkaClients) -> KafkaTopics:
@@ -181,6 +188,21 @@ class KafkaTopics:
             for name, answer in answers.items():
                 self._configs[name] = {key: entry.value for key, entry in answer.items()}
         return {name: self._configs[name] for name in sorted(set(topics))}
+
+    def ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Returns the ids of existing topics by name; requests each topic only once.
+
+        Raises:
+            FatalError: The user may not describe them.
+        """
+        missing = sorted(set(topics) - self._ids.keys())
+        if missing:
+            timeout = self.clients.options.timeout
+            futures = self.admin.describe_topics(TopicCollection(missing), request_timeout=timeout)
+            with self.clients.errors("asking for the ids of topics"):
+                for name, future in futures.items():
+                    self._ids[name] = str(future.result().topic_id)
+        return {name: self._ids[name] for name in sorted(set(topics))}
 
     def refuse_replication(self) -> None:
         """Raises ``UsageError`` if the job file asks for more copies of topics than there are brokers."""
