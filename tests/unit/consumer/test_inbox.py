@@ -136,7 +136,8 @@ def test_a_restarted_consumer_goes_on_where_the_earlier_one_ended(
     assert second.resume_at() == first.resume_at()
     start = second.resume_at()
     rest = [
-        partition[start.get(f"xds/{number}", 0) :] for number, partition in enumerate(partitions)
+        partition[int(start.get(f"xds/{number}", 0)) :]
+        for number, partition in enumerate(partitions)
     ]
     apply(interleave(rest, rng), second, objects)
     assert values_of(objects) == history.values
