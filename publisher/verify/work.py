@@ -88,8 +88,7 @@ class VerifyWork:
     """A power of two."""
     connected: Mapping[str, str] = field(default_factory=dict)
     """The first association of each group that changes of keys connect."""
-    waiting: Work | None = None
-    """The run that would be next."""
+    waiting: Work | None = None  # the run that would be next
     journal: JournalDocuments | None = None
     marks: Mapping[str, int] | None = None
     """See ``ObjectEvidence``."""
