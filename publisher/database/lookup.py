@@ -19,6 +19,7 @@ from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
 from publisher.database.numbered_rows import Keys, select_keys, texts_of
+from publisher.database.row_keys import RowKey, refuse_other_keys, row_key
 from publisher.database.statements import Query
 from publisher.database.view_objects import ViewQuery
 from publisher.errors import TableRefusedError
@@ -83,6 +84,7 @@ class DatabaseLookup:
         self._database = database
         self._classes = classes
         self._readers: dict[Query, ClassReader] = {}
+        self._row_keys: dict[Query, RowKey] = {}
         self._text_of = text_of
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
@@ -127,7 +129,12 @@ class DatabaseLookup:
                 starts = range(0, len(part.places), size)
                 batches = [part.part(start, start + size) for start in starts]
                 self._read(object_query, batches, found)
-                answers.rows.extend(_join(found.rows))
+                for rows in _join(found.rows):
+                    own, refused = refuse_other_keys(
+                        self._row_keys[query], *keys_of_table[::-1], rows
+                    )
+                    answers.rows.append(own)
+                    answers.others.update(refused)
         return answers
 
     def _max_keys(self, query: ObjectQuery) -> int:
@@ -185,10 +192,13 @@ class DatabaseLookup:
         dialect = self._database.engine.dialect
         key = tuple(name for name in names if name is not None)
         query = statements.query(dialect, relation, key, self._text_of)
-        if table is None:
+        if table is not None and view is not None:
+            query = ViewQuery(query, table, view)
+            key = tuple(table.column(name) or name for name in columns)
+        places = map(query.columns.index, key)
+        self._row_keys[query] = row_key(columns, places, table or relation.table)
+        if table is None or view is not None:
             return query
-        if view is not None:
-            return ViewQuery(query, table, view)
         reader = class_reader(catalogue_of(self._database), dialect, table, self._text_of)
         if reader is not None:
             self._readers[query] = reader
