@@ -189,6 +189,15 @@ class TableRefusedError(FatalError):
     Records of the table are rejected; the run continues.
     """
 
+    reason = "database-refused"
+    """Reason of the rejected records."""
+
+
+class ClassRefusedError(TableRefusedError):
+    """The database describes the table, but by its name or its columns it is no class."""
+
+    reason = "table-name"
+
 
 class InternalError(PublisherError):
     """The program broke one of its own guarantees; nothing of the run was committed."""

@@ -165,7 +165,7 @@ class DatabaseLookup:
         try:
             relation = catalogue_of(self._database).relation(schema, name)
         except TableRefusedError as refused:
-            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+            return RefusedLookup(Reason(refused.reason), refused.message)
         if relation is None:
             where = f" in schema {schema!r}" if schema is not None else ""
             return RefusedLookup(
@@ -177,7 +177,7 @@ class DatabaseLookup:
             table = None if self._classes is None else self._classes.table(schema, name)
             return self._query_of_class(relation, columns, table)
         except TableRefusedError as refused:
-            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+            return RefusedLookup(Reason(refused.reason), refused.message)
 
     def _query_of_class(
         self, relation: Relation, columns: tuple[str, ...], table: Table | None

@@ -161,7 +161,7 @@ class ColumnRenderer:
         try:
             return self._catalogue.table(obj.schema, obj.table)
         except TableRefusedError as error:
-            raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
+            raise ValueProblem(Reason(error.reason), error.message) from None
 
 
 def _mask_text(mask: Mask, converter: Converter, kind: ColumnKind | None, text: str) -> str:

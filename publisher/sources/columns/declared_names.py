@@ -21,7 +21,7 @@ from publisher.model.catalogue import (
     Table,
 )
 from publisher.model.classes import attribute_of
-from publisher.model.keys import IdentifierCase, KeyForm
+from publisher.model.keys import IdentifierCase, KeyForm, merged_names
 from publisher.model.lanes import table_hash
 from publisher.model.names import find_name
 from publisher.sources.columns.key_lanes import key_lanes
@@ -70,6 +70,9 @@ class DeclaredNames:
         layers = LayeredCatalogue(catalogue, JobCatalogue([declared]))
         known = layers.table(declared.schema, declared.name)
         assert known is not None  # the settings describe it
+        merged = merged_names(known, case)
+        if merged is not None:
+            raise FatalError(merged)
         schema = declared.schema or known.schema
         if schema is not None:
             schema = case.apply(schema, known.schema)

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Reason
 from publisher.model.classes import ChildRowEvents
-from publisher.model.keys import BLANKS
 from publisher.model.names import equal_in_any_case
 from publisher.model.sorted_ids import sort_distinct
 from publisher.sources.columns.object_names import (
@@ -247,8 +246,8 @@ class EventColumns:
 
 def _other_name(logged: str, column: NamedColumn) -> str | None:
     """Returns the name of a column in the log, unless it is only another spelling of its name."""
-    name = logged.strip(BLANKS)
-    return None if equal_in_any_case(name, column.name) else name
+    name = logged.rstrip(" ")
+    return None if equal_in_any_case(name, column.name.rstrip(" ")) else name
 
 
 def _child_row_fault(child: str) -> RecordFault:
