@@ -244,6 +244,8 @@ def main() -> None:
     atexit.register(gc.freeze)
     # pydantic searches all installed packages for plugins, which takes 0.02 s; settings need none
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # documents, journals and job files hold personal data and secrets
+    os.umask(os.umask(0o077) | 0o077)
     redact_uncaught()
     _open_missing_streams()
     cli(prog_name=PROGRAM)

@@ -155,7 +155,7 @@ def test_a_view_that_is_no_class_is_refused_with_the_cause(
         CREATE VIEW view_usr {columns} AS SELECT 1, 2;
     """
     folder = replay_events(tmp_path, E6, job=direct_job(tmp_path, schema))
-    assert outcomes_of(folder, 1) == ["rejected: database-refused"]
+    assert outcomes_of(folder, 1) == ["rejected: table-name"]
     assert problem in (folder / "rejects.jsonl").read_text("utf-8")
 
 
@@ -175,7 +175,7 @@ def test_prefixes_are_parts_of_names_without_meta_identifiers(tmp_path: Path) ->
     events = ["6|view_usr|pk_idu=2", "6|view_usr|pk_idu=1", "8|view_usr|pk_idu=2|fname"]
     folder = replay_events(tmp_path, events, settings, job=job)
     assert outcomes_of(folder, 3) == [
-        *("published", "rejected: database-refused", "rejected: column-name")
+        *("published", "rejected: table-name", "rejected: column-name")
     ]
     (operation,) = operations_of(folder)
     for name in (b"sv_fname", b"mv_phoneno", b"fk__idu__manager"):
