@@ -190,7 +190,10 @@ class Database:
         )
 
     def unreachable(self, reason: str) -> UnreachableError:
-        """Returns the error of a database that cannot be reached."""
+        """Returns the error of a database that cannot be reached, or does not answer for another reason."""
+        cause = failures.busy_cause(reason)
+        if cause is not None:
+            return UnreachableError(f"{self.name} {cause[0]} ({reason}): {cause[1]}")
         advice = "check that it runs, and host and port in its URL"
         if failures.is_unknown_host(reason):
             advice = "check the host in its URL, and the name service of this machine"
@@ -337,10 +340,16 @@ def begin_snapshot(connection: Connection) -> None:
 
 def fatal(database: Database, error: Exception, action: str) -> FatalError:
     """Returns the error of a failed action that the operator has to fix."""
-    return FatalError(
-        f"{action} failed on {database.name}: {database.redact(error)}: "
-        "fix the database or the permissions of its user, then start again"
-    )
+    advice = "fix the database or the permissions of its user"
+    text = database.redact(error)
+    path = database.url.database or ""
+    if database.url.get_backend_name() == "sqlite" and failures.is_unreadable_wal(text, path):
+        folder = Path(path).absolute().parent
+        advice = (
+            f"a database in WAL mode needs its -wal and -shm files, also to be read: allow this user to write"
+            f" into the directory {folder}, or set PRAGMA journal_mode = DELETE"
+        )
+    return FatalError(f"{action} failed on {database.name}: {text}: {advice}, then start again")
 
 
 @contextmanager

@@ -122,7 +122,7 @@ class DatabaseLookup:
             if isinstance(query, RefusedLookup):
                 answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue
-            batch = _convert_keys(query, keys_of_table, answers)
+            batch = _convert_keys(query, keys_of_table, table_key[2:], answers)
             for object_query, part in self._divide(query, batch, objects, named):
                 size = self._max_keys(object_query)
                 found = Answers([], answers.others)
@@ -320,7 +320,9 @@ def _group_objects(objects: Sequence[Object]) -> _Groups:
     return _Groups(groups, refused)
 
 
-def _convert_keys(query: Query, texts: KeyBatch, answers: Answers) -> KeyBatch:
+def _convert_keys(
+    query: Query, texts: KeyBatch, names: Sequence[str], answers: Answers
+) -> KeyBatch:
     """Converts the texts of keys to values; refuses those that have no value of the column's type."""
     try:
         return KeyBatch(texts.places, query.keys(texts.columns))
@@ -332,7 +334,7 @@ def _convert_keys(query: Query, texts: KeyBatch, answers: Answers) -> KeyBatch:
         try:
             values.append(query.keys([[text] for text in row]))
         except ValueError as problem:  # KeyValueError, and numbers of too many digits
-            detail = f"{problem}: fix the key in the event"
+            detail = f"key column {', '.join(names)}: {problem}: fix the key in the event"
             answers.others[place] = RefusedLookup(Reason.DATABASE_REFUSED, detail)
         else:
             places.append(place)

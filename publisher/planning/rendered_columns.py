@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -107,10 +108,10 @@ class ColumnRenderer:
             )
         converter = self._masked_converter(obj, name, table, table_column)
         if self._values.limits_length:
-            converter = limit_length(converter, f"the value of column {name}")
+            converter = limit_length(converter, "the value")
         return RenderedColumn(
             escape_attribute(name),
-            converter,
+            _name_column(converter, name),
             self._filter.publishes_column(obj, name),
             table is not None and table_column is not None and table.is_multiple(table_column),
         )
@@ -162,6 +163,18 @@ class ColumnRenderer:
             return self._catalogue.table(obj.schema, obj.table)
         except TableRefusedError as error:
             raise ValueProblem(Reason(error.reason), error.message) from None
+
+
+def _name_column(converter: Converter, name: str) -> Converter:
+    """Names the column in the problems of its values."""
+
+    def content(text: str) -> str:
+        try:
+            return converter.content(text)
+        except ValueProblem as problem:
+            raise ValueProblem(problem.reason, f"column {name}: {problem.detail}") from None
+
+    return replace(converter, content=content)
 
 
 def _mask_text(mask: Mask, converter: Converter, kind: ColumnKind | None, text: str) -> str:

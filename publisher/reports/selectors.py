@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -28,8 +29,13 @@ def is_of_table(obj: Object | None, name: str) -> bool:
 
 def split_association(what: str) -> tuple[str, str]:
     """The key of an association and its table; the table of a key is empty."""
-    key, separator, name = what.rpartition(",table=")
-    return (key, name) if separator else (what, "")
+    at = what.find(",table=")
+    while at >= 0:  # inside the quotes of a value it separates nothing
+        with suppress(KeyProblem):
+            parse(what[:at])
+            return what[:at], what[at + len(",table=") :]
+        at = what.find(",table=", at + 1)
+    return what, ""
 
 
 def key_texts(key: str) -> frozenset[str]:

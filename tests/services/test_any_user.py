@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.servers import skip_unproved
+from tests.support.command_line import open_folders
 from tests.support.programs import ROOT
 
 LOG = "1,idu=1,N,1,2026-01-01 00:00:00,hr,usr,fname,,Jack\n"
@@ -53,8 +54,7 @@ def test_a_user_without_a_name_publishes(tmp_path: Path, engine: str, home: str 
         pytest.skip("needs no home directory")
     log, out = tmp_path / "log.csv", tmp_path / "out"
     log.write_text(LOG)
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o777)
+    open_folders(tmp_path)
     run_as(0o022, "replay", log, "--to", out, "--engine", engine, nameless=True, home=home)
     assert "idu=1" in "".join(path.read_text() for path in out.rglob("part-*.xds"))
 
