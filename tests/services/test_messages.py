@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.services.databases import Place
@@ -162,3 +164,48 @@ def test_a_write_ahead_log_in_a_place_without_write_right_is_named(
     assert re.search(
         rf"WAL mode .* write into the directory {re.escape(str(folder))}", ended.stderr
     )
+
+
+TIMES = {
+    "2026-05-01 13:45:10": True, "2026-05-01t13:45:10z": True, "2026-05-01T13:45:10 +0200": True,
+    " 2026-05-01 13:45 ": True, "2026-05-01": True, "\u00a02026-05-01 13:45:10": False,
+    "2026-05-01-13.45.10.000000": False, "2026-05-01 13:45:60": False, "2026-5-1 9:5:1": False,
+}  # fmt: skip
+
+
+def test_a_log_takes_the_documented_forms_of_times_in_events_and_values(tmp_path: Path) -> None:
+    """A job file may begin with a byte order mark."""
+    (tmp_path / "in").mkdir()
+    rows = [f"{n},idu={n},N,1,{time},hr,usr,seen,,{time}" for n, time in enumerate(TIMES, 1)]
+    rows += [f"{n},idu={n},N,1,2026-05-01,hr,usr,seen,,{time}" for n, time in enumerate(TIMES, 101)]
+    (tmp_path / "in" / "log.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    (tmp_path / "job.toml").write_text(
+        '\ufeff[[sources]]\nname = "hr"\nsnapshots = ["in"]\n[tables.usr]\n'
+        'columns = {seen = "timestamp"}\n[dispatch]\npath = "out"\n[run]\nengine = "local"\n',
+        "utf-8",
+    )
+    assert run_program("publish", "-c", tmp_path / "job.toml").code == 4
+    path = max((tmp_path / "out" / "runs").glob("*/rejects.jsonl"))
+    reasons = [json.loads(line)["reason"] for line in path.read_text("utf-8").splitlines()]
+    wrong = list(TIMES.values()).count(False)
+    assert sorted(reasons) == ["event-time"] * wrong + ["value"] * wrong
+
+
+def test_a_binary_change_seq_is_called_binary(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "header__change_seq": pa.array([b"20260301100000000000000000000000001"], pa.binary()),
+            "header__change_oper": ["I"],
+            "idu": ["1"],
+        }
+    )
+    folder = tmp_path / "hr.people__ct"
+    folder.mkdir()
+    pq.write_table(table, folder / "1.parquet")
+    job = tmp_path / "job.toml"
+    job.write_text('[[sources]]\nformat = "change-table"\nkey = ["idu"]\n')
+    words = ("replay", folder, "--to", tmp_path / "out", "-c", job)
+    assert run_program(*words).code == 4
+    text = (tmp_path / "out" / "rejects.jsonl").read_text()
+    assert "header__change_seq" in json.loads(text)["detail"]
+    assert "the column is binary" in json.loads(text)["detail"]

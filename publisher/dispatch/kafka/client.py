@@ -36,7 +36,10 @@ FENCED = frozenset(
 _PERMANENT = {
     KafkaError._AUTHENTICATION: "correct the login in [dispatch.kafka]",
     KafkaError.SASL_AUTHENTICATION_FAILED: "correct the login in [dispatch.kafka]",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give this user the right to the topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "give this user Write on the topics of documents and the dead_letter_topic, Read and Write on the"
+        " topic of tokens, and Describe and DescribeConfigs on all of them; check names the missing right"
+    ),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "give this user the right on the cluster",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         'give this user the right to transactional ids that begin with "xds-publisher/"'

@@ -30,7 +30,7 @@ from publisher.dispatch.kafka.progress_tokens import (
     write_tokens,
 )
 from publisher.dispatch.kafka.session import KafkaSession
-from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_admin import DOCUMENT_RIGHTS, TOKEN_RIGHTS, KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal, apply_refusals, read_record
 from publisher.errors import FatalError, ReplacedError, UnreachableError
@@ -269,6 +269,8 @@ class KafkaDispatcher:
         self._clients.check_settings()
         topics = KafkaTopics.of(self._clients) if known is None else known.request_again()
         topics.refuse_replication()
+        rights = dict.fromkeys(self._known_topics(), DOCUMENT_RIGHTS)
+        topics.require_rights(rights | {self._place.topic: TOKEN_RIGHTS})
         if not self.options.create_topics:
             topics.require(self._known_topics())
         if self._place.topic in topics.partitions:

@@ -15,6 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     ConfigResource,
     NewPartitions,
@@ -32,6 +33,8 @@ _TOKEN_CONFIG = {
     "segment.bytes": "1048576",
     "min.cleanable.dirty.ratio": "0.01",
 }
+DOCUMENT_RIGHTS = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+TOKEN_RIGHTS = (AclOperation.READ, *DOCUMENT_RIGHTS)
 _BROKER_DEFAULT = -1
 _PAUSE = 0.02
 """Seconds between two requests for a topic that was just created, or whose transactions end."""
@@ -172,6 +175,34 @@ class KafkaTopics:
         with self.clients.errors("asking for the ends of topics"):
             return {place: future.result().offset for place, future in futures.items()}
 
+    def require_rights(self, rights: Mapping[str, Collection[AclOperation]]) -> None:
+        """Refuses topics on which this user lacks an operation; brokers without an authoriser allow all.
+
+        Raises:
+            FatalError: An operation is missing; the message names all, with their topics.
+        """
+        names = sorted(rights.keys() & self.partitions.keys())
+        if not names:
+            return
+        futures = self.admin.describe_topics(
+            TopicCollection(names),
+            include_authorized_operations=True,
+            request_timeout=self.clients.options.timeout,
+        )
+        missing = []
+        for name, future in futures.items():
+            with self.clients.errors(f"asking for the rights to topic {name} (Describe)"):
+                allowed = future.result().authorized_operations
+            lacking = [] if not allowed else [each for each in rights[name] if each not in allowed]
+            if lacking:
+                shown = " and ".join(each.name.title().replace("_", "") for each in lacking)
+                missing.append(f"{shown} on topic {name}")
+        if missing:
+            raise FatalError(
+                f"{self.clients.name}: this user has no right to {', '.join(missing)}: grant it; nothing was"
+                " sent"
+            )
+
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Returns the settings of topics by name; requests each topic only once.
 
@@ -183,10 +214,11 @@ class KafkaTopics:
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in missing]
             timeout = self.clients.options.timeout
             futures = self.admin.describe_configs(resources, request_timeout=timeout)
-            with self.clients.errors("asking for the settings of topics"):
-                answers = {resource.name: future.result() for resource, future in futures.items()}
-            for name, answer in answers.items():
-                self._configs[name] = {key: entry.value for key, entry in answer.items()}
+            for resource, future in futures.items():
+                asking = f"asking for the settings of topic {resource.name} (DescribeConfigs)"
+                with self.clients.errors(asking):
+                    answer = future.result()
+                self._configs[resource.name] = {key: entry.value for key, entry in answer.items()}
         return {name: self._configs[name] for name in sorted(set(topics))}
 
     def ids(self, topics: Collection[str]) -> dict[str, str]:
