@@ -122,14 +122,13 @@ def test_each_missing_right_is_named_by_check_and_publish(
     job = tmp_path / "job.toml"
     job.write_text(JOB.format(port=secured.port))
     for topic, operations in MINIMUM.items():
-        for operation in operations:
+        for operation in (each for each in operations if each != "DESCRIBE"):  # Write implies it
             secured.grant((topic, operation))
             shown = operation.title().replace("_", "")
             for command in ("check", "publish"):
                 ended = run_program(command, "-c", job)
                 assert ended.code in (1, 3), ended.text
-                if operation != "DESCRIBE" or topic in ended.text:  # WRITE implies DESCRIBE
-                    assert f"{shown} on topic {topic}" in ended.text, ended.text
+                assert f"{shown} on topic {topic}" in ended.text, ended.text
     secured.grant()
     assert run_program("check", "-c", job).code == 0
     assert run_program("publish", "-c", job).code == 0
