@@ -23,7 +23,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
 from publisher.database.column_casts import column_casts
-from publisher.database.column_kinds import Type, base_type, column_kinds, pads
+from publisher.database.column_kinds import Type, base_type, kind_of, pads
 from publisher.database.connection import Database, fatal, fatal_errors
 from publisher.database.connection_cache import current_cache
 from publisher.database.foreign_keys import read_key_columns, read_keys
@@ -270,7 +270,7 @@ class DatabaseCatalogue:
             schema=self._schema_of_settings(schema) if is_sqlite else actual_schema,
             name=actual_name,
             key=key,
-            columns=column_kinds(types_, key),
+            columns={name: kind_of(type_) for name, type_ in types_.items()},
             complete=True,
             view=names[actual_schema][actual_name],
             padded=frozenset(name for name, type_ in types_.items() if pads(type_)),

@@ -34,12 +34,15 @@ class RenderedColumn(NamedTuple):
     """True for an attribute of any number of values: of a child table, or ``mv_`` of a view."""
 
     def convert_current(self, value: CurrentValue) -> str | None:
-        """Converts a looked-up value to its elements; ``None`` if there is no value.
+        """Converts a value to its elements; ``None`` if there is no value.
 
-        Raises ``ValueProblem``."""
-        if isinstance(value, tuple):
-            return "".join([self.convert(text) for text in value]) or None
-        return None if value is None else self.convert(value)
+        Raises ``ValueProblem``, which names the column."""
+        try:
+            if isinstance(value, tuple):
+                return "".join([self.convert(text) for text in value]) or None
+            return None if value is None else self.convert(value)
+        except ValueProblem as problem:
+            raise ValueProblem(problem.reason, f"column {self.name}: {problem.detail}") from None
 
 
 class ColumnRenderer:

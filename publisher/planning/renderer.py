@@ -245,15 +245,13 @@ class Renderer:
             if column.is_published:
                 old = change.old[place] if change.old is not None else None
                 new = change.new[place] if change.new is not None else None
-                current = column.convert(new) if new is not None else None
+                current = column.convert_current(new)
                 if joins_values and change.columns[place + 1 : place + 2] == (name,):
                     joined += current or ""
                     continue
                 if joined:
                     current, joined = joined + (current or ""), ""
-                element = meaning.part(
-                    column.name, column.convert(old) if old is not None else None, current
-                )
+                element = meaning.part(column.name, column.convert_current(old), current)
                 if element:
                     attributes.append(element)
         return OperationPiece(change, meaning.operation, tuple(attributes))

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from sqlalchemy.dialects import mysql
 
 from publisher.database.catalogue import Relation
+from publisher.database.text_columns import mariadb_text
 from publisher.model.catalogue import ColumnKind
 from publisher.triggers.child_events import ChildEvents, SqlForms
 from publisher.triggers.key_changes import changes_one_column, key_change
@@ -302,17 +303,14 @@ class _MariadbEvents:
 
 def _text(relation: Relation, row: str, column: str) -> str:
     value = f"{row}.{quote_name(column)}"
-    kind, type_ = relation.table.columns[column], relation.types[column]
-    text = f"CAST({value} AS CHAR)"
-    if kind is ColumnKind.OCTET:
+    type_ = relation.types[column]
+    if relation.table.columns[column] is ColumnKind.OCTET:
         return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
-    if isinstance(type_, mysql.BIT):
-        text = f"CAST({value} + 0 AS CHAR)"
-    if kind is ColumnKind.STATE:
-        return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
+    text = mariadb_text(value, type_)
     if isinstance(type_, mysql.TIMESTAMP):
-        since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"
-        return f"CAST(TIMESTAMP'1970-01-01 00:00:00' + {since} AS CHAR)"
+        moment = f"TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({value}) SECOND"
+        in_utc = mariadb_text(f"CAST({moment} AS DATETIME({type_.fsp or 0}))", mysql.DATETIME())
+        return f"COALESCE({in_utc}, {text})"  # the zero date is no moment
     return text
 
 

@@ -248,9 +248,6 @@ def _output_text(type_: str, output: str) -> str:
         return f"CASE WHEN starts_with({output}, '\\x') THEN {base64} ELSE {output} END"
     if type_ == "boolean":
         return f"CASE {output} WHEN 't' THEN 'true' WHEN 'f' THEN 'false' ELSE {output} END"
-    if type_ == "inet":  # a cast writes the length of the network mask
-        mask = f"CASE WHEN strpos({output}, ':') = 0 THEN '/32' ELSE '/128' END"
-        return f"CASE WHEN strpos({output}, '/') = 0 THEN {output} || {mask} ELSE {output} END"
     return output
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from sqlalchemy import types
 
 from publisher.database.catalogue import Relation
+from publisher.database.text_columns import sqlite_text
 from publisher.model.catalogue import ColumnKind
 from publisher.triggers.child_events import CascadedMove, ChildEvents, SqlForms
 from publisher.triggers.key_changes import changes_one_column, key_change
@@ -230,15 +231,13 @@ class _SqliteEvents:
 
 def _text(relation: Relation, row: str, column: str) -> str:
     value = f"{row}.{quote_name(column)}"
-    kind, text = relation.table.columns[column], f"CAST({value} AS TEXT)"
+    kind, type_ = relation.table.columns[column], relation.types[column]
     if kind is ColumnKind.OCTET:
         return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
-    if kind is ColumnKind.STATE:
-        return f"CASE {value} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
-    if isinstance(relation.types[column], types.NullType):
-        binary = _base64(value)
-        return f"CASE typeof({value}) WHEN 'blob' THEN {binary} ELSE {_number(value)} END"
-    return _number(value) if kind is ColumnKind.DECIMAL else text
+    text = sqlite_text(value, type_, kind)
+    if isinstance(type_, types.NullType):
+        return f"CASE typeof({value}) WHEN 'blob' THEN {_base64(value)} ELSE {text} END"
+    return text
 
 
 def _key(table: LoggedTable, row: str) -> str:
@@ -264,13 +263,6 @@ def _add_condition(lines: list[str], condition: str) -> list[str]:
         else:
             guarded.append(line)
     return guarded
-
-
-def _number(value: str) -> str:
-    """Returns the SQL of a number with enough digits to restore it; other values are unchanged."""
-    text = f"CAST({value} AS TEXT)"
-    exact = f"typeof({value}) <> 'real' OR CAST({text} AS REAL) = {value}"
-    return f"CASE WHEN {exact} THEN {text} ELSE printf('%!.17g', {value}) END"
 
 
 def _quote_value(value: str) -> str:
