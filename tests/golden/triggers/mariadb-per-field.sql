@@ -49,11 +49,11 @@ BEGIN
     DEFAULT CONCAT('idu=', CAST(NEW.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END);
   IF NEW.`active` IS NOT NULL THEN
     INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-    VALUES (new_key, 1, 'indirect.usr', 'active', NULL, CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END);
+    VALUES (new_key, 1, 'indirect.usr', 'active', NULL, CAST(NEW.`active` AS CHAR));
   END IF;
   IF NEW.`seen` IS NOT NULL THEN
     INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-    VALUES (new_key, 1, 'indirect.usr', 'seen', NULL, CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR));
+    VALUES (new_key, 1, 'indirect.usr', 'seen', NULL, COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)));
   END IF;
   IF NEW.`photo` IS NOT NULL THEN
     INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
@@ -78,11 +78,11 @@ BEGIN
     VALUES (old_key, 4, 'indirect.usr');
     IF NEW.`active` IS NOT NULL THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-      VALUES (new_key, 1, 'indirect.usr', 'active', NULL, CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END);
+      VALUES (new_key, 1, 'indirect.usr', 'active', NULL, CAST(NEW.`active` AS CHAR));
     END IF;
     IF NEW.`seen` IS NOT NULL THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-      VALUES (new_key, 1, 'indirect.usr', 'seen', NULL, CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR));
+      VALUES (new_key, 1, 'indirect.usr', 'seen', NULL, COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)));
     END IF;
     IF NEW.`photo` IS NOT NULL THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
@@ -93,13 +93,13 @@ BEGIN
       VALUES (new_key, 1, 'indirect.usr', 'active');
     END IF;
   ELSE
-    IF NOT (CAST(CASE OLD.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD.`active` AS CHAR) END AS BINARY) <=> CAST(CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END AS BINARY)) THEN
+    IF NOT (CAST(CAST(OLD.`active` AS CHAR) AS BINARY) <=> CAST(CAST(NEW.`active` AS CHAR) AS BINARY)) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-      VALUES (new_key, 2, 'indirect.usr', 'active', CASE OLD.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD.`active` AS CHAR) END, CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END);
+      VALUES (new_key, 2, 'indirect.usr', 'active', CAST(OLD.`active` AS CHAR), CAST(NEW.`active` AS CHAR));
     END IF;
-    IF NOT (CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS CHAR) AS BINARY) <=> CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR) AS BINARY)) THEN
+    IF NOT (CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)) AS BINARY) <=> CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)) AS BINARY)) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)
-      VALUES (new_key, 2, 'indirect.usr', 'seen', CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS CHAR), CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR));
+      VALUES (new_key, 2, 'indirect.usr', 'seen', COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)), COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)));
     END IF;
     IF NOT (OLD.`photo` <=> NEW.`photo`) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name, old_value, new_value)

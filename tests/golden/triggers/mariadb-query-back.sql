@@ -73,11 +73,11 @@ BEGIN
     INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
     VALUES (new_key, 7, 'indirect.usr', 'photo');
   ELSE
-    IF NOT (CAST(CASE OLD.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD.`active` AS CHAR) END AS BINARY) <=> CAST(CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END AS BINARY)) THEN
+    IF NOT (CAST(CAST(OLD.`active` AS CHAR) AS BINARY) <=> CAST(CAST(NEW.`active` AS CHAR) AS BINARY)) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
       VALUES (new_key, 8, 'indirect.usr', 'active');
     END IF;
-    IF NOT (CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS CHAR) AS BINARY) <=> CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR) AS BINARY)) THEN
+    IF NOT (CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)) AS BINARY) <=> CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)) AS BINARY)) THEN
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
       VALUES (new_key, 8, 'indirect.usr', 'seen');
     END IF;

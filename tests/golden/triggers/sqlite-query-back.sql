@@ -37,7 +37,7 @@ CREATE TRIGGER "xds_usr_update" AFTER UPDATE ON "usr"
 BEGIN
   INSERT INTO "event_log" (table_key, event_type, table_name, column_name)
   SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 8, 'usr', 'active'
-  WHERE CASE OLD."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD."active" AS TEXT) END COLLATE BINARY IS NOT CASE NEW."active" WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW."active" AS TEXT) END;
+  WHERE CAST(OLD."active" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."active" AS TEXT);
   INSERT INTO "event_log" (table_key, event_type, table_name, column_name)
   SELECT ('idu=' || CAST(NEW."idu" AS TEXT) || '+mail box=' || (SELECT CASE WHEN v COLLATE BINARY = '' OR v GLOB '*[,;''+"=\<>]*' OR v COLLATE BINARY <> trim(v, char(32, 9, 13, 10)) OR instr(v, char(0)) THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CAST(NEW."mail box" AS TEXT) AS v))), 8, 'usr', 'seen'
   WHERE CAST(OLD."seen" AS TEXT) COLLATE BINARY IS NOT CAST(NEW."seen" AS TEXT);
