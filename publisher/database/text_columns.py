@@ -21,7 +21,8 @@ def text_column(relation: Relation, name: str, dialect: Dialect) -> ColumnElemen
     For other databases, returns the values of the driver.
     """
     type_, kind = relation.types[name], relation.table.columns[name]
-    value = dialect.identifier_preparer.quote_identifier(name)
+    mark = '"' if dialect.name == "sqlite" else "`"
+    value = mark + name.replace(mark, mark * 2) + mark  # SQLAlchemy doubles % in the whole text
     if dialect.name == "sqlite":
         return literal_column(_sqlite_item(value, type_, kind))
     if dialect.name not in ("mysql", "mariadb") or kind is ColumnKind.OCTET:
