@@ -20,7 +20,7 @@ from publisher.triggers.model import (
     quote_name,
 )
 
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.STATE, ColumnKind.DATE})  # not 1e+22
 _SPECIAL = f"{SPECIAL_PATTERN}|^{BLANK_PATTERN}|{BLANK_PATTERN}$|^$"
 
 

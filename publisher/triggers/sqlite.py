@@ -39,7 +39,7 @@ from publisher.triggers.model import (
 __all__ = ["log_statements", "script", "table_statements"]
 
 _NAME_BYTES = 200
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL})
+_PLAIN = frozenset({ColumnKind.INT})
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 

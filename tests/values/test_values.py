@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.values.keys import KNOWN, key_differences
 from tests.values.servers import Server, own_database, sqlite_server
 from tests.values.ways import TypeTable, differences, publish
 
@@ -34,3 +35,12 @@ def test_a_value_has_one_text_by_every_way(
         outcomes = publish(server, table, tmp_path, DECLARED)
     found = differences(table, outcomes)
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql", "mariadb"])
+def test_a_key_names_one_object_by_every_way(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    with start(kind, tmp_path, request) as server:
+        found = key_differences(server, tmp_path)
+    assert found.keys() == KNOWN[kind].keys(), found
