@@ -44,6 +44,7 @@ LONG = (
     "services/test_acknowledge.py",
     "change_table/test_contract.py",
     "services/test_verify.py",
+    "values/test_values.py",
     "spark/test_session.py",
     "spark/test_cluster.py",
     "services/test_follow.py",

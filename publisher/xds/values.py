@@ -167,9 +167,13 @@ def _octet(text: str) -> str:
     return text
 
 
+_INTEGER_DIGITS = 1000
+"""Consumers read no longer integers."""
+
+
 def _integer(text: str) -> str:
     number = integer_text(text)
-    if number is None:
+    if number is None or len(number) > _INTEGER_DIGITS:
         raise ValueProblem(
             Reason.VALUE,
             f"{text[:40]!r} is not an integer: fix the trigger, or declare the column's type in [tables]",
