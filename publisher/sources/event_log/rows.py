@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from publisher.model.change import Reason
 from publisher.model.classes import ChildRowEvents
+from publisher.model.keys import BLANKS
 from publisher.model.names import equal_in_any_case
 from publisher.model.sorted_ids import sort_distinct
 from publisher.sources.columns.object_names import (
