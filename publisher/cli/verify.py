@@ -136,6 +136,11 @@ def _advice(
 
     if outcome.is_consumer_wrong:
         return "the consumer differs from the documents: let it read the documents again"
+    if outcome.conflicting:
+        return (
+            "one event id names several documents, which consumers refuse: find out which job or program "
+            "wrote them, and let consumers skip the wrong ones"
+        )
     if outcome.unreadable_rows and not (outcome.count(FINDINGS) or outcome.unreadable):
         return _UNREADABLE_ROWS
     return f"the documents differ from the tables: {remedy}"
@@ -149,6 +154,10 @@ def _text(report: VerifyReport) -> Iterator[str]:
     if outcome.unreadable:
         yield f"  unreadable {outcome.unreadable:,} documents"
         for document in outcome.unreadable_examples:
+            yield f"    {document.place}: {document.problem}"
+    if outcome.conflicting:
+        yield f"  conflicting {outcome.conflicting:,} documents with the event id of another document"
+        for document in outcome.conflicting_examples:
             yield f"    {document.place}: {document.problem}"
     for text in report.hidden:
         yield f"  unsettled  {text}: differences count when it has ended, so verify again then"
@@ -217,9 +226,10 @@ def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
         )
     if report.verification.outcome.unreadable_rows:
         raise FindingsError(f"{_UNREADABLE_ROWS}, then repair again")
-    if report.verification.outcome.unreadable:
+    if report.verification.outcome.unreadable or report.verification.outcome.conflicting:
         raise FindingsError(
-            "documents are unreadable, and a repair cannot remove them: consumers must skip them"
+            "documents are unreadable or conflicting, and a repair cannot remove them: consumers must skip "
+            "them"
         )
 
 

@@ -5,6 +5,7 @@
     ConsumerError
     ├── DocumentError   a document or its record cannot be used
     ├── StateError      an operation contradicts a strict state
+    ├── EventIdError    an event id names two documents
     ├── HeldError       too many documents wait for the other copy of a key change
     └── TopicError      a topic cannot be read
 """
@@ -51,6 +52,10 @@ class DocumentError(ConsumerError):
 
 class StateError(ConsumerError):
     """An operation contradicts the state of its object."""
+
+
+class EventIdError(ConsumerError):
+    """An event id names another document than before; the document was not accepted."""
 
 
 class HeldError(ConsumerError):

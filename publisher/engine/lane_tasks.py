@@ -348,6 +348,7 @@ def _renderer_of(
         source.source.position_text,
         source.identifier_case,
         source.source.joins_keys,
+        origin=source.origin,
     )
     return Renderer(
         naming,

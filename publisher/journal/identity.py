@@ -37,11 +37,22 @@ def open_identity(root: Path) -> str:
         identity = read_identity(root)
         if identity is None:
             identity = secrets.token_hex(16)
-            content = {"format": JOURNAL_FORMAT, "identity": identity}
-            write_durably(root / IDENTITY, json.dumps(content) + "\n")
-            for folder in (root.parent, root.parent.parent):
-                sync_folder(folder)
+            _write_identity(root, identity)
     return identity
+
+
+def adopt_identity(root: Path, identity: str) -> None:
+    """Gives a job's journal directory the identity of the lost one; creates it if it is missing."""
+    with lock_directory(root, wait=True):
+        if read_identity(root) != identity:
+            _write_identity(root, identity)
+
+
+def _write_identity(root: Path, identity: str) -> None:
+    content = {"format": JOURNAL_FORMAT, "identity": identity}
+    write_durably(root / IDENTITY, json.dumps(content) + "\n")
+    for folder in (root.parent, root.parent.parent):
+        sync_folder(folder)
 
 
 def read_identity(root: Path) -> str | None:

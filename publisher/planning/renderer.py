@@ -85,15 +85,16 @@ class Renderer:
         self._read: dict[tuple[object, ...], Sequence[tuple[int, RenderedColumn]]] = {}
 
     @property
-    def source(self) -> str:
-        """Name of the source."""
-        return self._naming.source
+    def id_prefix(self) -> str:
+        """The beginning of event ids, up to the position."""
+        return self._naming.id_prefix
 
     @property
     def has_uniform_documents(self) -> bool:
         """True if a document is one operation and depends on object and attributes alone."""
         options = self._options
-        return options.batch_size == 1 and not options.event_id
+        names_objects = options.event_id or self._naming.origin.by_object
+        return options.batch_size == 1 and not names_objects
 
     def prepare(self, changes: Sequence[Change]) -> PreparedPoll:
         """Renders the logged values of the changes of one object."""

@@ -35,6 +35,7 @@ from publisher.model.change import (
     Reason,
     Status,
 )
+from publisher.model.event_ids import split_event_id
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES
 from publisher.reports.late_records import late_text
@@ -235,12 +236,11 @@ class StoryReader:
         )
 
     def _by_position(self, selector: str) -> Iterator[DecidedRecord]:
-        for number, (entry, source) in enumerate(
-            zip(self._manifest.sources, self._sources, strict=True)
-        ):
-            text = selector.removeprefix(f"{entry.name}:")
+        for number, entry in enumerate(self._manifest.sources):
+            source = self._sources[number]
+            prefix, text = split_event_id(selector, entry.name)
             position = position_in(source, text)
-            if position is None:
+            if position is None or not (prefix is None or entry.origin.has(prefix, entry.name)):
                 continue
             is_short = source.is_short(text)
             for lane in self._lanes:

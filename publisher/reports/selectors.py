@@ -15,6 +15,7 @@ from publisher.journal.manifest import SourceEntry
 from publisher.journal.scanned_run import ScannedRun
 from publisher.journal.segment_header import SegmentSource
 from publisher.model.change import Object, Position
+from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.sources.contract import Source, SourceBase
 from publisher.sources.positions import parse_position
@@ -61,7 +62,7 @@ def condition_on(sources: Sequence[SegmentSource], selector: str) -> pc.Expressi
     conditions = []
     for entry in sources:
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
-        text = selector.removeprefix(f"{entry.name}:")
+        _, text = split_event_id(selector, entry.name)
         position = position_in(source, text)
         if position is not None:
             conditions.append(at_position(position, is_short=source.is_short(text)))
@@ -83,7 +84,7 @@ def refuse_unknown_selector(
     if not sources:
         raise UsageError(f"{where} has no run: publish first, or name another journal")
     raise UsageError(
-        f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id as "
+        f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id, "
         "SOURCE:POSITION, a key as idu=1, or an association as idu=1,table=usr"
     )
 

@@ -34,6 +34,7 @@ from publisher.runs.poll_recorder import PollRecorder
 if TYPE_CHECKING:
     from publisher.database.ordered_ranges import IdRanges
     from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+    from publisher.runs.new_ids import NewIds
     from publisher.runs.prepare import RunRequest
 
 
@@ -303,22 +304,23 @@ class PublisherInstance:
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
-        from publisher.runs.execute import plan_and_send
-
-        dispatcher = self.sink.dispatcher(request.run)
         try:
-            sent = plan_and_send(request, dispatcher, self.engine, self._progress)
+            sent = self._ids.plan_and_send(request, self.sink, self.engine, self._progress)
         except (OSError, PublisherError):
             # a missing input is the likely cause; its error says so, and ``--follow`` tries again
             check_inputs(request.settings.sources)
             raise
         if not sent.report.has_journal:
-            dispatcher.discard()  # first: the sink must never have a run that the journal does not know
-            self._journals.discard(request.run)
             return replace(sent.report, run=self._settings.name)
         self._unmoved += 1
         self._pending.mark_published(sent.manifest)
         return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
+
+    @cached_property
+    def _ids(self) -> NewIds:
+        from publisher.runs.new_ids import NewIds
+
+        return NewIds(self._journals, self._lease.lineage.identity)
 
     @cached_property
     def _acknowledgement(self) -> Acknowledgement:

@@ -29,6 +29,7 @@ from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
 from publisher.verify.compare import ResultKind
 from publisher.verify.consumer_dump import DumpPart, dump_parts
+from publisher.verify.event_ids import find_conflicts
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
 from publisher.verify.pieces import first_hashes
 from publisher.verify.results import BucketOutcome, objects_with
@@ -125,6 +126,7 @@ def compare(
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
                 break
             outcome = outcome.settle(comparison.run_round(), request.examples)
+        outcome = comparison.with_conflicts(outcome)
         documents, sink = comparison.documents, _sink_of(settings)
         report = VerifyReport(settings.name, sink, outcome, documents.has_expired, documents.hidden)
         try:
@@ -166,6 +168,12 @@ class _Comparison:
                 if last == self.journals.last_number() and not self._is_followed:
                     raise
         return self._run_round(self.folder / f"{self.rounds}-{_ATTEMPTS}")
+
+    def with_conflicts(self, outcome: BucketOutcome) -> BucketOutcome:
+        """Adds the records whose event id belongs to another record."""
+        parts = [(s.part, s.event_hashes) for s in self.surveys if s.event_hashes is not None]
+        count, found = find_conflicts(parts, self.request.examples)
+        return replace(outcome, conflicting=count, conflicting_examples=found)
 
     @property
     def _is_followed(self) -> bool:

@@ -69,7 +69,8 @@ class BucketDocuments:
             self.operations = join_rows([*rows, collector.rows()])
             self.repeated = folded.repeated
         event_ids = pc.if_else(pa.array(is_readable), self._column("event_id"), None)
-        is_repeated = find_repeated(event_ids) & ~is_renamed
+        contents = (self._column("association"), self._column("data"))
+        is_repeated = find_repeated(event_ids, contents) & ~is_renamed
         documents = self.operations.documents
         self.repeated += int(is_repeated[np.unique(documents[documents >= 0])].sum())
         # operations of no document have the last mark

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from publisher.consumer.delivery import Delivery
+from publisher.consumer.errors import EventIdError
 from publisher.consumer.inbox import Inbox
 from publisher.consumer.objects import Objects
 from publisher.consumer.operations import (
@@ -77,6 +78,10 @@ def fold(deliveries: Sequence[Delivery]) -> FoldedObjects:
     inbox = Inbox(remembered=len(deliveries) + 1, max_held=len(deliveries) + 1)
     for delivery in deliveries:
         folded.repeated += delivery.key_change is None
-        folded.apply_all(inbox.accept(delivery))
+        try:
+            folded.apply_all(inbox.accept(delivery))
+        except EventIdError:  # counted as conflicting; both copies of a key change get the same id
+            other = f"{delivery.event_id} {delivery.digest}"
+            folded.apply_all(inbox.accept(replace(delivery, event_id=other)))
     folded.apply_all(inbox.release())
     return folded

@@ -154,6 +154,9 @@ class BucketOutcome:
     """Number of published objects by table, for tables that cannot be compared."""
     consumer: ConsumerResult | None = None
     """The comparison with a consumer's state; ``None`` if there is none."""
+    conflicting: int = 0
+    """Records that consumers refuse, because their event id belongs to another record."""
+    conflicting_examples: tuple[UnreadableDocument, ...] = ()
 
     def to_json(self) -> str:
         """Serialises the result."""
@@ -192,7 +195,7 @@ class BucketOutcome:
     @property
     def has_findings(self) -> bool:
         """True if consumers cannot have what the tables have."""
-        wrong = self.count(FINDINGS) or self.unreadable or self.unreadable_rows
+        wrong = self.count(FINDINGS) or self.unreadable or self.unreadable_rows or self.conflicting
         return bool(wrong) or self.is_consumer_wrong
 
     @property

@@ -22,6 +22,7 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.golden.stories import operations, operations_in
+from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import OPEN
 
 HERE = Path(__file__).parent / "change_table"
@@ -44,7 +45,7 @@ def changes(*paths: Path) -> pa.RecordBatch:
 def plan_files(*paths: Path) -> tuple[list[Document], list[Decision]]:
     filter_ = Filter(FilterOptions())
     renderer = Renderer(
-        SourceNaming("change-table", SOURCE.position_text),
+        SourceNaming("change-table", SOURCE.position_text, origin=ORIGIN),
         DocumentOptions(),
         Envelope(EnvelopeOptions()),
         Values(ValueOptions()),

@@ -74,7 +74,7 @@ def test_a_record_that_is_too_large_says_so_and_goes_without_its_text(tmp_path: 
     }
     path = tmp_path / "rejects.jsonl"
     path.write_text((json.dumps(entry) + "\n") * 3)
-    letters = DeadLetters(path, "letters", 4_000)
+    letters = DeadLetters(path, "letters", 4_000, id_prefixes={"log": "log"})
     assert letters.count() == 3
     first, second = letters.batches(1, 1)
     assert [batch.end for batch in (first, second)] == [2, 3]

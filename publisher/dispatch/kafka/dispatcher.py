@@ -196,7 +196,8 @@ class KafkaDispatcher:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
             self.mark_recovered(journal, manifest)
-            self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
+            whose = manifest.identity, manifest.run, manifest.plan
+            self.claim_tokens(Token(*whose, 0, epochs=manifest.epochs))
         tokens = self._tokens_of(topics, manifest)
         if self._has_all(tokens, manifest):
             refusals = self.refusals(journal)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -68,6 +68,7 @@ class LaneSendTask:
     options: KafkaOptions
     place: TokenPlace
     identity: str
+    epochs: Mapping[str, int]
     run: str
     plan: str
     total: int
@@ -88,7 +89,7 @@ class LaneSendTask:
     @property
     def last_token(self) -> Token:
         """The token of the lane once all of its documents are sent."""
-        return Token(self.identity, self.run, self.plan, self.total)
+        return Token(self.identity, self.run, self.plan, self.total, epochs=self.epochs)
 
     @property
     def lane(self) -> int | str:
@@ -233,7 +234,7 @@ class _Sender:
     def _produce_tokens(self, producer: Producer, sent: int) -> None:
         """Passes the token of the lane to the producer, and that of the run once it is complete."""
         work = self._work
-        tokens = [(work.lane, Token(work.identity, work.run, work.plan, sent))]
+        tokens = [(work.lane, replace(work.last_token, sent=sent))]
         if work.whole is not None and sent == work.total:
             tokens.append((WHOLE, work.whole))
         for lane, token in tokens:

@@ -35,6 +35,7 @@ def document_lanes(
             sources=tuple(source.name for source in manifest.sources),
             template=TopicTemplate(options.topic),
             reasons=tuple(source.reason for source in manifest.sources),
+            id_prefixes=tuple(each.origin.length(each.name) for each in manifest.sources),
             recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
         )
         for result in manifest.results
@@ -77,7 +78,13 @@ class RunSender:
         tasks = [self._task(lane, totals[lane.lane], record) for lane in documents]
         pending = [t for t in tasks if t.is_pending(self.tokens.get(place.key(t.lane)))]
         write_journal_rejects(self.journal, manifest, record.refusals)
-        whole = Token(manifest.identity, manifest.run, manifest.plan, sum(totals.values()))
+        whole = Token(
+            manifest.identity,
+            manifest.run,
+            manifest.plan,
+            sum(totals.values()),
+            epochs=manifest.epochs,
+        )
         completes = self._completes_run(pending)
         if completes:
             pending = [replace(pending[0], whole=whole)]
@@ -124,7 +131,10 @@ class RunSender:
         limit = min(limits_of(self.topics, {name})[name], record.document_bytes)
         root = self.journal.root
         recovered = (root / RECOVERY).exists()
-        letters = DeadLetters(root / REJECTS, name, limit, recovered=recovered)
+        prefixes = {each.name: each.origin.prefix(each.name) for each in self.manifest.sources}
+        letters = DeadLetters(
+            root / REJECTS, name, limit, id_prefixes=prefixes, recovered=recovered
+        )
         if not (count := letters.count()):
             return []
         task = self._task(letters, count, record)
@@ -140,6 +150,7 @@ class RunSender:
             options=self.options,
             place=self.place,
             identity=self.manifest.identity,
+            epochs=self.manifest.epochs,
             run=record.run,
             plan=record.plan,
             total=total,

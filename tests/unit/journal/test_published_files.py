@@ -12,12 +12,13 @@ from publisher.errors import FatalError
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.journal.published_files import FileRules, PublishedFiles
+from tests.support.event_ids import ORIGIN
 
 
 def run_of(*files: Path, source: str = "hr", number: int = 1) -> Manifest:
     """The manifest of a run that read these files as they are now."""
     read = tuple(FileEntry.of(path).with_digest() for path in files)
-    entry = SourceEntry(source, "event-log", (), {}, {}, 0, files=read)
+    entry = SourceEntry(source, "event-log", (), {}, {}, 0, files=read, origin=ORIGIN)
     return Manifest(f"job-{number:06d}", "job", 1, "", {}, (entry,), (), ".", 0)
 
 
