@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -75,11 +76,10 @@ class PublishedIds:
         self, source: str, planned: pa.Table, earlier: pa.Table, epoch: SourceEpoch
     ) -> str | None:
         """Finds a record that a run of the epoch may have published whose journal is deleted."""
-        segments = self._journals.segments.current()
-        numbers = [*self._journals.numbers(), *(segment.first for segment in segments)]
-        if (oldest := min(numbers)) <= epoch.since:
+        oldest = self._oldest_run()
+        if oldest is not None and oldest <= epoch.since:
             return None
-        behind = self._manifest(oldest).behind.get(source)
+        behind = None if oldest is None else self._manifest(oldest).behind.get(source)
         unknown = planned.join(earlier, _POSITION, join_type="left anti")
         for row in unknown.select(["part", "high"]).to_pylist():
             greatest = epoch.published[row["part"]]
@@ -89,6 +89,15 @@ class PublishedIds:
                     "deleted"
                 )
         return None
+
+    def _oldest_run(self) -> int | None:
+        """The number of the oldest kept run; the run that is being planned is none yet."""
+        segments = (segment.first for segment in self._journals.segments.current())
+        numbers = self._journals.numbers()
+        folders = (
+            n for n in numbers if self._journals.journal(self._journals.run_id(n)).is_committed
+        )
+        return min([*segments, *islice(folders, 1)], default=None)
 
     def _manifest(self, number: int) -> Manifest:
         folder = self._journals.root / self._journals.run_id(number)
