@@ -84,7 +84,7 @@ def refuse_unknown_selector(
     if not sources:
         raise UsageError(f"{where} has no run: publish first, or name another journal")
     raise UsageError(
-        f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id, "
+        f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id as "
         "SOURCE:POSITION, a key as idu=1, or an association as idu=1,table=usr"
     )
 
