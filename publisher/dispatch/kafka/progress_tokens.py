@@ -154,7 +154,7 @@ def read_tokens(
     consumer = clients.consumer()
     tokens: dict[bytes, Token] = {}
     try:
-        with clients.errors(f"reading progress from {place.topic}"):
+        with clients.errors(f"reading progress (Read on topic {place.topic})"):
             waiting = _assign(clients, consumer, place.topic, partitions)
             while waiting:
                 message = consumer.poll(0.2)
