@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import (
@@ -63,9 +64,16 @@ class SecuredKafka:
 
     def grant(self, without: tuple[str, str] | None = None) -> None:
         """Gives the documented minimum, without one operation on a topic."""
-        anything = (None, None, None, None)
-        kinds = (ResourceType.ANY, None, ResourcePatternType.ANY)
-        every = AclBindingFilter(*kinds, *anything[:2], AclOperation.ANY, AclPermissionType.ANY)
+        any_name: Any = None
+        every = AclBindingFilter(
+            ResourceType.ANY,
+            any_name,
+            ResourcePatternType.ANY,
+            any_name,
+            any_name,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
         for future in self.admin.delete_acls([every]).values():
             future.result()
         rights = [

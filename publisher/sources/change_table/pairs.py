@@ -162,9 +162,9 @@ class PairFinder:
         for group in _groups(members, np.flatnonzero(is_original)):
             if is_double(members.before[group]):
                 is_image = members.before[group].tolist()
-                places = [(int(members.split[at]), int(members.row[at])) for at in group]
-                images = sorted(place for place, own in zip(places, is_image, strict=True) if own)
-                updates = [place for place in places if place not in images]
+                rows = [(int(members.split[at]), int(members.row[at])) for at in group]
+                images = sorted(place for place, own in zip(rows, is_image, strict=True) if own)
+                updates = [place for place in rows if place not in images]
                 self.doubles.append((images, updates))
                 is_original[group] = False
         self._open = self._match(members.take(is_original))
