@@ -44,9 +44,23 @@ class Outcome:
 @click.option("--seed", default="1", show_default=True, help="what chance begins with")
 @click.option("--format", "only", help="one format, or one form of it, by the begin of its name")
 @click.option("--trial", help="one trial of a form, as a failure names it")
+@click.option(
+    "--values", type=int, help="instead: so many random values of each type, declared as each type"
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="directory for files that fail")
-def main(records: int, seed: str, only: str | None, trial: str | None, keep: Path | None) -> None:
+def main(
+    records: int,
+    seed: str,
+    only: str | None,
+    trial: str | None,
+    values: int | None,
+    keep: Path | None,
+) -> None:
     """Exit code 0 only if every promise held."""
+    if values is not None:
+        from tests.values.fuzz import count_differences
+
+        sys.exit(1 if count_differences(seed, values, only) else 0)
     names = [form.name for form in FORMS if form.name.startswith(only or "")]
     if not names:
         known = ", ".join(form.name for form in FORMS)

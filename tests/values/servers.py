@@ -15,7 +15,7 @@ import sqlalchemy as sa
 if TYPE_CHECKING:
     from tests.values.ways import TypeTable
 
-HOSTILE = {
+HOSTILE: dict[str, dict[str, Any]] = {
     "postgresql": {
         "intervalstyle": "iso_8601",
         "datestyle": "SQL,DMY",
@@ -40,7 +40,6 @@ HOSTILE = {
         "sql_select_limit": 3,
         "character_set_results": "latin1",
         "group_concat_max_len": 4,
-        "max_allowed_packet": None,
     },
 }
 """Settings of the session of the program's user, which must not change a text."""
@@ -67,7 +66,7 @@ class Server:
             words = (f"-c {name}={value}" for name, value in settings.items())
             url = url.update_query_dict({"options": " ".join(words)})
         elif self.kind == "mariadb":
-            values = (f"{n}={v!r}" for n, v in settings.items() if v is not None)
+            values = (f"{name}={value!r}" for name, value in settings.items())
             url = url.update_query_dict({"init_command": f"SET {', '.join(values)}"})
         return url.render_as_string(hide_password=False)
 

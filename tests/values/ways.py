@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,23 @@ from tests.values.servers import SETUP, Server
 STYLES = {"field": "per-field", "row": "per-row", "query": "query-back"}
 WAYS = (*STYLES, "compare")
 TYPES = ("string", "decimal", "octet", "int", "state", "date", "time", "timestamp")
+
+
+_ANY_VALUE = (
+    "numeric",
+    "real",
+    "double precision",
+    "text",
+    "double",
+    "float",
+    "TEXT",
+    "REAL",
+    "NUMERIC",
+)
+_CHARACTERS = "aZ09 ,;+=<>&ä€Ж😀\t\n\r\u0085\u00a0"
+
+
+DECLARED = ("none", *TYPES)
 
 
 class Value(NamedTuple):
@@ -55,6 +73,21 @@ class TypeTable:
             tuple(name for _, name, _ in lines),
             tuple(Value(row, *cell) for row, cell in enumerate(cells, 1)),
         )
+
+    def with_random(self, rng: random.Random, count: int) -> TypeTable:
+        """Adds random values to columns that take any number, or any text."""
+        literals = {
+            "decimal": lambda: str(rng.choice([1, -1]) * rng.random() * 10.0 ** rng.randint(-4, 7)),
+            "string": lambda: f"'{''.join(rng.choices(_CHARACTERS, k=rng.randint(0, 12)))}'",
+        }
+        values = list(self.values)
+        for column, (type_, kind) in enumerate(zip(self.types, self.kinds, strict=True)):
+            if type_.split("(")[0] in _ANY_VALUE and kind in literals:
+                first = len(values) + 1
+                values += [
+                    Value(row, column, literals[kind]()) for row in range(first, first + count)
+                ]
+        return replace(self, values=tuple(values))
 
     def name(self, value: Value) -> str:
         """Names a value as ``types.toml`` does."""
