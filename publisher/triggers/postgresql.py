@@ -186,10 +186,10 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     for events in function.children:
         child = events.child
         names = dict.fromkeys([name for name, _ in child.links])
-        if style is Style.PER_FIELD:
+        if style is Style.PER_FIELD or child.may_precede:
             names |= dict.fromkeys(child.columns)
         columns = f"({', '.join(map(quote_name, names))})"
-        text = child_function(table, events)
+        text = child_function(table, events, log)
         statements += _logging(child.ref, child.written, text, columns, "AFTER TRUNCATE")
     return statements
 
