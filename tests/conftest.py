@@ -39,6 +39,7 @@ LONG = (
     "brokers",
     "services/test_recover.py",
     "services/test_triggers.py",
+    "services/test_trigger_safety.py",
     "hostile/test_linkexpress.py",
     "hostile/test_bombs.py",
     "services/test_acknowledge.py",

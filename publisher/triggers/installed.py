@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
-from publisher.triggers.model import TableRef, written_name
+from publisher.triggers.model import TableRef, object_name, written_name
+from publisher.triggers.postgresql import FUNCTION_NAME_BYTES
 
 _TRIGGERS = {
     # triggers of partitions are copies of those of their table
     "postgresql": text("""
-        SELECT n.nspname, c.relname, t.tgname, p.prosrc, t.tgenabled IN ('O', 'A')
+        SELECT n.nspname, c.relname, t.tgname, p.prosrc, t.tgenabled IN ('O', 'A'), p.proname
         FROM pg_catalog.pg_trigger t
         JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -24,13 +25,13 @@ _TRIGGERS = {
         ORDER BY 1, 2, 3
     """),
     "mariadb": text("""
-        SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, TRIGGER_NAME, ACTION_STATEMENT, 1
+        SELECT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, TRIGGER_NAME, ACTION_STATEMENT, 1, NULL
         FROM information_schema.TRIGGERS
         WHERE LEFT(TRIGGER_NAME, 4) = 'xds_' AND LOCATE('table_key', ACTION_STATEMENT) > 0
         ORDER BY 1, 2, 3
     """),
     "sqlite": text("""
-        SELECT NULL, tbl_name, name, sql, 1 FROM sqlite_master
+        SELECT NULL, tbl_name, name, sql, 1, NULL FROM sqlite_master
         WHERE type = 'trigger' AND substr(name, 1, 4) = 'xds_' AND instr(sql, 'table_key')
         ORDER BY 2, 3
     """),
@@ -59,7 +60,11 @@ def read_triggers(connection: Connection) -> list[InstalledTrigger]:
     """Reads the triggers that the user can see, in all schemas."""
     dialect = connection.dialect.name
     rows = connection.execute(_TRIGGERS["mariadb" if dialect == "mysql" else dialect])
-    return [
-        InstalledTrigger(TableRef(schema, table), name, body, bool(is_enabled))
-        for schema, table, name, body, is_enabled in rows
-    ]
+    triggers = []
+    for schema, table, name, body, is_enabled, function in rows:
+        own_function = object_name(table, "log", FUNCTION_NAME_BYTES)
+        # a renamed table may call the function of the table that has its name now
+        is_own = function in (None, own_function)
+        sql = body if is_own else f"{function}: {body}"
+        triggers.append(InstalledTrigger(TableRef(schema, table), name, sql, bool(is_enabled)))
+    return triggers
