@@ -71,8 +71,11 @@ class Hr:
             state, *problem = self.session.run(statement)
             assert state == "done", (statement, problem)
 
-    def ddl(self, *tables: str, style: str = "per-field") -> str:
+    def ddl(
+        self, *tables: str, style: str = "per-field", key_change: str = "delete-and-insert"
+    ) -> str:
         words = [word for table in tables for word in ("--table", table)]
+        words += ["--key-change", key_change]
         return self._run(
             "ddl", "--database", self.session.url, *words, "--style", style, "--apply"
         )[1]
@@ -173,6 +176,23 @@ def test_a_child_that_precedes_its_parent_is_read_with_the_rights_of_the_log(
         "BEGIN", "INSERT INTO phone VALUES (1, '11')", "INSERT INTO usr VALUES (1)", "COMMIT"
     )
     assert (7, "phone", "idu=1", "no", None, None) in hr.events()
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
+@pytest.mark.parametrize("key_change", ["delete-and-insert", "modify-association"])
+def test_a_child_row_that_gets_its_first_parent_changes_the_parent(
+    make: Callable[[str], Hr], kind: str, key_change: str
+) -> None:
+    hr = make(kind)
+    hr.execute(
+        USR,
+        "CREATE TABLE phone (idu integer REFERENCES usr ON UPDATE CASCADE, no varchar(9))",
+    )
+    hr.ddl("usr", key_change=key_change)
+    hr.execute("INSERT INTO usr VALUES (1, 'a', NULL)", "INSERT INTO phone VALUES (NULL, '11')")
+    hr.events()
+    hr.execute("UPDATE phone SET idu = 1")
+    assert hr.events() == [(2, "phone", "idu=1", "no", None, "11")]
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "sqlite"])
