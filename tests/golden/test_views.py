@@ -175,7 +175,7 @@ def test_prefixes_are_parts_of_names_without_meta_identifiers(tmp_path: Path) ->
     events = ["6|view_usr|pk_idu=2", "6|view_usr|pk_idu=1", "8|view_usr|pk_idu=2|fname"]
     folder = replay_events(tmp_path, events, settings, job=job)
     assert outcomes_of(folder, 3) == [
-        *("published", "rejected: table-name", "rejected: column-name")
+        *("published", "rejected: database-refused", "rejected: column-name")
     ]
     (operation,) = operations_of(folder)
     for name in (b"sv_fname", b"mv_phoneno", b"fk__idu__manager"):
