@@ -256,9 +256,9 @@ def test_a_job_whose_progress_fits_has_nothing_to_recover(lost: Lost) -> None:
     lost.assert_right()
 
 
-def test_a_directory_cannot_be_asked(tmp_path: Path) -> None:
+def test_a_directory_of_the_same_journal_has_nothing_to_recover(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     (tmp_path / "in").mkdir()
     job.write_text('[[sources]]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
-    with pytest.raises(UsageError, match="set another path in"):
+    with pytest.raises(UsageError, match="there is nothing to recover"):
         recover.recover(load(job))

@@ -80,9 +80,7 @@ def frames(
         with _open(path, metadata, _dictionaries(path, metadata, group, sizes[group])) as file:
             budget = _Budget(options.max_record, sizes[group].allowed)
             batches = file.iter_batches(rows, [group], names, use_threads=False)
-            for batch in _with_exact_moments(
-                batches, path, metadata, range(group, group + 1), rows
-            ):
+            for batch in _with_exact_moments(batches, path, metadata, group, rows):
                 yield from budget.frames(batch.select(names), columns, first)
                 first += batch.num_rows
         if first - group_first != row_count:
@@ -96,23 +94,21 @@ def _with_exact_moments(
     batches: Iterable[pa.RecordBatch],
     path: str,
     metadata: pq.FileMetaData,
-    groups: range,
+    group: int,
     rows: int,
 ) -> Iterator[pa.RecordBatch]:
     """Replaces INT96 moments that do not fit 64 bits of nanoseconds, with which the reader wraps around.
 
     These are read in microseconds, and the column becomes text.
     """
-    schema = metadata.schema
-    leaves = [schema.column(place) for place in range(metadata.num_columns)]
-    names = [
-        leaf.path for leaf in leaves if leaf.physical_type == "INT96" and leaf.path == leaf.name
-    ]
+    chunks = metadata.row_group(group)  # the schema would stay in a cycle with its file
+    leaves = [chunks.column(place) for place in range(metadata.num_columns)]
+    names = [leaf.path_in_schema for leaf in leaves if leaf.physical_type == "INT96"]
     if not names:
         yield from batches
         return
     with _open(path, metadata, int96_unit="us") as file:
-        others = file.iter_batches(rows, [*groups], names, use_threads=False)
+        others = file.iter_batches(rows, [group], names, use_threads=False)
         for batch, wide in zip(batches, others, strict=True):
             for name in {*names} & {*batch.schema.names}:
                 moments = wide.column(name)
