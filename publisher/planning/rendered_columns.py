@@ -34,15 +34,10 @@ class RenderedColumn(NamedTuple):
     """True for an attribute of any number of values: of a child table, or ``mv_`` of a view."""
 
     def convert_current(self, value: CurrentValue) -> str | None:
-        """Converts a value to its elements; ``None`` if there is no value.
-
-        Raises ``ValueProblem``, which names the column."""
-        try:
-            if isinstance(value, tuple):
-                return "".join([self.convert(text) for text in value]) or None
-            return None if value is None else self.convert(value)
-        except ValueProblem as problem:
-            raise ValueProblem(problem.reason, f"column {self.name}: {problem.detail}") from None
+        """Converts a value to its elements; ``None`` if there is no value.  Raises ``ValueProblem``."""
+        if isinstance(value, tuple):
+            return "".join([self.convert(text) for text in value]) or None
+        return None if value is None else self.convert(value)
 
 
 class ColumnRenderer:

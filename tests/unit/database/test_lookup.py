@@ -257,7 +257,7 @@ def test_key_texts_and_stored_values_of_sqlite(path: Path) -> None:
     )
     assert list(firsts(ask(database, "d", "k=1.50", "k=0.10", "k=7.0", "k=8"))) == [*"abc", None]
     assert list(firsts(ask(database, "t", "k=2020-01-01 00:00:00"))) == ["a"]
-    assert list(firsts(ask(database, "b", 'k="u7s="+w=true', 'k="u7s="+w=0'))) == ["a", None]
+    assert list(firsts(ask(database, "b", 'k="u7s="+w=1', 'k="u7s="+w=0'))) == ["a", None]
     assert list(firsts(ask(database, "c", "k=ab"))) == ["a"]
 
 

@@ -61,7 +61,7 @@ def test_a_file_that_changed_since_is_refused(files: list[Path], content: str) -
         list(known.new_of("hr", files))
     assert caught.value.message == (
         f"{files[1]} had 5 bytes when it was published, and has {len(content)} now: write new "
-        "records to a new file, and restore this one"
+        "records to a new file, and restore this one (or the list, if only that has changed)"
     )
 
 
