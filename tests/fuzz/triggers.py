@@ -211,7 +211,7 @@ def two_databases(kind: str, url: str | None) -> Iterator[tuple[Session, Session
             for session in sessions:
                 session.close()
             if url is not None:
-                with sa.create_engine(url, isolation_level="AUTOCOMMIT").connect() as connection:
+                with engine.connect() as connection:
                     for name in ("xds_plain", "xds_logged"):
                         connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}")
 

@@ -107,6 +107,7 @@ class Hr:
 USR = "CREATE TABLE usr (idu integer PRIMARY KEY, fname varchar(20), lname varchar(20))"
 
 
+@pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SAWarning")  # of types that it does not know
 @pytest.mark.parametrize("kind", KINDS)
 def test_statements_have_the_results_that_they_have_without_triggers(
     kind: str, request: pytest.FixtureRequest
