@@ -1,14 +1,9 @@
-"""A request to stop, which a handler of a signal may make at any moment, and the pauses that it ends."""
+"""A request to stop, which a handler of a signal may make at any moment."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-
-_STEP = 0.25
-"""Seconds after which a pause looks for work again."""
 
 
 class StopRequest:
@@ -19,9 +14,7 @@ class StopRequest:
     ``SimpleQueue.put`` is reentrant.
     """
 
-    def __init__(self, has_work: Callable[[], bool] = lambda: False) -> None:
-        """``has_work`` ends a pause, too: another program has ordered something."""
-        self.has_work = has_work
+    def __init__(self) -> None:
         self._is_set = False
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
@@ -35,9 +28,8 @@ class StopRequest:
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the stop is requested, there is work, or the time is over; returns ``is_set()``."""
-        end = time.monotonic() + seconds
-        while not self._is_set and (left := end - time.monotonic()) > 0 and not self.has_work():
+        """Waits until the stop is requested or the time is over; returns ``is_set()``."""
+        if not self._is_set:
             with suppress(Empty):
-                self._wakes.get(timeout=min(left, _STEP))
+                self._wakes.get(timeout=seconds)
         return self._is_set

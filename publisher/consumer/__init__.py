@@ -10,7 +10,6 @@ from publisher.consumer.delivery import Delivery, KeyChange, from_record
 from publisher.consumer.errors import (
     ConsumerError,
     DocumentError,
-    EventIdError,
     HeldError,
     Origin,
     StateError,
@@ -43,7 +42,6 @@ __all__ = [
     "Delete",
     "Delivery",
     "DocumentError",
-    "EventIdError",
     "HeldError",
     "Inbox",
     "KeyChange",

@@ -348,13 +348,12 @@ def _renderer_of(
         source.source.position_text,
         source.identifier_case,
         source.source.joins_keys,
-        origin=source.origin,
     )
     return Renderer(
         naming,
         work.rules.documents,
         Envelope(work.rules.envelope),
-        Values(work.rules.values, limits_length=work.rules.documents.value_format == "xml"),
+        Values(work.rules.values),
         filter_,
         catalogue,
         work.rules.classes,

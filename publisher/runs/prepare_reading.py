@@ -12,7 +12,6 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
 from publisher.model.clock import microseconds
-from publisher.model.event_ids import IdOrigin
 from publisher.runs.prepare import source_work
 from publisher.sources.contract import PrepareContext
 
@@ -50,5 +49,5 @@ def prepare_reading(
             database=source.database,
         )
         prepared = reader.prepare(context)
-    work = source_work(source, prepared, IdOrigin.of("", source.name))
+    work = source_work(source, prepared)
     return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")

@@ -7,14 +7,12 @@ object.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, inspect
-from sqlalchemy.exc import SAWarning
 
 from publisher.database.connection import Database
 from publisher.triggers.mariadb import FORMS, quote_name, trigger_statement
@@ -233,7 +231,5 @@ def find_cascades(
     style: Style,
 ) -> MariadbCascades:
     """Finds the cascading keys of the logged tables.  Raises ``UnreachableError`` and ``FatalError``."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SAWarning)  # of types that SQLAlchemy does not know
-        keys = database.run(partial(_cascading_keys, tables, default))
+    keys = database.run(partial(_cascading_keys, tables, default))
     return MariadbCascades(log, style, keys, tables)

@@ -26,7 +26,6 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.contract import PrepareContext
 from publisher.sources.event_log.source import EventLog
-from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.samples import SAMPLES
 from tests.support.source_contract import Sample
@@ -95,7 +94,6 @@ def prepare(
         filters=FilterOptions(),
         polls=polls,
         identifier_case=IdentifierCase.AS_WRITTEN,
-        origin=ORIGIN,
     )
 
 

@@ -61,7 +61,7 @@ def _write_retry(
 ) -> RetryFiles:
     from publisher.sources.retry import write_json_lines
 
-    return write_json_lines(records, folder, options.expected_columns().written, "record_id")
+    return write_json_lines(records, folder, options.expected_columns().written)
 
 
 EVENT_LOG = Format(

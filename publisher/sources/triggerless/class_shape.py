@@ -118,6 +118,7 @@ def _child_shape(
         columns=tuple(attributes),
         others=tuple(attributes.values()),
         octets=frozenset(octets),
+        known=True,
     )
 
 
