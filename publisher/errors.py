@@ -9,7 +9,8 @@
     ├── BudgetError           4   the run is complete, but rejected more records than allowed
     ├── UnreachableError      5   source, database or sink cannot be reached: try again later
     ├── FatalError            1   this run cannot continue; the message says what to fix
-    │   └── ReplacedError     6   a newer instance of the job works: leave the job to it
+    │   ├── ReplacedError     6   a newer instance of the job works: leave the job to it
+    │   └── RunningError      7   publish --follow runs, and the command would stop it
     └── InternalError         1   the program broke one of its own guarantees (conservation)
 
 A record that cannot be used is data (``Outcome.REJECTED``), not an exception.  Messages name the
@@ -176,11 +177,26 @@ class ReplacedError(FatalError):
     exit_code = 6
 
 
+class RunningError(FatalError):
+    """An instance follows the job, and this command must not replace it."""
+
+    exit_code = 7
+
+
 class TableRefusedError(FatalError):
     """The database describes all tables but this one: no permission, or an invalid view.
 
     Records of the table are rejected; the run continues.
     """
+
+    reason = "database-refused"
+    """Reason of the rejected records."""
+
+
+class ClassRefusedError(TableRefusedError):
+    """The database describes the table, but by its name or its columns it is no class."""
+
+    reason = "table-name"
 
 
 class InternalError(PublisherError):

@@ -1,9 +1,14 @@
-"""A request to stop, which a handler of a signal may make at any moment."""
+"""A request to stop, which a handler of a signal may make at any moment, and the pauses that it ends."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+
+_STEP = 0.25
+"""Seconds after which a pause looks for work again."""
 
 
 class StopRequest:
@@ -14,7 +19,9 @@ class StopRequest:
     ``SimpleQueue.put`` is reentrant.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, has_work: Callable[[], bool] = lambda: False) -> None:
+        """``has_work`` ends a pause, too: another program has ordered something."""
+        self.has_work = has_work
         self._is_set = False
         self._wakes: SimpleQueue[None] = SimpleQueue()
 
@@ -28,8 +35,9 @@ class StopRequest:
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the stop is requested or the time is over; returns ``is_set()``."""
-        if not self._is_set:
+        """Waits until the stop is requested, there is work, or the time is over; returns ``is_set()``."""
+        end = time.monotonic() + seconds
+        while not self._is_set and (left := end - time.monotonic()) > 0 and not self.has_work():
             with suppress(Empty):
-                self._wakes.get(timeout=seconds)
+                self._wakes.get(timeout=min(left, _STEP))
         return self._is_set

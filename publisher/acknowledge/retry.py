@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -68,13 +68,16 @@ class RetryReport:
     """Reasons of all failed records in the journals."""
     others: int = 0
     """Number of record ids that now belong to other rows than those that failed."""
+    corrected: tuple[int, ...] = ()
+    """Selected record ids whose rows are not reset, because their corrected records are published."""
 
 
 class FailedRecords(NamedTuple):
     """The selected failed records, and the reasons of all failed records."""
 
     ids: Ids
-    fingerprints: Ids
+    fingerprints: Ids | None
+    """``None`` for ids that a user has named."""
     reasons: frozenset[str]
 
 
@@ -106,22 +109,42 @@ def retry(
     runs: Iterable[JournaledRun] = (),
     masking: Masking | None = None,
     *,
+    corrected: Collection[int] = (),
     dry_run: bool = False,
 ) -> RetryReport:
     """Sets the selected rows of an event log that still have E or F to N; only counts them if ``dry_run``.
 
-    ``runs`` are the runs of the job whose journals exist, oldest first, and ``masking`` is theirs.
+    ``runs`` are the runs of the job whose journals exist, oldest first, and ``masking`` is theirs.  Rows
+    whose ``corrected`` records are published keep their status.
 
     Raises:
         FatalError: A journal is damaged, or the database refuses.
         UnreachableError: The database does not answer.
     """
+    without = np.array(sorted(corrected), np.int64)
     with Database(database, writing=not dry_run) as served:
         writer = StatusWriter(served, log_table(served, table, options, masking), no_lease)
-        if not selection.needs_journals:
-            if not selection.ids:
-                return RetryReport(writer.reset_all(FAILED))
-            return RetryReport(writer.reset(np.array(sorted(selection.ids), np.int64), FAILED))
-        failed = select_failed_records(runs, selection)
-        rows = writer.reset(failed.ids, FAILED, failed.fingerprints)
-        return RetryReport(rows, failed.reasons, writer.others)
+        if not selection.needs_journals and not selection.ids:
+            return RetryReport(writer.reset_all(FAILED, without), corrected=(*without.tolist(),))
+        named = np.array(sorted(selection.ids), np.int64)
+        failed = FailedRecords(named, None, frozenset())
+        if selection.needs_journals:
+            failed = select_failed_records(runs, selection)
+        kept = np.intersect1d(failed.ids, without)
+        rows = writer.reset(np.setdiff1d(failed.ids, kept), FAILED, failed.fingerprints)
+        return RetryReport(rows, failed.reasons, writer.others, (*kept.tolist(),))
+
+
+def read_handled_rows(
+    database: DatabaseOptions, table: str, options: EventLogOptions, ids: Collection[int]
+) -> dict[int, str]:
+    """Reads the statuses of rows of an event log that are neither E nor F now, by their record ids.
+
+    Raises:
+        FatalError: The database refuses.
+        UnreachableError: The database does not answer.
+    """
+    with Database(database) as served:
+        writer = StatusWriter(served, log_table(served, table, options), no_lease)
+        found = writer.read_letters(np.array(sorted(ids), np.int64))
+    return {number: min(some) for number, some in found.items() if some.isdisjoint(FAILED)}

@@ -45,22 +45,23 @@ def explain(
 ) -> None:
     """Explain the outcome of a change, or the origin of a document.
 
-    It shows the record, the outcome with its reason, the document and its place.  JOURNAL is the journal of
-    a run, a directory that replay wrote, or the journal directory of a job, whose runs are all searched;
-    leave it out with -c.  Name the change by its position (4711), its event id, a key (idu=1) or
-    an association (idu=1,table=usr,schema=indirect).  With --document, name no change: the record at an
-    offset is read from the brokers of the job file, or of the journal.
+    It shows the record, the outcome with its reason, the document and its place; with -c also records that
+    are rows of a database.  JOURNAL is the journal of a run, a directory that replay wrote, or the journal
+    directory of a job, whose runs are all searched; leave it out with -c.  Name the change by its position
+    (4711), its event id, a key (idu=1) or an association (idu=1,table=usr,schema=indirect).  With --document,
+    name no change: the record at an offset is read from the brokers of the job file, or of the journal.
     """
     start_arrow()
     from publisher.cli import output
+    from publisher.reports.source_rows import with_rows
 
-    options = None
+    options = settings = None
     rest = list(words)
     if config is not None:
         settings = parameters.load_settings(config, journal=journal)
         options = settings.kafka if settings.kafka.brokers else None
         rest.insert(0, str(settings.journals))
-    stories = _stories(rest, document, options)
+    stories = with_rows(_stories(rest, document, options), settings)
     if offsets:
         from publisher.reports.explain_document import find_offsets
 

@@ -78,6 +78,21 @@ class Commands(click.Group):
         except OSError as error:  # --help and --version print here
             raise _exit_after(None, error) from error
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the options before the command.  No arguments at all ask for the help."""
+        return super().parse_args(ctx, args or ["--help"])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command; ``help COMMAND`` is ``COMMAND --help``."""
+        if args == ["help"]:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        if args[0] == "help":
+            args = [args[1], "--help"]
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command of the command line."""
         try:
@@ -184,14 +199,15 @@ def _print_failure(ctx: click.Context | None, lines: Iterable[str]) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Each command has its own help: xds-publisher COMMAND --help",
 )
-@click.version_option(__version__, prog_name=PROGRAM)
+@click.version_option(__version__, "-V", "--version", prog_name=PROGRAM)
 @click.option("--debug", is_flag=True, envvar="XDS_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """Publish changes recorded by replication systems as XDS documents.
 
     Exit codes: 0 done, 1 failed, 2 wrong command line or settings, 3 findings of check, validate, verify
     or diff, 4 done but too many records were rejected, 5 database or brokers unreachable, 6 replaced by a
-    newer instance, 130 interrupted, 141 the reader of the output ended early.
+    newer instance, 7 publish --follow runs and would be ended, 130 interrupted, 141 the reader of the output
+    ended early.
     """
     show_values()
     # log records of libraries (of an interrupted call, for instance) are not for operators
@@ -228,6 +244,8 @@ def main() -> None:
     atexit.register(gc.freeze)
     # pydantic searches all installed packages for plugins, which takes 0.02 s; settings need none
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # documents, journals and job files hold personal data and secrets
+    os.umask(os.umask(0o077) | 0o077)
     redact_uncaught()
     _open_missing_streams()
     cli(prog_name=PROGRAM)

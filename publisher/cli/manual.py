@@ -30,10 +30,13 @@ def manual(ctx: click.Context, directory: Path) -> None:
     DIRECTORY is created if it is missing.  It receives a page for the program, and one for each command.
     """
     root = ctx.find_root()
-    directory.mkdir(parents=True, exist_ok=True)
+    if not directory.exists():
+        directory.mkdir(parents=True)
+        directory.chmod(0o755)  # pages are for all users
     pages = dict(manual_pages(root.command, root.info_name or ""))
     for name, text in pages.items():
         (directory / name).write_text(text, encoding="utf-8")
+        (directory / name).chmod(0o644)
     echo([f"{directory}: {len(pages):,} pages"])
 
 

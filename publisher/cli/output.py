@@ -135,9 +135,7 @@ def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
 
 def raw_text(story: RecordStory) -> str:
     """A record as it was, or why it is not shown."""
-    reason = (
-        "the run is masked" if story.is_masked else f"it cannot be read again from {story.place}"
-    )
+    reason = story.not_shown or f"it cannot be read again from {story.place}"
     return story.raw or f"not shown: {reason}"
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -76,7 +76,8 @@ def publish(
 ) -> None:
     """Publish the changes of a job.
 
-    It publishes once or, with --follow, continuously.
+    It publishes once or, with --follow, continuously.  If an instance with --follow runs already, publish
+    makes it poll now and shows the result, and publish --follow takes over from it.
     """
     defer_arrow()
     from publisher.cli.progress import show_progress
@@ -95,20 +96,45 @@ def publish(
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
     with show_progress() as progress:
         if dry_run:
-            from publisher.runs.rehearse import rehearse
-
-            report = rehearse(settings, now=now, progress=progress, by_rows=by_rows)
+            report = _rehearse(settings, now, progress, by_rows=by_rows)
         else:
-            report = publish_once(settings, now, progress, log=log, trace=trace, by_rows=by_rows)
+            asked = _ask_running_instance(settings, overrides, log, trace, now, by_rows or None)
+            report = asked or publish_once(
+                settings, now, progress, log=log, trace=trace, by_rows=by_rows
+            )
     show(report, json_, settings.allowed_rejects(0))
+
+
+def _rehearse(
+    settings: Settings, now: datetime | None, progress: Progress | None, *, by_rows: bool
+) -> RunReport:
+    from publisher.runs.rehearse import rehearse
+
+    return rehearse(settings, now=now, progress=progress, by_rows=by_rows)
+
+
+def _ask_running_instance(
+    settings: Settings, overrides: Mapping[str, object], *options: object
+) -> RunReport | None:
+    """Lets an instance that follows the job poll; ``None`` without one, or if the command has options that
+    only a run of its own can obey."""
+    from publisher.runs.following import is_followed
+
+    options += tuple(value for name, value in overrides.items() if name != "journal")
+    if any(option is not None for option in options) or not is_followed(settings.journals):
+        return None
+    from publisher.runs.repair_orders import order_poll
+
+    return order_poll(settings.journals, settings.name)
 
 
 def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> None:
     """Follows the sources of a job until SIGTERM or SIGINT; reports polls on standard error."""
     from publisher.cli.progress import show_progress
     from publisher.runs.follow import follow
+    from publisher.runs.repair_orders import has_order
 
-    stop = StopRequest()
+    stop = StopRequest(partial(has_order, settings.journals))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     # the bar first: log lines appear above it

@@ -35,7 +35,8 @@ def recover(
 
     It publishes all pending records.  If the topic already has a pending record of an object, all
     documents of this object are sent again with the header recovered; all other documents are sent
-    exactly once.  An interrupted recovery resumes.
+    exactly once.  A directory gets all pending records again.  Event ids are those of the lost journal.
+    An interrupted recovery resumes.
     """
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,7 +51,7 @@ _LONGEST = 200
     "export",
     metavar="FILE.jsonl",
     type=parameters.PATH,
-    help="Write the records that were not retried to a new file, one on each line.",
+    help="Write the records to a new file, one on each line.",
 )
 @click.option(
     "--unmasked",
@@ -88,9 +88,10 @@ def rejects(
     json_: bool,
     **others: Any,
 ) -> None:
-    """List rejected records over runs, and publish corrected ones.
+    """List the records that are rejected now, and publish corrected ones.
 
-    It shows the number of records of each source and reason, what to do, and a sample.  Each JOURNAL
+    It shows the number of records of each source and reason, what to do, and a sample.  Records that were
+    requeued, corrected or published later are not listed.  Each JOURNAL
     is the journal of a run, a directory that replay wrote, or the journal directory of a job; with -c it is
     the job's.  --export writes the raw records to a file.  Correct "raw" in it, and publish the records with
     --retry: they are read as new records of their source, after all others.
@@ -108,7 +109,9 @@ def rejects(
     reading = _reading(journals, config, others["journal"], letters=letters)
     if export is not None:
         masking = Masking.of(reading.masking) if others["unmasked"] else None
-        echo([_export(reading.to_export(selection, masking), export, masking)])
+        summary, notes = _export(reading.to_export(selection, masking), export, masking, config)
+        echo([summary])
+        echo_notes(notes)
         return
     _list_groups(reading, selection, json_=json_)
 
@@ -142,14 +145,18 @@ class _Reading:
     letters: KafkaOptions | None
     masking: MaskingOptions
     """Names the place of the key."""
+    requeued: Container[str | None] = ()
+    """The ids of records whose rows are neither E nor F any more."""
 
     def records(self) -> Iterator[RejectedRecord]:
         """Reads all of them."""
         from publisher.reports.rejects import read_dead_letters, read_rejects
 
         if self.letters is None:
-            return read_rejects(self.directories)
-        return read_dead_letters(self.letters, self.directories[-1])
+            records = read_rejects(self.directories)
+        else:
+            records = read_dead_letters(self.letters, self.directories[-1])
+        return (record for record in records if record.id is None or record.id not in self.requeued)
 
     def to_export(
         self, selection: RejectSelection, masking: Masking | None
@@ -168,6 +175,7 @@ def _reading(
     journals: tuple[Path, ...], config: Path | None, journal: Path | None, *, letters: bool
 ) -> _Reading:
     from publisher.masking.options import MaskingOptions
+    from publisher.reports.requeued_rejects import find_requeued
 
     if config is None:
         if not journals or letters:
@@ -179,7 +187,9 @@ def _reading(
     settings = parameters.load_settings(config, journal=journal)
     letters_of = settings.kafka if letters else None
     masking = settings.masking or MaskingOptions()
-    return _Reading((*journals, settings.journals), letters_of, masking)
+    requeued, notes = find_requeued(settings)
+    echo_notes(notes)
+    return _Reading((*journals, settings.journals), letters_of, masking, requeued)
 
 
 def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) -> None:
@@ -209,26 +219,28 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     corrections = read_corrections(corrected)
     with show_progress() as progress:
         run = rehearse_retry if others["dry_run"] else retry_rejects
-        report = run(settings, corrections, now=others["now"], progress=progress)
+        report = run(settings, corrections, job_file=config, now=others["now"], progress=progress)
     show(report, json_, settings.allowed_rejects(0))
 
 
-def _export(records: Iterable[RejectedRecord], target: Path, masking: Masking | None) -> str:
-    """Writes the records that can be retried, one on each line; returns a summary."""
-    from publisher.reports.rejects import export_form
+def _export(
+    records: Iterable[RejectedRecord], target: Path, masking: Masking | None, config: Path | None
+) -> tuple[str, list[str]]:
+    """Writes the records that can be retried, one on each line; returns a summary, and notes."""
+    from publisher.reports.rejects import export_form, left_out
 
-    count = left = 0
+    count, notes = 0, []
     with _new_file(target) as file:
-        for entry in map(export_form, records):
+        for record in records:
+            entry = export_form(record)
             if entry is None:
-                left += 1
+                notes.append(left_out(record, str(config or "JOB.toml")))
                 continue
             file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             count += 1
-    reasons = "retried before, without raw record, or of a table or file that has changed since"
-    others = f"; {left:,} not written: {reasons}" if left else ""
+    others = f"; {len(notes):,} left out" if notes else ""
     unmasked = "; the file is not masked: delete it after the retry" if masking else ""
-    return f"{target}: {count:,} record(s){others}{unmasked}"
+    return f"{target}: {count:,} record(s){others}{unmasked}", notes
 
 
 @contextmanager
@@ -253,18 +265,13 @@ def _text(groups: Iterable[RejectGroup]) -> Iterator[str]:
         if number:
             yield ""
         number += 1
-        retried = f", {group.retried:,} of them retried" if group.retried else ""
-        yield (
-            f"{group.source}: {group.reason}: {group.records:,} record(s) in {group.runs:,} run(s){retried}"
-        )
+        yield f"{group.source}: {group.reason}: {group.records:,} record(s) in {group.runs:,} run(s)"
         sample = group.sample
         yield f"  {_shorten(sample.detail)}"
         place = f" of {sample.object}" if sample.object else ""
         yield f"  for instance {sample.position}{place} in run {sample.run}"
         if sample.raw is not None:
             yield f"  {_shorten(sample.raw)}"
-        if sample.retry is not None:
-            yield f"  {sample.retry.text()}"
     if not number:
         yield "no rejected records"
 

@@ -45,7 +45,8 @@ def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
     if json_:
         echo_json([output.as_json(built.overview)])
     else:
-        counts = counts_text(built.overview.outcomes)
-        echo(
-            [f"{target}: {built.overview.runs:,} run(s), {built.overview.read:,} records, {counts}"]
-        )
+        view = built.overview
+        is_same = view.rejected_now == view.outcomes["rejected"]
+        now = "" if is_same else f" ({view.rejected_now:,} now)"
+        counts = f"{counts_text(view.outcomes)}{now}"
+        echo([f"{target}: {view.runs:,} run(s), {view.read:,} records, {counts}"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,11 @@ def retry(
         assert source.database is not None
         runs = _runs(settings, source)
         options, masking = source.event_log, settings.masking_of_run
+        corrected = _corrected(settings, source)
         result = reset_rows(
-            source.database, source.table, options, selection, runs, masking, dry_run=dry_run
+            *(source.database, source.table, options, selection, runs, masking),
+            corrected=corrected,
+            dry_run=dry_run,
         )
         reports.append({"source": source.name, "table": source.table, "rows": result.rows})
         if not json_:
@@ -92,6 +96,11 @@ def _notes(source: str, selection: RetrySelection, result: RetryReport) -> Itera
     if result.others:
         yield (
             f"{source}: {result.others:,} record id(s) now belong to other rows, which keep their status"
+        )
+    if result.corrected:
+        yield (
+            f"{source}: rows {', '.join(map(str, result.corrected))} keep their status: rejects --retry has "
+            "published their corrected records; to publish newer values, log them as new changes"
         )
     unknown = sorted(selection.reasons - result.reasons)
     if unknown:
@@ -126,6 +135,15 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
     live = [source for source in settings.sources if source.has_status and source.database]
     return choose_sources(settings, live, name, "is an event log in a database")
+
+
+def _corrected(settings: Settings, source: SourceSettings) -> set[int]:
+    """Reads the ids of rows whose corrected records ``rejects --retry`` has published."""
+    from publisher.journal.scan_runs import scan_kept_runs
+    from publisher.runs.settled_rejects import read_corrected_ids
+
+    assert source.table is not None
+    return read_corrected_ids(partial(scan_kept_runs, settings.journals), source.name, source.table)
 
 
 def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:

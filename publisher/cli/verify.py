@@ -25,6 +25,12 @@ _OF_COMPARISON = ("examples", "wait_seconds", "consumer_dump")
 """Options that are fields of ``VerifyRequest``; the others override the job file."""
 
 
+_UNREADABLE_ROWS = (
+    "rows of the tables cannot be read, so objects that seem to be surplus may have a row, and are not"
+    " deleted: correct the rows, or declare the types of their columns in [tables]"
+)
+
+
 @command("verify -c hr.toml", "verify -c hr.toml --repair --dry-run")
 @parameters.config_required
 @click.option(
@@ -123,10 +129,21 @@ def _show(report: VerifyReport, json_: bool, target: Path | None) -> None:
         raise FindingsError(_advice(report.outcome))
 
 
-def _advice(outcome: BucketOutcome) -> str:
+def _advice(
+    outcome: BucketOutcome, remedy: str = "compare the examples, then repair with --repair"
+) -> str:
+    from publisher.verify.compare import FINDINGS
+
     if outcome.is_consumer_wrong:
         return "the consumer differs from the documents: let it read the documents again"
-    return "the documents differ from the tables: compare the examples, then repair with --repair"
+    if outcome.conflicting:
+        return (
+            "one event id names several documents, which consumers refuse: find out which job or program "
+            "wrote them, and let consumers skip the wrong ones"
+        )
+    if outcome.unreadable_rows and not (outcome.count(FINDINGS) or outcome.unreadable):
+        return _UNREADABLE_ROWS
+    return f"the documents differ from the tables: {remedy}"
 
 
 def _text(report: VerifyReport) -> Iterator[str]:
@@ -138,6 +155,12 @@ def _text(report: VerifyReport) -> Iterator[str]:
         yield f"  unreadable {outcome.unreadable:,} documents"
         for document in outcome.unreadable_examples:
             yield f"    {document.place}: {document.problem}"
+    if outcome.conflicting:
+        yield f"  conflicting {outcome.conflicting:,} documents with the event id of another document"
+        for document in outcome.conflicting_examples:
+            yield f"    {document.place}: {document.problem}"
+    for text in report.hidden:
+        yield f"  unsettled  {text}: differences count when it has ended, so verify again then"
     for table in outcome.tables:
         yield from _table_text(table)
     for name, count in outcome.uncompared.items():
@@ -164,6 +187,9 @@ def _table_text(table: TableResult) -> Iterator[str]:
         yield f"  unwritable {table.unwritable:,} values that no document can have"
     if table.unreadable_rows:
         yield f"  unreadable {table.unreadable_rows:,} rows without a usable key or value"
+        yield from (f"    {detail}" for detail in table.unreadable_examples)
+    if table.orphans:
+        yield f"  orphaned   {table.orphans:,} rows of child tables without a row of their parent"
     for example in table.examples:
         yield from _example_text(example)
 
@@ -198,9 +224,12 @@ def _repair(request: VerifyRequest, json_: bool, *, baseline: bool) -> None:
             f"{report.run.rejected:,} differences were rejected: explain them, correct the rows, then repair"
             " again"
         )
-    if report.verification.outcome.unreadable:
+    if report.verification.outcome.unreadable_rows:
+        raise FindingsError(f"{_UNREADABLE_ROWS}, then repair again")
+    if report.verification.outcome.unreadable or report.verification.outcome.conflicting:
         raise FindingsError(
-            "documents are unreadable, and a repair cannot remove them: consumers must skip them"
+            "documents are unreadable or conflicting, and a repair cannot remove them: consumers must skip "
+            "them"
         )
 
 
@@ -218,4 +247,4 @@ def _show_rehearsal(report: VerifyReport, json_: bool, *, baseline: bool) -> Non
         kinds = (f"{count:,} {LABELS[kind]}" for kind, count in rehearsal.to_publish.items())
         echo([f"to publish: {', '.join(kinds) or 'nothing'}"])
     if report.outcome.has_findings:
-        raise FindingsError("the documents differ from the tables: repair without --dry-run")
+        raise FindingsError(_advice(report.outcome, "repair without --dry-run"))

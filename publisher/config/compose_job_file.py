@@ -49,13 +49,16 @@ def compose_job_file(
     database: NewDatabase | None,
     sink: NewSink,
     notes: Sequence[str],
+    name: str,
 ) -> str:
     """Composes the text of a job file from the text of the example.
 
-    ``notes`` are comments that stand before the first section.
+    ``name`` is that of the job and of its source; ``notes`` are comments that stand before the first section.
     """
     lines = example.splitlines()
     lines = lines[lines.index("[job]") :]
+    _set(lines, 0, "name", name)
+    _set(lines, lines.index("[[sources]]"), "name", name)
     _write_source(lines, source)
     if database is not None:
         _write_database(lines, database)

@@ -126,7 +126,7 @@ def _job_reader(path: Path, overrides: Overrides | None, text: str | None = None
         problem = SettingProblem((), f"{path}: is not UTF-8; save it as UTF-8")
         raise SettingsError([problem]) from None
     try:
-        data = tomllib.loads(text)
+        data = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError([SettingProblem((), f"{path}: {error}")]) from None
     return _JobReader(data, Problems(text), path.absolute().parent, overrides)

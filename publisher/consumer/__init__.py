@@ -10,6 +10,7 @@ from publisher.consumer.delivery import Delivery, KeyChange, from_record
 from publisher.consumer.errors import (
     ConsumerError,
     DocumentError,
+    EventIdError,
     HeldError,
     Origin,
     StateError,
@@ -42,6 +43,7 @@ __all__ = [
     "Delete",
     "Delivery",
     "DocumentError",
+    "EventIdError",
     "HeldError",
     "Inbox",
     "KeyChange",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from publisher.consumer.errors import NOWHERE, DocumentError, Origin
@@ -38,6 +39,10 @@ class Delivery:
     """Set if this is one of the two copies of a key change."""
     at_end: bool = False
     """Whether this is no document, but the last mark of a transaction at the end of a partition."""
+    topic_id: str = ""
+    """The id of the topic, another one once the topic was created again; empty if it is not known."""
+    digest: str = field(default="", repr=False, compare=False)
+    """Digest of the record's value; equal events have equal digests."""
 
     @property
     def is_heartbeat(self) -> bool:
@@ -71,7 +76,17 @@ def from_record(
         tuple(texts["record-ids"].split(",")) if "record-ids" in texts else (),
         "recovered" in texts,
         _key_change(operations, texts, origin),
+        digest=_digest(value),
     )
+
+
+def digest_of(delivery: Delivery) -> str:
+    """Returns the digest of a document, also of one that was not read from a record."""
+    return delivery.digest or _digest(repr(delivery.operations).encode())
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def _decode(headers: Headers, origin: Origin) -> dict[str, str]:

@@ -5,6 +5,7 @@
     ConsumerError
     ├── DocumentError   a document or its record cannot be used
     ├── StateError      an operation contradicts a strict state
+    ├── EventIdError    an event id names two documents
     ├── HeldError       too many documents wait for the other copy of a key change
     └── TopicError      a topic cannot be read
 """
@@ -53,9 +54,22 @@ class StateError(ConsumerError):
     """An operation contradicts the state of its object."""
 
 
+class EventIdError(ConsumerError):
+    """An event id names another document than before; the document was not accepted."""
+
+
 class HeldError(ConsumerError):
     """Too many documents wait for the other copy of a key change; the document was not accepted."""
 
 
 class TopicError(ConsumerError):
     """A topic cannot be read."""
+
+
+def replaced_topic(topic: str, known: str, id_: str) -> TopicError:
+    """Returns the error for a topic with another id than that of the stored state."""
+    return TopicError(
+        topic,
+        f"the topic was deleted and created again: its id is {id_} instead of {known}, and the stored "
+        "offsets are not valid in it; start with an empty state, or from a copy of all objects",
+    )

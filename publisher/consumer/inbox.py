@@ -1,7 +1,8 @@
 """Brings arriving documents into the order in which they must be applied, each once.
 
-Repeats are recognised in two ways: by their place (exactly, a number per partition or file), and by the ids
-of the last ``remembered`` events, for documents that were sent again.
+Repeats are recognised in two ways: by their place (exactly, a number per partition or file), and by id,
+key and digest of the last ``remembered`` events, for documents that were sent again.  An id with another key
+or digest is an error: to ignore that document would lose a change.
 
 A change of a key is sent under both keys, and there is no order between their partitions.  Each copy marks
 the same moment in its partition: everything of the key before it happened before the change, everything
@@ -21,8 +22,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from publisher.consumer.delivery import Delivery
-from publisher.consumer.errors import NOWHERE, HeldError
+from publisher.consumer.delivery import Delivery, digest_of
+from publisher.consumer.errors import (
+    NOWHERE,
+    ConsumerError,
+    EventIdError,
+    HeldError,
+    replaced_topic,
+)
+
+SNAPSHOT_FORMAT = 2
 
 
 @dataclass(slots=True)
@@ -36,18 +45,30 @@ class _Part:
     missing: set[int] = field(default_factory=set)
     """Smaller numbers that waited when an earlier consumer ended; they arrive again."""
 
-    def take(self, number: int) -> bool:
-        """Notes an arrival; returns whether it is the first one."""
-        if number < self.next:
-            repeated = number not in self.missing
-            self.missing.discard(number)
-            return not repeated
-        self.next = number + 1
-        return True
+    def has(self, number: int) -> bool:
+        """Returns whether a number has arrived before."""
+        return number < self.next and number not in self.missing
+
+    def take(self, number: int) -> None:
+        """Notes an arrival."""
+        self.missing.discard(number)
+        self.next = max(self.next, number + 1)
 
     @property
     def waiting(self) -> list[int]:
         return sorted(self.held | self.missing)
+
+
+@dataclass(slots=True)
+class _Event:
+    """A remembered event: the keys of its record, or of its two copies, and the digest of its value."""
+
+    keys: tuple[str | None, ...]
+    digest: str
+    place: str
+    """The place of its document."""
+    arrived: tuple[str | None, ...] = ()
+    """The keys under which it has arrived."""
 
 
 class Inbox:
@@ -66,11 +87,22 @@ class Inbox:
     ) -> None:
         self._remembered, self._max_held = remembered, max_held
         self._parts: dict[str, _Part] = {}
-        self._seen = OrderedDict[str, None]()  # the first key of a long dictionary is slow to find
+        self._topic_ids: dict[str, str] = {}
+        self._seen = OrderedDict[
+            str, _Event
+        ]()  # the first key of a long dictionary is slow to find
         self._queues: dict[str, deque[Delivery]] = {}
         self._held = 0
         if snapshot is not None:
-            self._seen = OrderedDict.fromkeys(snapshot["seen"])
+            if (version := snapshot.get("format", 1)) != SNAPSHOT_FORMAT:
+                raise ConsumerError(
+                    "snapshot",
+                    f"has format {version}, this version reads format {SNAPSHOT_FORMAT}: go on with the "
+                    "version that wrote it, or read all documents again into a new state",
+                )
+            self._topic_ids = dict(snapshot["topics"])
+            for id_, keys, digest, place, arrived in snapshot["seen"]:
+                self._seen[id_] = _Event(tuple(keys), digest, place, tuple(arrived))
             self._parts = {
                 part: _Part(numbers["next"], missing=set(numbers["held"]))
                 for part, numbers in snapshot["parts"].items()
@@ -93,7 +125,14 @@ class Inbox:
 
         Raises:
             HeldError: Too many documents wait; this one was not accepted.
+            TopicError: The topic was deleted and created again; the document was not accepted.
+            EventIdError: Its event id names another document; this one was not accepted.
         """
+        if delivery.topic_id:
+            topic = delivery.origin.part.rpartition("/")[0]
+            known = self._topic_ids.setdefault(topic, delivery.topic_id)
+            if known != delivery.topic_id:
+                raise replaced_topic(topic, known, delivery.topic_id)
         key, change = delivery.key, delivery.key_change
         waits = key is not None and (change is not None or key in self._queues)
         if waits and self._held >= self._max_held:
@@ -116,7 +155,7 @@ class Inbox:
             copy = self._incomplete()
             assert copy.key_change is not None
             for key in copy.key_change:
-                self._remember(_id_of(copy, key))
+                self._remember(copy, key)
                 for held in [d for d in self._queues.get(key, ()) if d.event_id == copy.event_id]:
                     self._take(key, held)
             ready.append(copy)
@@ -128,36 +167,65 @@ class Inbox:
 
         Store it in the same transaction as the results of all documents that ``accept`` returned.
         """
-        held = {_id_of(delivery) for queue in self._queues.values() for delivery in queue}
+        waiting = {(d.event_id, key) for key, queue in self._queues.items() for d in queue}
+        events = [
+            (id_, event, [k for k in event.arrived if (id_, k) not in waiting])
+            for id_, event in self._seen.items()
+        ]
         return {
+            "format": SNAPSHOT_FORMAT,
             "parts": {
                 name: {"next": part.next, "held": part.waiting}
                 for name, part in self._parts.items()
             },
-            "seen": [id_ for id_ in self._seen if id_ not in held],
+            "topics": self._topic_ids.copy(),
+            "seen": [
+                [id_, [*event.keys], event.digest, event.place, arrived]
+                for id_, event, arrived in events
+                if arrived
+            ],
         }
 
-    def resume_at(self) -> dict[str, int]:
-        """Returns the first number of each part that must be read again after a restart."""
-        return {name: min([*p.waiting, p.next]) for name, p in self._parts.items()}
+    def resume_at(self) -> dict[str, int | str]:
+        """Returns the first number of each part that must be read again after a restart, and topic ids."""
+        numbers = {name: min([*p.waiting, p.next]) for name, p in self._parts.items()}
+        return {**numbers, **self._topic_ids}
 
     def _is_new(self, delivery: Delivery) -> bool:
         origin = delivery.origin
+        part = None
         if origin != NOWHERE:
             part = self._parts.setdefault(origin.part, _Part())
-            if not part.take(origin.number):
+            if part.has(origin.number):
                 return False
-        if delivery.event_id is None or not delivery.operations:
-            return True
-        return self._remember(_id_of(delivery))
+        has_id = delivery.event_id is not None and bool(delivery.operations)
+        is_new = self._remember(delivery, delivery.key) if has_id else True
+        if part is not None:
+            part.take(origin.number)
+        return is_new
 
-    def _remember(self, id_: str) -> bool:
-        """Remembers an event; returns whether it was unknown."""
-        if id_ in self._seen:
+    def _remember(self, delivery: Delivery, key: str | None) -> bool:
+        """Remembers an event under a key; returns whether it was unknown.
+
+        Raises ``EventIdError`` for another document with the id of a remembered one."""
+        id_, keys = delivery.event_id or "", tuple(delivery.key_change or (delivery.key,))
+        digest = digest_of(delivery)
+        event = self._seen.get(id_)
+        if event is None:
+            event = self._seen[id_] = _Event(keys, digest, str(delivery.origin))
+            while len(self._seen) > self._remembered:
+                self._seen.popitem(last=False)
+        elif (event.keys, event.digest) != (keys, digest):
+            difference = "another value" if event.keys == keys else "another key"
+            raise EventIdError(
+                delivery.origin,
+                f"event {id_} has {difference} than at {event.place}: both are documents, and one id names "
+                "one document; let `xds-publisher verify` count such records, and see which job or program "
+                "wrote them; to apply this one nevertheless, accept it with event_id=None",
+            )
+        if key in event.arrived:
             return False
-        self._seen[id_] = None
-        while len(self._seen) > self._remembered:
-            self._seen.popitem(last=False)
+        event.arrived = (*event.arrived, key)
         return True
 
     def _hold(self, key: str, delivery: Delivery) -> None:
@@ -220,10 +288,3 @@ class Inbox:
             f"({keys[0]} becomes {keys[1]}), which arrived first at {first.origin}: read all partitions of "
             "the topic with one inbox, raise max_held, or call release() if the copy is lost",
         )
-
-
-def _id_of(delivery: Delivery, key: str | None = None) -> str:
-    """Returns the id under which a document is remembered; copies of a key change have two."""
-    if delivery.key_change is None:
-        return delivery.event_id or ""
-    return f"{delivery.event_id}\0{key or delivery.key}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-_INTEGER = re.compile(r"-?[0-9]{1,20}").fullmatch
+_INTEGER = re.compile(r"-?[0-9]{1,1000}").fullmatch
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

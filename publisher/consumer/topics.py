@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType, TracebackType
 from typing import Any, Self, cast
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AdminClient
 
 from publisher.consumer.delivery import Delivery, Headers, from_record
-from publisher.consumer.errors import Origin, TopicError
+from publisher.consumer.errors import Origin, TopicError, replaced_topic
 from publisher.consumer.parse import DEFAULT_LIMITS, Limits
 
 _BATCH = 500
+_NO_ID = "A" * 22
+"""The id that is zero."""
 _FIXED = MappingProxyType(
     {
         "isolation.level": "read_committed",
@@ -40,7 +51,7 @@ class TopicReader:
         settings: Mapping[str, Any],
         *topics: str,
         partitions: Collection[int] = (),
-        start: Mapping[str, int] = MappingProxyType({}),
+        start: Mapping[str, int | str] = MappingProxyType({}),
         limits: Limits = DEFAULT_LIMITS,
         connect_seconds: float = 30.0,
     ) -> None:
@@ -52,12 +63,18 @@ class TopicReader:
             TopicError: The brokers do not answer, or a topic does not exist.
         """
         self._limits = limits
-        self._next = dict(start)  # of each partition of which something is known
+        # of each partition of which something is known
+        self._next = {part: n for part, n in start.items() if isinstance(n, int)}
+        self._ids: dict[str, str] = {}
         group = {"group.id": "xds-consumer"}  # librdkafka demands one; nothing is committed
         self._consumer = Consumer({**group, **settings, **_FIXED})
         try:
+            self._ids = {topic: _topic_id(settings, topic, connect_seconds) for topic in topics}
+            for topic, id_ in self._ids.items():
+                if id_ and (known := str(start.get(topic, id_))) != id_:
+                    raise replaced_topic(topic, known, id_)
             self._partitions = [
-                Partition(topic, number, start.get(_part(topic, number), OFFSET_BEGINNING))
+                Partition(topic, number, self._next.get(_part(topic, number), OFFSET_BEGINNING))
                 for topic in topics
                 for number in self._numbers(topic, connect_seconds)
                 if not partitions or number in partitions
@@ -119,13 +136,15 @@ class TopicReader:
 
     def _delivery(self, message: Message, origin: Origin) -> Delivery:
         headers = cast("Headers", message.headers() or ())
-        return from_record(message.value(), message.key(), headers, origin, self._limits)
+        found = from_record(message.value(), message.key(), headers, origin, self._limits)
+        return replace(found, topic_id=self._ids[str(message.topic())])
 
     def _marks(self, end: Origin) -> Iterator[Delivery]:
         """Yields the last mark before the end of a partition that has marks behind its last record."""
         if end.number > self._next.get(end.part, 0):
             self._next[end.part] = end.number
-            yield Delivery((), Origin(end.part, end.number - 1), at_end=True)
+            id_ = self._ids[end.part.rpartition("/")[0]]
+            yield Delivery((), Origin(end.part, end.number - 1), at_end=True, topic_id=id_)
 
     def _numbers(self, topic: str, seconds: float) -> Sequence[int]:
         try:
@@ -135,6 +154,18 @@ class TopicReader:
         if found.error is not None:
             raise _topic_error(topic, found.error)
         return sorted(found.partitions)
+
+
+def _topic_id(settings: Mapping[str, Any], topic: str, seconds: float) -> str:
+    """Returns the id of a topic; empty if the brokers give none, as before Kafka 2.8."""
+    # settings of consumers would be warned about
+    admin = AdminClient({**settings, "log_level": 0})
+    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
+    try:
+        id_ = futures[topic].result(seconds).topic_id
+    except KafkaException as error:
+        raise _topic_error(topic, error.args[0]) from error
+    return "" if str(id_) == _NO_ID else str(id_)
 
 
 def _origin(message: Message) -> Origin:

@@ -23,14 +23,14 @@ from sqlalchemy.exc import DBAPIError, NoSuchTableError, SAWarning
 
 from publisher.database import failures
 from publisher.database.column_casts import column_casts
-from publisher.database.column_kinds import Type, base_type, column_kinds, pads
+from publisher.database.column_kinds import Type, base_type, kind_of, pads
 from publisher.database.connection import Database, fatal, fatal_errors
 from publisher.database.connection_cache import current_cache
 from publisher.database.foreign_keys import read_key_columns, read_keys
-from publisher.errors import TableRefusedError
+from publisher.errors import ClassRefusedError, TableRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
-from publisher.model.names import equal_in_any_case
+from publisher.model.names import equal_in_any_case, find_name
 from publisher.model.view_catalogue import TableKeyColumn
 
 _MYSQL = ("mysql", "mariadb")
@@ -230,6 +230,8 @@ class DatabaseCatalogue:
 
         try:
             return self._database.run(read)
+        except ClassRefusedError as refused:
+            return refused
         except DBAPIError as error:
             action = f"Reading the columns of table {name!r}"
             if failures.is_missing_permission(error) or failures.concerns_statement(error):
@@ -247,7 +249,13 @@ class DatabaseCatalogue:
         if actual_schema not in names:
             names[actual_schema] = _names(inspector, actual_schema)
         actual_name = _spelling(names[actual_schema], name, folds)
+        twins = [own for own in names[actual_schema] if equal_in_any_case(own, actual_name or name)]
         if actual_name is None:
+            if folds and len(twins) > 1:
+                raise ClassRefusedError(
+                    f"table {name!r} may be {' or '.join(map(repr, sorted(twins)))}, whose names differ in"
+                    " case only: write the name of one of them"
+                )
             return None
         try:
             columns = inspector.get_columns(actual_name, actual_schema)
@@ -262,10 +270,11 @@ class DatabaseCatalogue:
             schema=self._schema_of_settings(schema) if is_sqlite else actual_schema,
             name=actual_name,
             key=key,
-            columns=column_kinds(types_, key),
+            columns={name: kind_of(type_) for name, type_ in types_.items()},
             complete=True,
             view=names[actual_schema][actual_name],
             padded=frozenset(name for name, type_ in types_.items() if pads(type_)),
+            twins=tuple(sorted({*twins} - {actual_name})),
         )
         casts, user_types = column_casts(connection, actual_schema, actual_name)
         return Relation(table, actual_schema, types_, casts, user_types)
@@ -330,17 +339,11 @@ def _names(inspector: Inspector, schema: str | None) -> dict[str, bool]:
 
 
 def _spelling(names: Iterable[str], wanted: str, folds: bool = True) -> str | None:
-    """Finds the name in ``names`` that matches exactly, else in another case.
-
-    If several names differ only in case, the name in lower case is meant.
-    """
+    """Finds the name in ``names`` that matches exactly, else the only one that differs in case."""
     names = list(names)
     if wanted in names or not folds:
         return wanted if wanted in names else None
-    matches = [name for name in names if equal_in_any_case(name, wanted)]
-    if len(matches) == 1:
-        return matches[0]
-    return wanted.lower() if wanted.lower() in matches else None
+    return find_name(wanted, names)
 
 
 def _unescape(name: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Dialect
 from publisher.database.catalogue import DatabaseCatalogue
 from publisher.database.numbered_rows import NumberedRows
 from publisher.database.statements import Query, query
-from publisher.errors import TableRefusedError
+from publisher.errors import ClassRefusedError
 from publisher.model.catalogue import Table
 from publisher.model.classes import attribute_of
 from publisher.model.distinct_values import DistinctValues
@@ -109,11 +109,11 @@ def _child_reader(
     child, relation = table.children[name], catalogue.relation(table.schema, name)
     advice = f"correct [tables.{table.name}.children.{name}]"
     if relation is None:
-        raise TableRefusedError(f"the database has no child table {name} of {table.name}: {advice}")
+        raise ClassRefusedError(f"the database has no child table {name} of {table.name}: {advice}")
     names = {column: relation.column(column) for column in (*child.link, *child.columns)}
     absent = sorted(column for column, actual in names.items() if actual is None)
     if absent:
-        raise TableRefusedError(
+        raise ClassRefusedError(
             f"the child table {name} of {table.name} has no column {', '.join(absent)}: {advice}"
         )
     actual = {column: name for column, name in names.items() if name is not None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import types
@@ -50,32 +49,21 @@ def base_type(type_: Type) -> Type:
     return type_
 
 
-def column_kinds(types_: Mapping[str, Type], key: tuple[str, ...]) -> dict[str, ColumnKind]:
-    """Returns the kind of each column."""
-    # a key column has more values than true and false
-    return {
-        name: ColumnKind.INT if name in key and _is_small_boolean(type_) else kind_of(type_)
-        for name, type_ in types_.items()
-    }
-
-
 def pads(type_: Type) -> bool:
     """Returns whether the database pads the values of this type with blanks."""
     return isinstance(type_, (types.CHAR, types.NCHAR))
 
 
 def kind_of(type_: Type) -> ColumnKind:
-    """Determines the kind of a column of this SQL type."""
+    """Determines the kind of a column of this SQL type.
+
+    TINYINT(1) is an integer, also if it was created as BOOLEAN: (1) is a display width.
+    """
     name = mysql_name(type_)
-    if _is_small_boolean(type_) or (name == "BIT" and getattr(type_, "length", None) == 1):
+    if name == "BIT" and getattr(type_, "length", None) == 1:
         return ColumnKind.STATE
     if name in _MYSQL_KINDS:
         return _MYSQL_KINDS[name]
     if isinstance(type_, types.Numeric) and type_.scale == 0 and type_.precision:
         return ColumnKind.INT
     return next((kind for known, kind in _KINDS if isinstance(type_, known)), ColumnKind.STRING)
-
-
-def _is_small_boolean(type_: Type) -> bool:
-    """Recognises TINYINT(1), which MySQL and MariaDB use for BOOLEAN."""
-    return mysql_name(type_) == "TINYINT" and getattr(type_, "display_width", None) == 1

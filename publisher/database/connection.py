@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sqlite3
 import time
 import weakref
@@ -190,7 +191,10 @@ class Database:
         )
 
     def unreachable(self, reason: str) -> UnreachableError:
-        """Returns the error of a database that cannot be reached."""
+        """Returns the error of a database that cannot be reached, or does not answer for another reason."""
+        cause = failures.busy_cause(reason)
+        if cause is not None:
+            return UnreachableError(f"{self.name} {cause[0]} ({reason}): {cause[1]}")
         advice = "check that it runs, and host and port in its URL"
         if failures.is_unknown_host(reason):
             advice = "check the host in its URL, and the name service of this machine"
@@ -272,10 +276,9 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         )
         raise SettingsError([SettingProblem(("database", "url"), text)]) from None
     if url.drivername.endswith("+psycopg"):
-        event.listen(engine, "connect", partial(_set_date_forms, writing=writing))
+        event.listen(engine, "connect", partial(_set_text_forms, writing=writing))
     elif url.drivername.endswith("+pymysql"):
-        event.listen(engine, "do_connect", _connect_to_mariadb)
-        event.listen(engine, "connect", partial(_set_session, writing=writing))
+        event.listen(engine, "do_connect", partial(_connect_to_mariadb, writing=writing))
     return engine
 
 
@@ -293,28 +296,46 @@ def _connect_args(drivername: str, options: DatabaseOptions) -> dict[str, Any]:
 
 
 def _connect_to_mariadb(
-    _dialect: object, _record: object, values: Sequence[Any], arguments: Mapping[str, Any]
+    _dialect: object,
+    _record: object,
+    values: Sequence[Any],
+    arguments: Mapping[str, Any],
+    *,
+    writing: bool,
 ) -> Any:
     from publisher.database.mariadb_connection import (  # noqa: PLC0415 - few jobs need PyMySQL
         MariadbConnection,
     )
 
-    return MariadbConnection(*values, **arguments)
+    connection = MariadbConnection(*values, **arguments)
+    _set_session(connection, writing)  # before SQLAlchemy asks how names are quoted
+    return connection
 
 
-def _set_date_forms(connection: Any, _record: object, *, writing: bool) -> None:
-    """Makes the text form of dates independent of the server's settings."""
+_TEXT_SETTINGS = """
+SET client_encoding TO 'UTF8'; SET standard_conforming_strings TO on; SET quote_all_identifiers TO off;
+SET timezone TO 'UTC'; SET datestyle TO 'ISO, YMD'; SET intervalstyle TO 'postgres';
+SET bytea_output TO 'hex'; SET extra_float_digits TO 1; SET lc_monetary TO 'C'
+"""
+"""The settings with which triggers log values, too."""
+
+
+def _set_text_forms(connection: Any, _record: object, *, writing: bool) -> None:
+    """Makes the text of values independent of the settings of the user, the database and the server."""
     with connection.cursor() as cursor:
-        cursor.execute("SET datestyle TO ISO, YMD; SET timezone TO 'UTC'")
+        cursor.execute(_TEXT_SETTINGS)
     connection.commit()
     connection.read_only = not writing
 
 
-def _set_session(connection: Any, _record: object, *, writing: bool) -> None:
-    """Sets the session's zone, in which TIMESTAMP columns are shown."""
+def _set_session(connection: Any, writing: bool) -> None:
+    """Makes the text of values, and the number of rows, independent of the settings of the server."""
     with connection.cursor() as cursor:
-        cursor.execute("SET SESSION time_zone = '+00:00'")
+        cursor.execute(
+            "SET NAMES utf8mb4, SESSION time_zone = '+00:00', SESSION sql_select_limit = 18446744073709551615"
+        )
         if not writing:
+            cursor.execute("SET SESSION sql_mode = ''")
             cursor.execute("SET SESSION TRANSACTION READ ONLY")
 
 
@@ -322,9 +343,15 @@ def _open_sqlite(path: str, timeout: int, writing: bool) -> sqlite3.Connection:
     if not Path(path).is_file():
         raise _NoFileError("the file does not exist")
     mode = "rw" if writing else "ro"
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         f"file:{quote(path)}?mode={mode}", uri=True, timeout=timeout, check_same_thread=False
     )
+    # one value that is not UTF-8 would end the query: XML forbids U+FFFF, so it is rejected
+    connection.text_factory = partial(str, encoding="utf-8", errors="xds-not-utf-8")
+    return connection
+
+
+codecs.register_error("xds-not-utf-8", lambda error: ("\uffff", error.end))  # type: ignore[attr-defined]
 
 
 def begin_snapshot(connection: Connection) -> None:
@@ -337,10 +364,16 @@ def begin_snapshot(connection: Connection) -> None:
 
 def fatal(database: Database, error: Exception, action: str) -> FatalError:
     """Returns the error of a failed action that the operator has to fix."""
-    return FatalError(
-        f"{action} failed on {database.name}: {database.redact(error)}: "
-        "fix the database or the permissions of its user, then start again"
-    )
+    advice = "fix the database or the permissions of its user"
+    text = database.redact(error)
+    path = database.url.database or ""
+    if database.url.get_backend_name() == "sqlite" and failures.is_unreadable_wal(text, path):
+        folder = Path(path).absolute().parent
+        advice = (
+            f"a database in WAL mode needs its -wal and -shm files, also to be read: allow this user to write"
+            f" into the directory {folder}, or set PRAGMA journal_mode = DELETE"
+        )
+    return FatalError(f"{action} failed on {database.name}: {text}: {advice}, then start again")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from sqlalchemy.exc import (
     DataError,
@@ -37,6 +38,42 @@ _UNKNOWN_HOST = re.compile(
     "resolve host|could not translate host name|Name or service not known|No address associated"
     "|name resolution|nodename nor servname|getaddrinfo"
 ).search
+
+
+_LOCKED = re.compile(
+    "database (?:table )?is locked|lock wait|lock timeout|obtain lock|deadlock|serialize access",
+    re.IGNORECASE,
+).search
+_FULL = re.compile(
+    "query_wait_timeout|too many (?:connections|clients)|connection slots|no more connections allowed",
+    re.IGNORECASE,
+).search
+
+
+def busy_cause(text: str) -> tuple[str, str] | None:
+    """Returns why a database that can be reached does not answer, and advice; ``None`` for other messages."""
+    if _LOCKED(text):
+        return (
+            "is locked",
+            "another session holds a lock for long: end its transaction, then try again",
+        )
+    if _FULL(text):
+        advice = (
+            "raise the limit of the server or of the pooler before it: a run needs three and more"
+        )
+        return "has no free connection", advice
+    return None
+
+
+def is_unreadable_wal(text: str, path: str) -> bool:
+    """Recognises SQLite's message about a database in WAL mode, in a place without write right."""
+    if not ("unable to open database file" in text or "write a readonly database" in text):
+        return False
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"  # versions of the file format: 2 is WAL
+    except OSError:
+        return False
 
 
 def is_unknown_host(text: str) -> bool:

@@ -137,13 +137,17 @@ _TEXT_TYPES = frozenset({"text", "character varying", "bpchar", "name"})
 """PostgreSQL types whose values need no cast to text; a cast would cut the padding of CHAR."""
 
 
+_OTHER_CASTS = frozenset({"inet", "xml"})
+"""PostgreSQL types whose cast to text is not the text that the database prints."""
+
+
 def _join_item(relation: Relation, name: str, column: str) -> str:
     """Returns the SQL of a column in the log's form: binary values as Base64 without line breaks.
 
     Values of user-defined types are converted by the output function of the type: a cast may be a function
     of the type's owner, which would run with the permissions of the publisher's user.
     """
-    if name in relation.user_types:
+    if name in relation.user_types or relation.casts[name] in _OTHER_CASTS:
         return _output_of(column)
     if relation.casts[name] == "bytea":
         return f"pg_catalog.replace(pg_catalog.encode({column}, 'base64'), E'\\n', '')"

@@ -98,6 +98,11 @@ def _state(text: str) -> int:
     return int(folded in _TRUE)
 
 
+def _sqlite_state(text: str) -> int:
+    """Reads a boolean, or another number that a column of this type may have."""
+    return _state(text) if text.lower() in _TRUE | _FALSE else _sqlite_integer(text)
+
+
 def _moment(text: str) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(moment_text(text))
@@ -164,6 +169,7 @@ _COLUMNS = {
 _SQLITE = {
     ColumnKind.INT: KeyColumn(_sqlite_integer, _same_integer),
     ColumnKind.DECIMAL: KeyColumn(_decimal_as_text, _same_decimal),
+    ColumnKind.STATE: KeyColumn(_sqlite_state, _same_integer),
     ColumnKind.DATE: KeyColumn(str, str),
     ColumnKind.TIME: KeyColumn(str, str),
     ColumnKind.TIMESTAMP: KeyColumn(str, str),

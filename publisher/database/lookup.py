@@ -19,6 +19,7 @@ from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.child_values import ClassReader, class_reader
 from publisher.database.connection import Database, begin_snapshot, fatal
 from publisher.database.numbered_rows import Keys, select_keys, texts_of
+from publisher.database.row_keys import RowKey, refuse_other_keys, row_key
 from publisher.database.statements import Query
 from publisher.database.view_objects import ViewQuery
 from publisher.errors import TableRefusedError
@@ -83,6 +84,7 @@ class DatabaseLookup:
         self._database = database
         self._classes = classes
         self._readers: dict[Query, ClassReader] = {}
+        self._row_keys: dict[Query, RowKey] = {}
         self._text_of = text_of
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
@@ -120,14 +122,19 @@ class DatabaseLookup:
             if isinstance(query, RefusedLookup):
                 answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue
-            batch = _convert_keys(query, keys_of_table, answers)
+            batch = _convert_keys(query, keys_of_table, table_key[2:], answers)
             for object_query, part in self._divide(query, batch, objects, named):
                 size = self._max_keys(object_query)
                 found = Answers([], answers.others)
                 starts = range(0, len(part.places), size)
                 batches = [part.part(start, start + size) for start in starts]
                 self._read(object_query, batches, found)
-                answers.rows.extend(_join(found.rows))
+                for rows in _join(found.rows):
+                    own, refused = refuse_other_keys(
+                        self._row_keys[query], *keys_of_table[::-1], rows
+                    )
+                    answers.rows.append(own)
+                    answers.others.update(refused)
         return answers
 
     def _max_keys(self, query: ObjectQuery) -> int:
@@ -158,7 +165,7 @@ class DatabaseLookup:
         try:
             relation = catalogue_of(self._database).relation(schema, name)
         except TableRefusedError as refused:
-            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+            return RefusedLookup(Reason(refused.reason), refused.message)
         if relation is None:
             where = f" in schema {schema!r}" if schema is not None else ""
             return RefusedLookup(
@@ -170,7 +177,7 @@ class DatabaseLookup:
             table = None if self._classes is None else self._classes.table(schema, name)
             return self._query_of_class(relation, columns, table)
         except TableRefusedError as refused:
-            return RefusedLookup(Reason.DATABASE_REFUSED, refused.message)
+            return RefusedLookup(Reason(refused.reason), refused.message)
 
     def _query_of_class(
         self, relation: Relation, columns: tuple[str, ...], table: Table | None
@@ -185,10 +192,13 @@ class DatabaseLookup:
         dialect = self._database.engine.dialect
         key = tuple(name for name in names if name is not None)
         query = statements.query(dialect, relation, key, self._text_of)
-        if table is None:
+        if table is not None and view is not None:
+            query = ViewQuery(query, table, view)
+            key = tuple(table.column(name) or name for name in columns)
+        places = map(query.columns.index, key)
+        self._row_keys[query] = row_key(columns, places, table or relation.table)
+        if table is None or view is not None:
             return query
-        if view is not None:
-            return ViewQuery(query, table, view)
         reader = class_reader(catalogue_of(self._database), dialect, table, self._text_of)
         if reader is not None:
             self._readers[query] = reader
@@ -310,7 +320,9 @@ def _group_objects(objects: Sequence[Object]) -> _Groups:
     return _Groups(groups, refused)
 
 
-def _convert_keys(query: Query, texts: KeyBatch, answers: Answers) -> KeyBatch:
+def _convert_keys(
+    query: Query, texts: KeyBatch, names: Sequence[str], answers: Answers
+) -> KeyBatch:
     """Converts the texts of keys to values; refuses those that have no value of the column's type."""
     try:
         return KeyBatch(texts.places, query.keys(texts.columns))
@@ -322,7 +334,7 @@ def _convert_keys(query: Query, texts: KeyBatch, answers: Answers) -> KeyBatch:
         try:
             values.append(query.keys([[text] for text in row]))
         except ValueError as problem:  # KeyValueError, and numbers of too many digits
-            detail = f"{problem}: fix the key in the event"
+            detail = f"key column {', '.join(names)}: {problem}: fix the key in the event"
             answers.others[place] = RefusedLookup(Reason.DATABASE_REFUSED, detail)
         else:
             places.append(place)

@@ -19,8 +19,9 @@ from sqlalchemy import (
 from sqlalchemy.sql.dml import ReturningDelete, ReturningUpdate
 from sqlalchemy.sql.selectable import Select
 
-from publisher.database.catalogue import Relation, sql_column
+from publisher.database.catalogue import Relation
 from publisher.database.connection import Database
+from publisher.database.text_columns import text_column
 
 Ids = npt.NDArray[np.int64]
 _BATCH_BYTES = 8 << 20
@@ -81,7 +82,10 @@ class RowReader:
 
     def _items(self, connection: Connection) -> list[ColumnElement[Any]]:
         if not self.returns_rows:
-            return [sql_column(name) for name in self._check.columns]
+            return [
+                text_column(self._relation, name, connection.dialect)
+                for name in self._check.columns
+            ]
         from publisher.database import copy  # noqa: PLC0415 - needs psycopg
 
         return [

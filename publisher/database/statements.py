@@ -32,7 +32,6 @@ from sqlalchemy import (
 )
 
 from publisher.database.catalogue import Relation, sql_column, sql_table_of
-from publisher.database.column_kinds import mysql_name
 from publisher.database.key_values import KeyValueError, key_column
 from publisher.database.numbered_rows import (
     Keys,
@@ -43,6 +42,7 @@ from publisher.database.numbered_rows import (
     several_rows,
     texts_of,
 )
+from publisher.database.text_columns import text_column
 from publisher.model.catalogue import ColumnKind
 from publisher.planning.query_back import Answer, Answers, CurrentRow
 
@@ -91,7 +91,6 @@ class InListQuery:
     ) -> None:
         self.name = relation.table.name
         self.columns = tuple(relation.types)
-        self._places = [self.columns.index(name) for name in columns]
         self._width = len(columns)
         self._max_parameters = _parameter_limit(dialect)
         kinds = [relation.table.columns[name] for name in columns]
@@ -100,12 +99,10 @@ class InListQuery:
             for kind, name in zip(kinds, columns, strict=True)
         ]
         self._has_collation = ColumnKind.STRING in kinds
-        self._convert = [
-            _converter(type_, relation.table.columns[name], text_of)
-            for name, type_ in relation.types.items()
-        ]
+        self._convert = text_of
         self._tuples = self._width > 1 and dialect.name in _ROW_VALUES
-        self._all_columns = select_all(relation)
+        # key columns also as the driver reads them, to find the key of each row
+        self._all_columns = select_texts(relation, dialect, map(sql_column, columns))
         self._compared = [_comparable(relation, name, dialect) for name in columns]
         self._statement = self._with_list() if self._width == 1 or self._tuples else None
 
@@ -146,7 +143,7 @@ class InListQuery:
         has_unmatched = False
         current_rows = map(CurrentRow, repeat(self.columns), self._texts(rows))
         for row, current in zip(rows, current_rows, strict=True):
-            owners = numbers_of.get(self._same([row[place] for place in self._places]))
+            owners = numbers_of.get(self._same(row[: self._width]))
             has_unmatched = has_unmatched or owners is None
             for n in owners or ():
                 answers[n] = current if answers[n] is None else several_rows(self.name)
@@ -180,9 +177,7 @@ class InListQuery:
         numbers_of: dict[Values, list[int]] = {}
         for n in numbers:
             numbers_of.setdefault(self._same(keys[n]), []).append(n)
-        owners = [
-            numbers_of.get(self._same([row[place] for place in self._places])) for row in rows
-        ]
+        owners = [numbers_of.get(self._same(row[: self._width])) for row in rows]
         if len(numbers) > 1 and None in owners:
             half = len(numbers) // 2  # only the database knows the key to which such a row is equal
             self._search_all(connection, keys, numbers[:half], found)
@@ -202,10 +197,8 @@ class InListQuery:
 
     def _texts(self, rows: Sequence[Any]) -> list[Texts]:
         """Converts the rows to text, column by column."""
-        texts = [
-            [None if value is None else convert(value) for value in values]
-            for convert, values in zip(self._convert, zip(*rows, strict=True), strict=False)
-        ]
+        convert, width = self._convert, self._width
+        texts = [list(map(convert, values)) for values in [*zip(*rows, strict=True)][width:]]
         return list(zip(*texts, strict=True))
 
     def _statement_for(self, keys: Sequence[Values]) -> tuple[Select[Any], dict[str, Any]]:
@@ -240,9 +233,16 @@ def _parameter_limit(dialect: Dialect) -> int:
     return {"mssql": 2_000, "oracle": 1_000}.get(dialect.name, 32_000)
 
 
-def select_all(relation: Relation) -> Select[Any]:
-    """Selects all columns without SQLAlchemy's conversions of values."""
-    return select(*map(sql_column, relation.types)).select_from(sql_table_of(relation))
+def select_texts(
+    relation: Relation, dialect: Dialect, others: Iterable[ColumnElement[Any]] = ()
+) -> Select[Any]:
+    """Selects the text of all columns after ``others``, without SQLAlchemy's conversions of values."""
+    texts = [
+        # other names than those of columns, which conditions and the order of rows refer to
+        text_column(relation, name, dialect).label(f"xds_text_{place}")
+        for place, name in enumerate(relation.types)
+    ]
+    return select(*others, *texts).select_from(sql_table_of(relation))
 
 
 def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElement[Any]:
@@ -250,18 +250,3 @@ def _comparable(relation: Relation, name: str, dialect: Dialect) -> ColumnElemen
         # in a column without a type, numbers and texts are never equal
         return cast(sql_column(name), String)
     return sql_column(name)
-
-
-def _converter(type_: types.TypeEngine[Any], kind: ColumnKind, text_of: Convert) -> Convert:
-    """Returns the conversion of a column's values to text."""
-    if mysql_name(type_) == "BIT":
-        is_boolean = kind is ColumnKind.STATE
-        return lambda value: text_of(_bits(value) != 0 if is_boolean else _bits(value))
-    if kind is ColumnKind.STATE:
-        # stored as a number; other numbers than 0 and 1 are not booleans
-        return lambda value: text_of(bool(value) if value in (0, 1) else value)
-    return text_of
-
-
-def _bits(value: bytes | int) -> int:
-    return int.from_bytes(value, "big") if isinstance(value, bytes) else value

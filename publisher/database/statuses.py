@@ -26,6 +26,8 @@ from sqlalchemy import (
     delete,
     func,
     literal_column,
+    not_,
+    or_,
     select,
     types,
     update,
@@ -159,15 +161,35 @@ class StatusWriter:
 
         return self._run(work)
 
-    def reset_all(self, among: Sequence[str]) -> int:
-        """Resets all rows whose status is one of ``among`` to N, see ``reset``."""
+    def reset_all(self, among: Sequence[str], without: Ids) -> int:
+        """Resets all rows whose status is one of ``among`` to N, except some ids, see ``reset``."""
 
         def work(connection: Connection) -> int:
             with self._transaction_on(connection):
-                wanted = self._status.in_([_literal(letter) for letter in among])
+                wanted: ColumnElement[bool] = self._status.in_(list(map(_literal, among)))
+                if len(without):
+                    conditions = self._conditions(connection, ListedIds(NEW, without))
+                    wanted = and_(wanted, or_(self._id.is_(None), not_(or_(*conditions))))
                 return self.change_rows(connection, NEW, wanted)
 
+        self._size()  # needs the connection, too
         return self._run(work)
+
+    def read_letters(self, ids: Ids) -> dict[int, set[str]]:
+        """Reads the statuses of the rows of some ids; ids without a row are missing."""
+        letters: dict[int, set[str]] = {}
+        rows = select(self._id, self._status).select_from(self._table)
+
+        def work(connection: Connection) -> None:
+            connection.execution_options(compiled_cache=None)
+            for condition in self._conditions(connection, ListedIds(NEW, ids)):
+                for number, letter in connection.execute(rows.where(condition)):
+                    letters.setdefault(int(number), set()).add(str(letter).strip())
+
+        if len(ids):
+            self._size()  # needs the connection, too
+            self._run(work)
+        return letters
 
     def _size(self) -> Sizes:
         if self._sizes is None:

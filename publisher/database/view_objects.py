@@ -54,13 +54,20 @@ class ViewQuery:
             values = sorted({value for row in rows if (value := row[place]) is not None})
             if is_multiple:
                 current.append(tuple(values))
-            elif len(values) > 1 and attribute not in self._key:
-                return self._refuse(attribute, len(values))
+            elif len(values) > 1:
+                return self._refuse(attribute, values)
             else:
                 current.append(values[0] if values else None)
         return CurrentRow(self.columns, tuple(current))
 
-    def _refuse(self, attribute: str, count: int) -> RefusedLookup:
+    def _refuse(self, attribute: str, values: Sequence[str]) -> RefusedLookup:
+        count = len(values)
+        if attribute in self._key:
+            return RefusedLookup(
+                Reason.TABLE_KEY,
+                f"view {self.name} has {count:,} keys that the database takes for this one:"
+                f" {attribute} is {values[0]!r} and {values[1]!r}: give them one spelling",
+            )
         return RefusedLookup(
             Reason.SEVERAL_VALUES,
             f"the rows of view {self.name} with this key have {count:,} values of {attribute}, which is "

@@ -108,15 +108,15 @@ def documents(
     """Plans a run over files at once, and returns its documents: ``plan(...).documents``.
 
     >>> found = documents(spark, "log.csv", job={"run": {"lanes": 1}})
-    >>> found.select("event_id", "operation", "records").show()
-    +-----------+---------+-------+
-    |   event_id|operation|records|
-    +-----------+---------+-------+
-    |event-log:1|      add|    1,2|
-    |event-log:3|   modify|      3|
-    |event-log:4|   modify|      4|
-    |event-log:6|   delete|      6|
-    +-----------+---------+-------+
+    >>> found.select("event_id", "operation", "records").show(truncate=False)
+    +------------------------------+---------+-------+
+    |event_id                      |operation|records|
+    +------------------------------+---------+-------+
+    |event-log@d93ed2f2d3b6ea06.1:1|add      |1,2    |
+    |event-log@d93ed2f2d3b6ea06.1:3|modify   |3      |
+    |event-log@d93ed2f2d3b6ea06.1:4|modify   |4      |
+    |event-log@d93ed2f2d3b6ea06.1:6|delete   |6      |
+    +------------------------------+---------+-------+
 
     Raises the errors of ``changes``.
     """

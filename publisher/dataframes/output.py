@@ -59,14 +59,14 @@ def journal(spark: SparkSession, path: PathName) -> JournalTables:
 
     >>> tables = journal(spark, "out")
     >>> tables.documents.select("event_id", "operation", "association").show(truncate=False)
-    +-----------+---------+--------------------------------+
-    |event_id   |operation|association                     |
-    +-----------+---------+--------------------------------+
-    |event-log:1|add      |idu=1,table=usr,schema=indirect |
-    |event-log:3|modify   |idu=01,table=usr,schema=indirect|
-    |event-log:4|modify   |idu=2,table=usr,schema=indirect |
-    |event-log:6|delete   |idu=1,table=usr,schema=indirect |
-    +-----------+---------+--------------------------------+
+    +------------------------------+---------+--------------------------------+
+    |event_id                      |operation|association                     |
+    +------------------------------+---------+--------------------------------+
+    |event-log@d93ed2f2d3b6ea06.1:1|add      |idu=1,table=usr,schema=indirect |
+    |event-log@d93ed2f2d3b6ea06.1:3|modify   |idu=01,table=usr,schema=indirect|
+    |event-log@d93ed2f2d3b6ea06.1:4|modify   |idu=2,table=usr,schema=indirect |
+    |event-log@d93ed2f2d3b6ea06.1:6|delete   |idu=1,table=usr,schema=indirect |
+    +------------------------------+---------+--------------------------------+
 
     Raises:
         UsageError: There is no journal with a complete run.

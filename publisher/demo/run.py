@@ -180,7 +180,9 @@ def print_next(
     program = _word(Path(sys.executable).with_name("xds-publisher"))
     explain = f"explain {_word(journal)}"
     commands = {
-        "Why did this change produce no document of its own?": f"{explain} {story.superseded_id}",
+        "Why did this change produce no document of its own?": (
+            f"explain -c {_word(directory / JOB)} {story.superseded_id}"
+        ),
         "Why was this record rejected?": f"{explain} {story.rejected_id}",
         "What happened to this user?": f"{explain} idu=4,table=usr,schema=indirect",
         "Are all documents valid?": f"validate {_word(target)}/part-*.xds",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -20,7 +20,7 @@ from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
-from publisher.journal.job_journals import RUN
+from publisher.journal.job_journals import RUN, Journals
 from publisher.journal.lane_result import LaneNames
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import (
@@ -32,7 +32,7 @@ from publisher.model.plain import fields_of, to_lines
 
 REJECTS = "rejects.jsonl"
 BEGUN = "begun.json"
-RUN_FORMAT = 2
+RUN_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class RunMark:
     """``Manifest.identity`` of the run."""
     run: str
     plan: str | None = None
+    epochs: dict[str, int] = field(default_factory=dict, compare=False)
+    """``Manifest.epochs`` of the run."""
 
     @classmethod
     def read(cls, path: Path) -> RunMark | None:
@@ -53,7 +55,8 @@ class RunMark:
         """
 
         def decode(content: dict[str, Any]) -> RunMark:
-            return cls(content["identity"], content["run"], content.get("plan"))
+            identity, run = content["identity"], content["run"]
+            return cls(identity, run, content.get("plan"), content.get("epochs", {}))
 
         return read_versioned_file(path, RUN_FORMAT, decode, "name a new directory")
 
@@ -117,8 +120,7 @@ class FileDispatcher:
             raise FatalError(
                 f"{self.directory} does not fit the journal: {problem}; nothing was written. Restore "
                 "the latest journal directory; or, if two jobs share the name, set another "
-                "name in [job]; or, if the journal is lost, set another path in [dispatch] for the "
-                "records that are not acknowledged yet"
+                "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
             )
 
     def prepare(self, run: str) -> None:
@@ -258,12 +260,25 @@ def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
     Raises:
         FatalError: It has a run of another journal, or a run newer than the journal.
     """
-    if not runs.is_dir():
-        return
-    numbers = [(lineage.journals.number_of(path.name), path) for path in runs.iterdir()]
-    of_job = [(number, path) for number, path in numbers if number is not None]
+    of_job = _runs_of(runs, lineage.journals)
     if of_job:
         FileDispatcher(max(of_job)[1], lineage).refuse_unknown_run()
+
+
+def last_marks(runs: Path, journals: Journals) -> tuple[int, RunMark | None]:
+    """The number of a job's last run in a directory of runs, and the mark of the last complete one.
+
+    Raises ``FatalError`` if a mark is damaged."""
+    of_job = sorted(_runs_of(runs, journals), reverse=True)
+    marks = (RunMark.read(path / RUN) for _, path in of_job)
+    return max(of_job, default=(0, runs))[0], next(filter(None, marks), None)
+
+
+def _runs_of(runs: Path, journals: Journals) -> list[tuple[int, Path]]:
+    if not runs.is_dir():
+        return []
+    numbers = [(journals.number_of(path.name), path) for path in runs.iterdir()]
+    return [(number, path) for number, path in numbers if number is not None]
 
 
 def run_json(manifest: Manifest, report: RunReport) -> str:
@@ -271,6 +286,7 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
     content = fields_of(report) | {
         "format": RUN_FORMAT,
         "identity": manifest.identity,
+        "epochs": manifest.epochs,
         "plan": manifest.plan,
         "program": manifest.program,
         "job": manifest.job,

@@ -348,12 +348,13 @@ def _renderer_of(
         source.source.position_text,
         source.identifier_case,
         source.source.joins_keys,
+        origin=source.origin,
     )
     return Renderer(
         naming,
         work.rules.documents,
         Envelope(work.rules.envelope),
-        Values(work.rules.values),
+        Values(work.rules.values, limits_length=work.rules.documents.value_format == "xml"),
         filter_,
         catalogue,
         work.rules.classes,

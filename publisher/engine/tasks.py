@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
 from publisher.masking.sealed_pickles import reduce_sealed
 from publisher.model.catalogue import Catalogue
+from publisher.model.event_ids import IdOrigin
 from publisher.model.key_changes import (
     PlaceOf,
     place_by_id,
@@ -58,6 +59,7 @@ class SourceWork:
     """Notes for operators (see ``PreparedSource``)."""
     connected_keys: ConnectedKeys | None = None
     """The changes of keys in the input; ``None`` if none is published."""
+    origin: IdOrigin = field(kw_only=True)
 
     @property
     def place_of(self) -> PlaceOf:

@@ -80,6 +80,8 @@ class DecisionLog:
         self._texts: dict[int, tuple[str | None, str | None]] = {}
         self.counts: dict[tuple[int, int, str | None], int] = {}
         """Records by source, outcome and reason."""
+        self.published: dict[tuple[int, str], tuple[int, int]] = {}
+        """The least and greatest ``high`` of published records, by source and ``part``."""
 
     def add_arrivals(self, batch: pa.RecordBatch) -> int:
         """Adds the next arrivals; returns the row number of the first."""
@@ -201,8 +203,19 @@ class DecisionLog:
 
     def _write(self) -> None:
         if self._ready:
-            self._table.write(pa.concat_tables(self._ready))
+            rows = pa.concat_tables(self._ready)
+            self._table.write(rows)
+            self._note_published(rows)
             self._ready.clear()
+
+    def _note_published(self, rows: pa.Table) -> None:
+        """Extends the bounds of published positions."""
+        published = rows.filter(pc.equal(rows["outcome"], int(Outcome.PUBLISHED)))
+        bounds = published.select(["source", "part", "high"]).group_by(["source", "part"])
+        for entry in bounds.aggregate([("high", "min"), ("high", "max")]).to_pylist():
+            place = entry["source"], entry["part"] or ""
+            least, greatest = self.published.get(place, (entry["high_min"], entry["high_max"]))
+            self.published[place] = min(least, entry["high_min"]), max(greatest, entry["high_max"])
 
 
 def _refuse_repeats(outcomes: np.ndarray, at: np.ndarray, base: int) -> None:

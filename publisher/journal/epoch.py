@@ -6,6 +6,7 @@ still the last, so that an instance notices its replacement even after a long pa
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +50,17 @@ class Epoch:
         return self.identity is not None and read_identity(self.path.parent) != self.identity
 
 
-def begin_epoch(root: Path, identity: str | None = None) -> Epoch:
-    """Begins the next epoch in a job's directory; creates the directory if necessary."""
+def begin_epoch(
+    root: Path, identity: str | None = None, check: Callable[[], None] | None = None
+) -> Epoch:
+    """Begins the next epoch in a job's directory; creates the directory if necessary.
+
+    ``check`` raises to leave the epoch as it is; no other instance begins meanwhile.
+    """
     path = root / _EPOCH
     with lock_directory(root, wait=True):
+        if check is not None:
+            check()
         epoch = Epoch(path, 1 + _last(path), identity)
         write_durably(path, f"{epoch.number}\n")
     return epoch

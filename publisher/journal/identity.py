@@ -23,7 +23,7 @@ _MOVE_AWAY = (
 )
 IDENTITY = "job.json"
 """File with the identity, and with the format version of all files in a job's journal directory."""
-_NOT_OURS = frozenset({"lock", f"{IDENTITY}.new"})
+_NOT_OURS = frozenset({"lock", "follow.lock", f"{IDENTITY}.new"})
 """Files that may exist in a directory that no job has used yet."""
 
 
@@ -37,11 +37,22 @@ def open_identity(root: Path) -> str:
         identity = read_identity(root)
         if identity is None:
             identity = secrets.token_hex(16)
-            content = {"format": JOURNAL_FORMAT, "identity": identity}
-            write_durably(root / IDENTITY, json.dumps(content) + "\n")
-            for folder in (root.parent, root.parent.parent):
-                sync_folder(folder)
+            _write_identity(root, identity)
     return identity
+
+
+def adopt_identity(root: Path, identity: str) -> None:
+    """Gives a job's journal directory the identity of the lost one; creates it if it is missing."""
+    with lock_directory(root, wait=True):
+        if read_identity(root) != identity:
+            _write_identity(root, identity)
+
+
+def _write_identity(root: Path, identity: str) -> None:
+    content = {"format": JOURNAL_FORMAT, "identity": identity}
+    write_durably(root / IDENTITY, json.dumps(content) + "\n")
+    for folder in (root.parent, root.parent.parent):
+        sync_folder(folder)
 
 
 def read_identity(root: Path) -> str | None:

@@ -182,6 +182,13 @@ class Journals:
         """The greatest record id that was read from each live source, by its name."""
         return read_greatest(self.root / _GREATEST)
 
+    def forget_greatest(self, sources: Iterable[str]) -> None:
+        """Forgets the greatest record ids of sources whose logs begin again."""
+        stored = self.greatest_ids()
+        remaining = {name: number for name, number in stored.items() if name not in set(sources)}
+        if remaining != stored:
+            write_durably(self.root / _GREATEST, greatest_text(remaining))
+
     def texts_after(self, run: str, ids: Mapping[str, int]) -> dict[Path, str]:
         """Files of the job that change with the end of a run, and their texts: the number of the last run,
         and the greatest record ids if some of ``ids`` are greater."""

@@ -52,6 +52,7 @@ class DecidedRecord:
     logged_column: str | None
     children: tuple[str | None, ...]
     """The child table of each column; empty if no column belongs to one."""
+    fingerprint: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +374,7 @@ def _record(lane: int, row: int, entry: dict[str, object]) -> DecidedRecord:
         obj = Object(values["schema"], values["table"], values["key"])
     copied = (
         *("source", "split", "event_type", "event_time", "perpetrator", "by", "document"),
-        *("logged_table", "logged_column"),
+        *("logged_table", "logged_column", "fingerprint"),
     )
     return DecidedRecord(
         lane=lane,

@@ -43,6 +43,8 @@ class LaneResult:
     """Seconds from the start of the lane's task to its complete files; 0 in runs of older versions."""
     lookups: int | None = None
     """Number of look-ups; ``None`` in runs of older versions, which also wrote empty files."""
+    published: tuple[tuple[int, str, int, int], ...] = ()
+    """For each source and ``part`` of positions, the least and greatest ``high`` of its published records."""
 
     @property
     def has_rejects(self) -> bool:

@@ -116,6 +116,9 @@ class LaneFiles:
             objects=objects,
             seconds=round(time.monotonic() - self._started, 3),
             lookups=self.lookups.count,
+            published=tuple(
+                sorted((*key, *bounds) for key, bounds in self._decisions.published.items())
+            ),
         )
         self._protect(result, [self.objects] if objects else [], syncs=syncs)
         return result

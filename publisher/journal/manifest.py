@@ -32,11 +32,12 @@ from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.source_state import STATE, folder_of, secure
 from publisher.journal.unpacked_runs import FilesInMemory, PlaceInSegment
 from publisher.model.change import Position
+from publisher.model.event_ids import IdOrigin
 from publisher.model.plain import fields_of, restore, to_lines
 
 T = TypeVar("T")
 
-JOURNAL_FORMAT = 7
+JOURNAL_FORMAT = 8
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
@@ -73,6 +74,8 @@ class SourceEntry:
     """Name of the table's database in messages."""
     reason: str | None = None
     """The reason of its documents, if they show no changes of the source."""
+    origin: IdOrigin = field(kw_only=True)
+    """The origin of its event ids."""
 
 
 class RetriedRecord(NamedTuple):
@@ -106,6 +109,8 @@ class Manifest:
     """The greatest record id that earlier runs have read from each live source, by its name."""
     states: tuple[str, ...] = ()
     """The sources whose state this run replaces (``source_state``)."""
+    epochs: dict[str, int] = field(default_factory=dict)
+    """The epoch in event ids of each source of the job, also of those that the run does not read."""
     job_identity: str | None = None
     """Identity of the job's journal directory; ``None`` for a replay."""
     window: tuple[Position | None, Position | None] | None = None

@@ -99,9 +99,13 @@ class PublishedFiles:
             f"had {published.bytes:,} bytes when it was published, and has {now.bytes:,} now"
         )
         if published.bytes == now.bytes:
-            difference = "has the same size as when it was published, but other content"
+            difference = (
+                "has the same size as when it was published, but other content than the job's list"
+                " published-files.json says"
+            )
         raise FatalError(
-            f"{path} {difference}: write new records to a new file, and restore this one"
+            f"{path} {difference}: write new records to a new file, and restore this one (or the list, if"
+            " only that has changed)"
         )
 
     def _refuse_copies(self, source: str, new: Mapping[Path, FileEntry], rules: FileRules) -> None:

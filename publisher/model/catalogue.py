@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -90,6 +90,8 @@ class Table(DeclaredTable):
     """For a child table: its class, to whose objects its rows belong."""
     view_columns: ViewColumns | None = None
     """For a view that is a class: its own columns by the names of ``columns``."""
+    twins: tuple[str, ...] = ()
+    """Other tables of the schema whose names differ in case only."""
 
     def child_of(self, attribute: str) -> str | None:
         """Returns the child table whose column an attribute is; ``None`` for the table's own columns."""
@@ -153,9 +155,15 @@ class JobCatalogue:
             ]
             if schema is not None:
                 tables = [table for table in tables if table.schema is not None] or tables
+            if len(tables) == 1:
+                return replace(tables[0], twins=self._twins_of(tables[0]))
             if tables:
-                return tables[0] if len(tables) == 1 else None
+                return None
         return None
+
+    def _twins_of(self, table: Table) -> tuple[str, ...]:
+        names = {other.name for other in self._tables if other.schema == table.schema}
+        return tuple(n for n in sorted(names - {table.name}) if equal_in_any_case(n, table.name))
 
 
 class LayeredCatalogue:
@@ -204,4 +212,5 @@ def _combine(first: Table, second: Table) -> Table:
         references={**second.references, **first.references},
         view=first.view or second.view,
         view_columns=first.view_columns or second.view_columns,
+        twins=first.twins + second.twins,
     )

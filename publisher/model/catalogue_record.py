@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from publisher.errors import TableRefusedError, UsageError
+from publisher.errors import ClassRefusedError, TableRefusedError, UsageError
 from publisher.model.catalogue import Table
 from publisher.model.classes import TableKeys
 from publisher.model.names import equal_in_any_case
@@ -42,6 +42,8 @@ class TableRecord:
     name: str
     table: Table | None = None
     refusal: str | None = None
+    is_no_class: bool = False
+    """The refusal is of the table's name, not of the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ def _table_line(record: TableRecord) -> str:
     if known is not None and (known[0].schema, known[0].name) == place and record.table is not None:
         return known[1]
     table = None if record.table is None else asdict(record.table)
-    line = _JSON(["table", *place, table, record.refusal])
+    line = _JSON(["table", *place, table, record.refusal, record.is_no_class])
     if record.table is not None:
         if len(_lines) >= _MAX_LINES:
             _lines.clear()
@@ -116,9 +118,14 @@ def _table_line(record: TableRecord) -> str:
 
 
 def _restore_table(
-    schema: str | None, name: str, table: dict[str, Any] | None, refusal: str | None
+    schema: str | None,
+    name: str,
+    table: dict[str, Any] | None,
+    refusal: str | None,
+    is_no_class: bool = False,
 ) -> TableRecord:
-    return TableRecord(schema, name, None if table is None else restore(Table, table), refusal)
+    known = None if table is None else restore(Table, table)
+    return TableRecord(schema, name, known, refusal, is_no_class)
 
 
 def _restore_keys(schema: str | None, name: str, keys: Sequence[Any]) -> KeysRecord:
@@ -156,7 +163,9 @@ class CatalogueRecorder:
             try:
                 self._tables[place] = TableRecord(*place, self._catalogue.table(schema, name))
             except TableRefusedError as refused:
-                self._tables[place] = TableRecord(*place, refusal=refused.message)
+                self._tables[place] = TableRecord(
+                    *place, None, refused.message, isinstance(refused, ClassRefusedError)
+                )
         return _answer(self._tables[place])
 
     def keys_of(self, schema: str | None, name: str) -> TableKeys:
@@ -250,5 +259,5 @@ def _find(
 
 def _answer(record: TableRecord) -> Table | None:
     if record.refusal is not None:
-        raise TableRefusedError(record.refusal)
+        raise (ClassRefusedError if record.is_no_class else TableRefusedError)(record.refusal)
     return record.table

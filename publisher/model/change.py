@@ -150,6 +150,7 @@ class Reason(StrEnum):
     PARTS = "parts"
     ROW_IMAGE = "row-image"
     HELD_BACK = "held-back"
+    LONG_VALUE = "long-value"
 
 
 class Position(NamedTuple):

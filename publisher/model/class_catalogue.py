@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from publisher.errors import TableRefusedError
+from publisher.errors import ClassRefusedError, TableRefusedError
 from publisher.model.catalogue import (
     Catalogue,
     ChildTable,
@@ -83,7 +83,7 @@ class ClassCatalogue:
             if findings.problem is not None and declared is None:
                 continue  # events on this child table are rejected with the problem
             if declared and not (findings.child.link or table.children[declared].link):
-                raise TableRefusedError(findings.problem or "")
+                raise ClassRefusedError(findings.problem or "")
             children[name] = findings.child
             references |= {
                 attribute_of(name, column): reference
@@ -105,7 +105,7 @@ class ClassCatalogue:
             parent, child = declared
             own = table or Table(schema=parent.schema, name=child)
             if self._options.sync_filter == "list" and not self._is_class(parent):
-                raise TableRefusedError(_outside_the_list(own))
+                raise ClassRefusedError(_outside_the_list(own))
             parent_class = self._class_of(parent)
             spelled = next(c for c in parent_class.children if equal_in_any_case(c, child))
             return replace(own, name=spelled, parent=parent_class)
@@ -116,10 +116,10 @@ class ClassCatalogue:
             if found is not None:
                 findings = self._findings(table, found)
                 if findings.problem is not None:
-                    raise TableRefusedError(findings.problem or "")
+                    raise ClassRefusedError(findings.problem or "")
                 return replace(table, parent=self._class_of(found))
             if self._options.sync_filter == "list":
-                raise TableRefusedError(_outside_the_list(table))
+                raise ClassRefusedError(_outside_the_list(table))
         return self._class_of(table)
 
     def _is_class(self, table: Table) -> bool:
@@ -183,7 +183,7 @@ class ClassCatalogue:
         if set(key.target or target.key) != set(target.key):
             return None
         if len(key.columns) > 1:
-            raise TableRefusedError(
+            raise ClassRefusedError(
                 f"columns {', '.join(key.columns)} of {table.name} refer together to {target.name}: set "
                 "enable_refs = false, or exclude the table"
             )
@@ -204,13 +204,13 @@ class ClassCatalogue:
         table = self._tables.table(parent.schema, name)
         columns = dict(child.columns) or dict(by_keys.columns)
         if not columns:
-            raise TableRefusedError(
+            raise ClassRefusedError(
                 f"the child table {name} of {parent.name} has no columns of values: name them in "
                 f"[tables.{parent.name}.children.{name}.columns]"
             )
         problem = next(double_names(parent, name, columns), None)
         if problem is not None:
-            raise TableRefusedError(problem)
+            raise ClassRefusedError(problem)
         if table is not None:
             columns = {table.column(column) or column: kind for column, kind in columns.items()}
         key = child.key or by_keys.key or parent.key
@@ -235,7 +235,7 @@ class ClassCatalogue:
             target = None  # the values name the key, whether the target is a class or not
         key = reference.key or (target.key[0] if target and len(target.key) == 1 else None)
         if key is None:
-            raise TableRefusedError(
+            raise ClassRefusedError(
                 f"column {column} of {table.name} refers to {reference.table}, whose key is not known "
                 f"or has several columns: name its key column in [tables.{table.name}.references]"
             )

@@ -95,13 +95,13 @@ _PORTION = 1 << 10
 class Outbox:
     """Sorts documents of both planners: a document waits until no earlier document can follow.
 
-    Single documents are inserted into the batches by rank and position of the first change and by
-    association (one record id may occur for two objects).
+    Single documents are inserted into the batches by part, rank and position of the first change and by
+    association (one record id may occur for two objects).  All documents of batches have the part "".
     """
 
     def __init__(self) -> None:
         self._batches: deque[Documents] = deque()
-        self._singles: list[tuple[int, Position, str, Document]] = []
+        self._singles: list[_Single] = []
         self.count = 0
         """Number of waiting documents."""
         self.bytes = 0
@@ -109,7 +109,8 @@ class Outbox:
 
     def add(self, rank: int, document: Document) -> None:
         """Adds one document; ``rank`` is the rank of its first change."""
-        self._singles.append((rank, document.position, document.association, document))
+        position = document.position
+        self._singles.append((position.part, rank, position, document.association, document))
         self.count += 1
         self.bytes += len(document.text)
 
@@ -120,7 +121,7 @@ class Outbox:
             self.count += len(documents)
             self.bytes += documents.bytes
 
-    def take(self, before: tuple[int, Position] | None = None) -> list[Documents]:
+    def take(self, before: tuple[str, int, Position] | None = None) -> list[Documents]:
         """Removes and returns the documents before a place, or all, in order."""
         if not self.count:
             return []
@@ -135,12 +136,12 @@ class Outbox:
         self.bytes -= sum([len(single[-1].text) for single in singles])
         return documents
 
-    def _batches_before(self, before: tuple[int, Position] | None) -> Iterator[Documents]:
+    def _batches_before(self, before: tuple[str, int, Position] | None) -> Iterator[Documents]:
         while self._batches:
             batch = self._batches.popleft()
             stop = len(batch)
             if before is not None:
-                stop = int(np.searchsorted(batch.ranks, before[0]))
+                stop = int(np.searchsorted(batch.ranks, before[1]))
             if stop < len(batch):
                 self._batches.appendleft(batch.slice(stop, len(batch)))
             if stop:
@@ -151,15 +152,14 @@ class Outbox:
                 return
 
 
-_PLACE = itemgetter(0, 1, 2)
+_Single = tuple[str, int, Position, str, Document]
+_PLACE = itemgetter(0, 1, 2, 3)
 
 
-def _merge(
-    batches: Iterator[Documents], singles: list[tuple[int, Position, str, Document]]
-) -> Iterator[Documents]:
+def _merge(batches: Iterator[Documents], singles: list[_Single]) -> Iterator[Documents]:
     start = 0
     for batch in batches:
-        last = (int(batch.ranks[-1]), Position("", -1, -1, -1))
+        last = ("", int(batch.ranks[-1]), Position("", -1, -1, -1))
         stop = bisect_left(singles, last, start, key=_PLACE)
         if start < stop:
             yield from _insert(batch, _documents_of(singles[start:stop]))
@@ -170,8 +170,8 @@ def _merge(
         yield _documents_of(singles[start:])
 
 
-def _documents_of(singles: list[tuple[int, Position, str, Document]]) -> Documents:
-    return Documents.of([(rank, document) for rank, _, _, document in singles])
+def _documents_of(singles: list[_Single]) -> Documents:
+    return Documents.of([(rank, document) for _, rank, _, _, document in singles])
 
 
 def _insert(batch: Documents, singles: Documents) -> Iterator[Documents]:

@@ -24,6 +24,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple, NoReturn
 
+from publisher.model.catalogue import Table
 from publisher.model.names import equal_in_any_case
 
 BLANKS = " \t\r\n"
@@ -90,6 +91,24 @@ class IdentifierCase(StrEnum):
             return name
         is_kept = self is IdentifierCase.AS_WRITTEN and equal_in_any_case(name, database_name)
         return name if is_kept else database_name
+
+
+def merged_names(table: Table, case: IdentifierCase) -> str | None:
+    """Describes two tables, or two columns of one, that would have one name in this case."""
+    if case not in (IdentifierCase.LOWER, IdentifierCase.UPPER):
+        return None
+    folded = {column.casefold(): column for column in table.columns}
+    pairs = [("columns of " + table.name, c, folded[c.casefold()]) for c in table.columns]
+    pairs += [("tables", table.name, twin) for twin in table.twins]
+    return next(
+        (
+            f'{first!r} and {second!r} are two {what}, and identifier_case = "{case}" would make them one:'
+            ' set identifier_case = "database", or rename one of them'
+            for what, first, second in pairs
+            if first != second
+        ),
+        None,
+    )
 
 
 def parse(text: str) -> tuple[KeyPart, ...]:

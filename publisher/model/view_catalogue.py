@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from publisher.errors import TableRefusedError
+from publisher.errors import ClassRefusedError
 from publisher.model.catalogue import Catalogue, JobCatalogue, Reference, Table
 from publisher.model.classes import ClassOptions
 from publisher.model.names import equal_in_any_case
@@ -114,7 +114,7 @@ class ViewCatalogue:
             problems += _reference_problems(names, keys)
             references = _references_of(view, names, keys)
         if problems:
-            raise TableRefusedError(f"view {view.name}: {problems[0]}")
+            raise ClassRefusedError(f"view {view.name}: {problems[0]}")
         references |= {
             columns.attribute(column) or column: reference
             for column, reference in view.references.items()

@@ -8,10 +8,11 @@ in the order of positions; a change of a whole row is an operation by itself.  U
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from publisher.model.change import PER_FIELD, Change, Document, EventType, Position
+from publisher.model.event_ids import IdOrigin
 from publisher.model.keys import IdentifierCase
 from publisher.planning.polls import ObjectPoll
 from publisher.xds.document import DocumentOptions, Envelope, operation
@@ -23,7 +24,8 @@ _JOINED = PER_FIELD | {EventType.KEY_CHANGE}
 
 @dataclass(frozen=True, slots=True)
 class SourceNaming:
-    """The name of a source, the notation of its positions, and the case of its identifiers."""
+    """The name of a source, the origin of its event ids, the notation of its positions, and the case of
+    its identifiers."""
 
     source: str
     position_text: Callable[[Position], str] = Position.text
@@ -31,6 +33,12 @@ class SourceNaming:
     joins_keys: bool = False
     """True if changes of keys are published: a delete then ends its document, because another object may
     get the key before the next operation."""
+    origin: IdOrigin = field(kw_only=True)
+
+    @property
+    def id_prefix(self) -> str:
+        """The beginning of event ids that do not name the object."""
+        return f"{self.origin.prefix(self.source)}:"
 
 
 class OperationPiece(NamedTuple):
@@ -62,6 +70,7 @@ class DocumentComposer:
 
     def __init__(self, naming: SourceNaming, options: DocumentOptions, envelope: Envelope) -> None:
         self._naming = naming
+        self._id_prefix = naming.id_prefix
         self._options = options
         self._envelope = envelope
 
@@ -84,31 +93,32 @@ class DocumentComposer:
         """Composes the document of a draft."""
         texts = []
         for pieces in draft.operations:
-            event_id = self._event_id(pieces[0].change.position) if self._options.event_id else None
+            event_id = self._event_id(draft, pieces[0].change) if self._options.event_id else None
             parts = [element for piece in pieces for element in piece.attributes]
             kind, renamed = pieces[0].kind, pieces[0].new_association
             table = draft.poll.object.table
             texts.append(operation(kind, table, draft.association, parts, event_id, renamed))
         changes = [piece.change for pieces in draft.operations for piece in pieces]
-        first = draft.first.position
         records = [self._naming.position_text(change.position) for change in changes]
-        event_id = f"{self._naming.source}:{records[0]}"
         return Document(
             draft.poll.object,
-            first,
+            draft.first.position,
             draft.poll.number,
             " ".join([pieces[0].kind for pieces in draft.operations]),
             draft.association,
-            f"{event_id}.{first.ordinal}" if first.ordinal else event_id,
+            self._event_id(draft, draft.first),
             self._envelope.document(texts),
             tuple([change.row for change in changes]),
             ",".join(records),
             draft.operations[0][0].new_association,
         )
 
-    def _event_id(self, position: Position) -> str:
-        """An id that is stable over runs and unique within the source."""
-        text = f"{self._naming.source}:{self._naming.position_text(position)}"
+    def _event_id(self, draft: Draft, first: Change) -> str:
+        """The id of a document or operation that begins with a change."""
+        naming, position, prefix = self._naming, first.position, self._id_prefix
+        if naming.origin.by_object:
+            prefix = f"{naming.origin.prefix_of(naming.source, draft.poll.object)}:"
+        text = f"{prefix}{naming.position_text(position)}"
         return f"{text}.{position.ordinal}" if position.ordinal else text
 
 

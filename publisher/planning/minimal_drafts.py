@@ -18,8 +18,8 @@ from publisher.planning.minimal import ObjectOperation, publish_difference
 from publisher.planning.renderer import Renderer
 from publisher.xds.value_edits import read_edits
 
-Place = tuple[int, Position]
-"""Rank and position of a change."""
+Place = tuple[str, int, Position]
+"""Part, rank and position of a change: in some formats ranks begin again in each part."""
 
 
 class SettledDraft(NamedTuple):
@@ -64,7 +64,7 @@ class MinimalDrafts:
     def add_loopback(self, change: Change) -> None:
         """Makes the state of an object unknown after a change that the consumer has made itself."""
         for name in self._renderer.associations(change):
-            self._objects.add((change.rank, change.position), name, change.object.key)
+            self._objects.add(place_of(change), name, change.object.key)
 
     def settle(self, before: Place | None) -> Iterator[SettledDraft]:
         """Removes and reduces the drafts before a place, or all, in order."""
@@ -79,7 +79,7 @@ class MinimalDrafts:
             self._size -= _size_of(draft)
             last = draft.operations[-1][-1].change
             self._objects.forget(_place(draft))
-            self._objects.forget_object(draft.association, (last.rank, last.position))
+            self._objects.forget_object(draft.association, place_of(last))
             yield self._reduce(draft)
         self._objects.forget(before)
 
@@ -167,5 +167,9 @@ def _size_of(draft: Draft) -> int:
 
 
 def _place(draft: Draft) -> Place:
-    change = draft.first
-    return change.rank, change.position
+    return place_of(draft.first)
+
+
+def place_of(change: Change) -> Place:
+    """Returns the place of a change in the order of publishing, which is the order of planning."""
+    return change.position.part, change.rank, change.position

@@ -36,7 +36,7 @@ from publisher.planning.deletes import Deletes
 from publisher.planning.drafts import Draft
 from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
-from publisher.planning.minimal_drafts import MinimalDrafts
+from publisher.planning.minimal_drafts import MinimalDrafts, place_of
 from publisher.planning.polls import ObjectPoll, PollOptions, Polls
 from publisher.planning.precedence import apply_precedence
 from publisher.planning.query_back import (
@@ -353,9 +353,9 @@ class Planner:
         """Returns the finished plan: documents before the first change of an open poll, and before a rank."""
         if not self._waiting and any(self._pending()):
             oldest = self._polls.oldest() if self._polls is not None else None
-            before = None if oldest is None else (oldest.rank, oldest.position)
+            before = None if oldest is None else place_of(oldest)
             if end is not None:
-                place = (end, Position("", -1, -1, -1))
+                place = ("", end, Position("", -1, -1, -1))
                 before = place if before is None else min(before, place)
             if self._minimal is not None:
                 for rank, document, decisions in self._minimal.settle(before):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from publisher.planning.masked_columns import (
 from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
-from publisher.xds.values import Converter, Values
+from publisher.xds.values import Converter, Values, limit_length
 
 
 class RenderedColumn(NamedTuple):
@@ -33,9 +34,7 @@ class RenderedColumn(NamedTuple):
     """True for an attribute of any number of values: of a child table, or ``mv_`` of a view."""
 
     def convert_current(self, value: CurrentValue) -> str | None:
-        """Converts a looked-up value to its elements; ``None`` if there is no value.
-
-        Raises ``ValueProblem``."""
+        """Converts a value to its elements; ``None`` if there is no value.  Raises ``ValueProblem``."""
         if isinstance(value, tuple):
             return "".join([self.convert(text) for text in value]) or None
         return None if value is None else self.convert(value)
@@ -105,9 +104,12 @@ class ColumnRenderer:
                 Reason.COLUMN_NAME,
                 f"table {obj.table!r} has no column {name!r} any more: exclude the column, or restore it",
             )
+        converter = self._masked_converter(obj, name, table, table_column)
+        if self._values.limits_length:
+            converter = limit_length(converter, "the value")
         return RenderedColumn(
             escape_attribute(name),
-            self._masked_converter(obj, name, table, table_column),
+            _name_column(converter, name),
             self._filter.publishes_column(obj, name),
             table is not None and table_column is not None and table.is_multiple(table_column),
         )
@@ -158,7 +160,19 @@ class ColumnRenderer:
         try:
             return self._catalogue.table(obj.schema, obj.table)
         except TableRefusedError as error:
-            raise ValueProblem(Reason.DATABASE_REFUSED, error.message) from None
+            raise ValueProblem(Reason(error.reason), error.message) from None
+
+
+def _name_column(converter: Converter, name: str) -> Converter:
+    """Names the column in the problems of its values."""
+
+    def content(text: str) -> str:
+        try:
+            return converter.content(text)
+        except ValueProblem as problem:
+            raise ValueProblem(problem.reason, f"column {name}: {problem.detail}") from None
+
+    return replace(converter, content=content)
 
 
 def _mask_text(mask: Mask, converter: Converter, kind: ColumnKind | None, text: str) -> str:

@@ -33,7 +33,7 @@ from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.planning.rendered_columns import ColumnRenderer, RenderedColumn
 from publisher.xds.association import association, key_text
 from publisher.xds.document import DocumentOptions, Envelope, operation
-from publisher.xds.escape import ValueProblem, escape_attribute, escape_text
+from publisher.xds.escape import ValueProblem, escape_attribute, escape_text, refuse_long
 from publisher.xds.operations import MEANINGS
 from publisher.xds.values import Values
 
@@ -85,15 +85,16 @@ class Renderer:
         self._read: dict[tuple[object, ...], Sequence[tuple[int, RenderedColumn]]] = {}
 
     @property
-    def source(self) -> str:
-        """Name of the source."""
-        return self._naming.source
+    def id_prefix(self) -> str:
+        """The beginning of event ids, up to the position."""
+        return self._naming.id_prefix
 
     @property
     def has_uniform_documents(self) -> bool:
         """True if a document is one operation and depends on object and attributes alone."""
         options = self._options
-        return options.batch_size == 1 and not options.event_id
+        names_objects = options.event_id or self._naming.origin.by_object
+        return options.batch_size == 1 and not names_objects
 
     def prepare(self, changes: Sequence[Change]) -> PreparedPoll:
         """Renders the logged values of the changes of one object."""
@@ -214,6 +215,8 @@ class Renderer:
 
     def reject(self, change: Change, reason: Reason, detail: str) -> Decision:
         """The decision that rejects a change."""
+        if reason is Reason.LONG_VALUE:
+            detail = f"{association(change.object)[:80]}: {detail}"
         return reject(change, self.position_text(change), reason, detail)
 
     def _render_piece(self, change: Change, answer: Answer) -> OperationPiece | Decision:
@@ -243,15 +246,13 @@ class Renderer:
             if column.is_published:
                 old = change.old[place] if change.old is not None else None
                 new = change.new[place] if change.new is not None else None
-                current = column.convert(new) if new is not None else None
+                current = column.convert_current(new)
                 if joins_values and change.columns[place + 1 : place + 2] == (name,):
                     joined += current or ""
                     continue
                 if joined:
                     current, joined = joined + (current or ""), ""
-                element = meaning.part(
-                    column.name, column.convert(old) if old is not None else None, current
-                )
+                element = meaning.part(column.name, column.convert_current(old), current)
                 if element:
                     attributes.append(element)
         return OperationPiece(change, meaning.operation, tuple(attributes))
@@ -314,6 +315,8 @@ class Renderer:
         """The association of an object.  Raises ``ValueProblem`` if XML forbids a name in it."""
         text = association(obj, self._key_order(obj))
         escape_text(text, "the key")
+        if self._options.value_format == "xml":
+            refuse_long(text, "the key")
         escape_attribute(obj.table)
         return text
 

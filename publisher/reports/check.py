@@ -29,7 +29,10 @@ from publisher.reports.classes import summarize_classes
 from publisher.runs.job_sink import check_sink
 from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
+from publisher.sources.columns.object_names import split_name
 from publisher.sources.contract import ComparingSource
+from publisher.triggers import TableRef
+from publisher.triggers.compare import compare_triggers
 from publisher.triggers.examine import can_examine, unsafe_functions
 from publisher.xds.document import Envelope
 
@@ -157,19 +160,24 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
 
 
 def _check_triggers(source: SourceSettings) -> Iterator[CheckFinding]:
-    """Checks that triggers of ``ddl`` in the database of an event log have no more rights than they need."""
-    if source.has_status and source.database is not None:
-        with Database(source.database) as database:
+    """Checks that triggers of ``ddl`` fit the tables, with no more rights than they need."""
+    if source.has_status and source.database is not None and source.table is not None:
+        schema, name = split_name(source.table) or (None, source.table)
+        with Database(
+            replace(source.database, schema=None)
+        ) as database:  # as ddl, without settings
             if can_examine(database):
-                yield _run_check(f"triggers of {source.name}", partial(_triggers, database))
+                is_sqlite = database.engine.dialect.name == "sqlite"
+                log = TableRef(None if is_sqlite else schema or source.database.schema, name)
+                yield _run_check(f"triggers of {source.name}", partial(_triggers, database, log))
 
 
-def _triggers(database: Database) -> str:
+def _triggers(database: Database, log: TableRef) -> str:
     with fatal_errors(database, "Reading the triggers"):
         unsafe = unsafe_functions(database)
-    if unsafe:
-        raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
-    return "no trigger that the user can see has more rights than it needs"
+        if unsafe:
+            raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
+        return compare_triggers(database, log)
 
 
 def _compared_tables(

@@ -35,6 +35,7 @@ from publisher.model.change import (
     Reason,
     Status,
 )
+from publisher.model.event_ids import split_event_id
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES
 from publisher.reports.late_records import late_text
@@ -64,8 +65,7 @@ class RecordStory:
     place: str
     """File and number of the record in it, or the table."""
     raw: str | None
-    """The record as JSON text; ``None`` if the input is no longer readable, or is not read again, or is a
-    table: databases are not queried."""
+    """The record as JSON text; ``None`` if it is not read again, or cannot be; ``source_rows`` adds rows."""
     object: Object | None
     event: str | None
     columns: tuple[str, ...]
@@ -102,8 +102,10 @@ class RecordStory:
     """The retry of a rejected record; ``None`` if there was none."""
     retry_of: str | None = None
     """The id of the rejected record that this record corrects."""
-    is_masked: bool = False
-    """The run is masked, so the record is not read again."""
+    not_shown: str | None = None
+    """The reason why ``raw`` is ``None``, if it is not that the input cannot be read."""
+    table: str | None = None
+    fingerprint: int | None = None
     row: int = 0
     """Number of the record in its lane, in the order of records."""
     written: str | None = None
@@ -213,11 +215,12 @@ class StoryReader:
         origin = journal.unpacked_from
         is_inside = self._documents.is_relative_to(journal.root.absolute())
         self._segment = str(origin.segment) if origin is not None and is_inside else None
-        sinks = list(read_records(journal))
-        self.sinks = sinks
+        self.sinks = list(read_records(journal))
         self._end = journal.acknowledgement
         self._refused = {
-            (refusal.lane, refusal.document): refusal for sink in sinks for refusal in sink.refusals
+            (refusal.lane, refusal.document): refusal
+            for sink in self.sinks
+            for refusal in sink.refusals
         }
         self._lanes = readers_of(journal, manifest)
         self._sources: list[Source] = [
@@ -233,12 +236,11 @@ class StoryReader:
         )
 
     def _by_position(self, selector: str) -> Iterator[DecidedRecord]:
-        for number, (entry, source) in enumerate(
-            zip(self._manifest.sources, self._sources, strict=True)
-        ):
-            text = selector.removeprefix(f"{entry.name}:")
+        for number, entry in enumerate(self._manifest.sources):
+            source = self._sources[number]
+            prefix, text = split_event_id(selector, entry.name)
             position = position_in(source, text)
-            if position is None:
+            if position is None or not (prefix is None or entry.origin.has(prefix, entry.name)):
                 continue
             is_short = source.is_short(text)
             for lane in self._lanes:
@@ -272,10 +274,8 @@ class StoryReader:
 
     def story(self, record: DecidedRecord) -> RecordStory:
         """Explains a record."""
-        lane = self._lanes[record.lane]
-        entry = self._manifest.sources[record.source]
-        source = self._sources[record.source]
-        number = record.document
+        lane, number = self._lanes[record.lane], record.document
+        entry, source = self._manifest.sources[record.source], self._sources[record.source]
         document = None if number == _NO_DOCUMENT else lane.document(number)
         by = lane.row(record.by) if record.by >= 0 else None
         filters = filter_options(self._manifest.settings, record.source)
@@ -306,7 +306,9 @@ class StoryReader:
             offsets=self._offsets(record, document) if refused is None else (),
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
-            is_masked=self._manifest.is_masked,
+            not_shown="the run is masked" if self._manifest.is_masked else None,
+            table=entry.table,
+            fingerprint=record.fingerprint,
             row=record.row,
             written=self._letter_of(entry, status),
         )
@@ -349,14 +351,10 @@ class StoryReader:
     def _letter_of(self, entry: SourceEntry, status: str) -> str | None:
         """The status that the acknowledgement of the run has written, see ``RecordStory``."""
         has_status = entry.table is not None and FORMATS[entry.format].has_status
-        if (
-            not has_status
-            or self._end is None
-            or not self._end.writes_status
-            or status == Status.NEW
-        ):
+        end = self._end
+        if not has_status or end is None or not end.writes_status or status == Status.NEW:
             return None
-        is_deleted = self._end.deletes_rows and status in (Status.SUCCESS, Status.WARNING)
+        is_deleted = end.deletes_rows and status in (Status.SUCCESS, Status.WARNING)
         return _DELETED if is_deleted else status
 
     def _status(self, record: DecidedRecord, by: DecidedRecord | None) -> str:
@@ -385,8 +383,7 @@ def _event(event_type: int | None) -> str | None:
 def _time(microseconds: int | None) -> str | None:
     if microseconds is None:
         return None
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
-    return moment.isoformat(sep=" ")
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).isoformat(" ")
 
 
 def _status(record: DecidedRecord, by: DecidedRecord | None) -> str:

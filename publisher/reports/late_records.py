@@ -6,7 +6,7 @@ from functools import partial
 
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_reader import DecidedRecord, LaneReader
-from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.manifest import Journal, Manifest, SourceEntry
 from publisher.journal.read_runs import read_runs
 from publisher.journal.search_segments import find_runs
 from publisher.model.change import Outcome, Position
@@ -26,7 +26,7 @@ def late_text(journal: Journal, manifest: Manifest, record: DecidedRecord) -> st
     select = partial(find_runs, condition=condition)
 
     def read(other: Journal, earlier: Manifest) -> tuple[str, str | None]:
-        return earlier.run, _outcome_in(other, earlier, entry.name, record.position)
+        return earlier.run, _outcome_in(other, earlier, entry, record.position)
 
     for run, outcome in read_runs(journals, select, read):
         if run == manifest.run:
@@ -41,10 +41,13 @@ def late_text(journal: Journal, manifest: Manifest, record: DecidedRecord) -> st
 
 
 def _outcome_in(
-    journal: Journal, manifest: Manifest, source: str, position: Position
+    journal: Journal, manifest: Manifest, source: SourceEntry, position: Position
 ) -> str | None:
     """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
-    numbers = [number for number, entry in enumerate(manifest.sources) if entry.name == source]
+    wanted = source.name, source.origin
+    numbers = [
+        n for n, entry in enumerate(manifest.sources) if (entry.name, entry.origin) == wanted
+    ]
     for lane in range(manifest.lanes):
         reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.in_memory)
         for number in numbers:

@@ -94,11 +94,11 @@ def compose_job(path: Path, given: Input, to: str) -> NewJob:
     sink = _sink_of(to, path)
     example = resource(f"conf/{source.format}.toml").read_text("utf-8")
     notes = tuple(_notes(source))
-    text = compose_job_file(example, source, database, sink, notes)
+    text = compose_job_file(example, source, database, sink, notes, path.stem)
     settings = load_to_publish(path, Overrides(database=given.database), text=text)
     classes = tuple(_classes(settings))
     notes += tuple(_class_notes(classes))
-    text = compose_job_file(example, source, database, sink, notes)
+    text = compose_job_file(example, source, database, sink, notes, path.stem)
     return NewJob(path, source, classes, database.url_env if database else None, text)
 
 

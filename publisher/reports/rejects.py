@@ -1,10 +1,11 @@
-"""Rejected records over runs: how many of each reason, what to do, and what became of retried ones."""
+"""Records of all runs that are rejected now: how many of each reason, and what to do."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
 from publisher.errors import FatalError, UsageError
-from publisher.journal.retried_records import RetryResult, file_of, read_retries, reject_id
+from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart, scan_kept_runs, scan_runs
 from publisher.journal.scanned_run import ScannedRun
 from publisher.masking.masker import Masking
@@ -22,6 +23,8 @@ from publisher.masking.sealed_rejects import is_sealed, open_reject
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 from publisher.runs.known_rejects import KnownReject, read_again
+from publisher.runs.settled_rejects import read_settled_rejects, refused_id
+from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
 
@@ -41,18 +44,19 @@ class RejectedRecord:
     object: str | None
     detail: str
     raw: str | None
-    retry: RetryResult | None
+    table: str | None = None
+    """The table of a live source."""
+    record_id: int | None = None
+    """The id of a row of a log, whose status may say what became of it; ``None`` for other records."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectGroup:
-    """Rejected records of one source and reason; ``sample`` is the newest that was not retried, or else the
-    newest."""
+    """Rejected records of one source and reason; ``sample`` is the newest."""
 
     source: str
     reason: str
     records: int
-    retried: int
     runs: int
     sample: RejectedRecord
 
@@ -83,8 +87,9 @@ class RejectSelection:
 
 
 def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
-    """Yields the rejected records of journals, oldest run first.
+    """Yields the records of journals that are rejected now, oldest run first.
 
+    Records that were retried, or that a later run has read again, are left out.
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs.
 
     Raises:
@@ -92,11 +97,11 @@ def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
     for directory in directories:
-        retries = read_retries(scan_runs(directory))
+        settled = read_settled_rejects(partial(scan_runs, directory))
         refused_in: set[str] = set()
         for part in scan_runs(directory):
-            yield from _read_rejects(part, retries)
-            yield from _read_refusals(part, refused_in)
+            yield from _read_rejects(part, settled)
+            yield from _read_refusals(part, refused_in, settled)
 
 
 def read_to_export(
@@ -113,7 +118,9 @@ def read_to_export(
         FatalError: They were masked with another key.
     """
     use_masking(masking)
-    selected = {record.id for record in read() if selection.matches(record)}
+    present = {record.id: selection.matches(record) for record in read()}
+    known = {name: reject for name, reject in known.items() if name in present}
+    selected = {name for name, matches in present.items() if matches}
     groups = {reject.group for name, reject in known.items() if name in selected} - {None}
     chosen = {
         name: reject for name, reject in known.items() if name in selected or reject.group in groups
@@ -149,24 +156,16 @@ def _unmask(record: RejectedRecord, masking: Masking | None) -> RejectedRecord:
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     """Groups records by source and reason, most frequent first."""
     groups: dict[tuple[str, str], list[RejectedRecord]] = {}
-    counts: dict[tuple[str, str], tuple[int, int, set[str]]] = {}
     for record in records:
-        name = record.source, record.reason
-        total, retried, runs = counts.get(name, (0, 0, set()))
-        counts[name] = total + 1, retried + (record.retry is not None), runs | {record.run}
-        groups.setdefault(name, [record])
-        if record.retry is None or groups[name][0].retry is not None:
-            groups[name] = [record]
+        groups.setdefault((record.source, record.reason), []).append(record)
     found = [
-        RejectGroup(*name, counts[name][0], counts[name][1], len(counts[name][2]), sample)
-        for name, (sample,) in groups.items()
+        RejectGroup(*name, len(members), len({member.run for member in members}), members[-1])
+        for name, members in groups.items()
     ]
     return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
 
 
-def _read_rejects(
-    part: JournalPart, retries: Mapping[str, RetryResult]
-) -> Iterator[RejectedRecord]:
+def _read_rejects(part: JournalPart, settled: Container[str]) -> Iterator[RejectedRecord]:
     rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
     positions = PositionTexts(part.runs)
     seen: set[tuple[int, int, int]] = set()
@@ -176,17 +175,15 @@ def _read_rejects(
             if place in seen:  # a record may give several changes
                 continue
             seen.add(place)
-            yield _record(part.runs[entry["run"]], entry, positions.of(entry), retries)
+            record = _record(part.runs[entry["run"]], entry, positions.of(entry))
+            if record.id not in settled:
+                yield record
 
 
-def _record(
-    run: ScannedRun,
-    entry: Mapping[str, Any],
-    position: str,
-    retries: Mapping[str, RetryResult],
-) -> RejectedRecord:
+def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> RejectedRecord:
     source = run.manifest.sources[entry["source"]]
     name = reject_id(run.manifest.run, entry["split"], entry["row"])
+    has_id = FORMATS[source.format].has_status and not entry["part"]
     return RejectedRecord(
         id=name,
         run=run.manifest.run,
@@ -197,17 +194,23 @@ def _record(
         object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,
         detail=entry["detail"] or "",
         raw=entry["raw"],
-        retry=retries.get(name),
+        table=source.table,
+        record_id=entry["high"] if has_id else None,
     )
 
 
-def _read_refusals(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord]:
+def _read_refusals(
+    part: JournalPart, seen: set[str], settled: Container[str]
+) -> Iterator[RejectedRecord]:
     """The documents that sinks refused; a run with several parts is read once."""
     for run in part.runs:
         if run.manifest.run in seen:
             continue
         seen.add(run.manifest.run)
+        tables = {source.name: source.table for source in run.manifest.sources}
         for refusal in refusals_in(run.texts):
+            if refused_id(run.manifest.run, refusal.lane, refusal.document) in settled:
+                continue
             yield RejectedRecord(
                 id=None,
                 run=run.manifest.run,
@@ -218,7 +221,7 @@ def _read_refusals(part: JournalPart, seen: set[str]) -> Iterator[RejectedRecord
                 object=None,
                 detail=refusal.detail,
                 raw=None,
-                retry=None,
+                table=tables[refusal.source],
             )
 
 
@@ -249,13 +252,13 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
 
     if options.dead_letter_topic is None:
         raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")
-    retries = read_retries(scan_kept_runs(journals))
+    settled = read_settled_rejects(partial(scan_kept_runs, journals))
     seen: set[tuple[str, str]] = set()
     for letter in read_topic(options, options.dead_letter_topic):
         headers = letter.headers
         name, reason = headers.get("reject-id") or None, headers.get("reason", "")
         if name is not None:
-            if (name, reason) in seen:  # sent again
+            if (name, reason) in seen or name in settled:  # sent again, or published since
                 continue
             seen.add((name, reason))
         source = headers.get("source", "")
@@ -269,13 +272,12 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
             object=None,
             detail=headers.get("detail", ""),
             raw=(letter.value or b"").decode("utf-8", "replace") or None,
-            retry=retries.get(name or ""),
         )
 
 
 def export_form(record: RejectedRecord) -> ExportedReject | None:
-    """Builds the exported form of a record; ``None`` for records that cannot be retried, or were."""
-    if record.id is None or record.raw is None or record.retry is not None:
+    """Builds the exported form of a record; ``None`` for a record that cannot be retried (``left_out``)."""
+    if record.id is None or record.raw is None:
         return None
     try:
         raw = json.loads(record.raw)
@@ -289,4 +291,26 @@ def export_form(record: RejectedRecord) -> ExportedReject | None:
         record.reason,
         record.detail,
         raw,
+    )
+
+
+def left_out(record: RejectedRecord, job: str) -> str:
+    """Says why a record is not exported, and what to do; ``job`` is the job file of commands."""
+    if record.table is not None and (record.id is None or record.record_id is not None):
+        first = record.position.partition(",")[0]
+        what = "row of a live table" if record.id else "document that the sink refused"
+        cure = "correct it there" if record.id else f"remove the cause ({record.reason})"
+        return f"{record.position}: {what}; {cure}, then: xds-publisher retry -c {job} --position {first}"
+    if record.id is None:
+        return (
+            f"{record.position}: document that the sink refused; remove the cause ({record.reason}), then "
+            f"send run {record.run} again: xds-publisher dispatch"
+        )
+    if record.table is not None:
+        return f"{record.position}: row of a live table; correct it where it comes from, as a new change"
+    if record.file is None:
+        return f"{record.position}: too large for the dead-letter topic; leave --dead-letters out"
+    return (
+        f"{record.position}: {record.file} has changed or is gone; restore it, then: xds-publisher rejects "
+        f"-c {job} --export FILE.jsonl"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from typing import Any, NoReturn
 
@@ -14,6 +15,7 @@ from publisher.journal.manifest import SourceEntry
 from publisher.journal.scanned_run import ScannedRun
 from publisher.journal.segment_header import SegmentSource
 from publisher.model.change import Object, Position
+from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
 from publisher.sources.contract import Source, SourceBase
 from publisher.sources.positions import parse_position
@@ -28,8 +30,13 @@ def is_of_table(obj: Object | None, name: str) -> bool:
 
 def split_association(what: str) -> tuple[str, str]:
     """The key of an association and its table; the table of a key is empty."""
-    key, separator, name = what.rpartition(",table=")
-    return (key, name) if separator else (what, "")
+    at = what.find(",table=")
+    while at >= 0:  # inside the quotes of a value it separates nothing
+        with suppress(KeyProblem):
+            parse(what[:at])
+            return what[:at], what[at + len(",table=") :]
+        at = what.find(",table=", at + 1)
+    return what, ""
 
 
 def key_texts(key: str) -> frozenset[str]:
@@ -55,7 +62,7 @@ def condition_on(sources: Sequence[SegmentSource], selector: str) -> pc.Expressi
     conditions = []
     for entry in sources:
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
-        text = selector.removeprefix(f"{entry.name}:")
+        _, text = split_event_id(selector, entry.name)
         position = position_in(source, text)
         if position is not None:
             conditions.append(at_position(position, is_short=source.is_short(text)))

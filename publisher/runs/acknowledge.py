@@ -46,6 +46,7 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UnreachableError, UsageError
 from publisher.journal.conservation import RunReport
+from publisher.journal.event_ids import epoch_texts_after
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
@@ -302,6 +303,7 @@ class Acknowledgement:
         if PUBLISHED_OBJECTS in manifest.states:
             remove_replaced_states(self.journals, manifest.run)
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
+        texts |= epoch_texts_after(self.journals.root, manifest)
         mark(partial(journal.mark_sent, _end_of(report, options), texts, manifest))
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)

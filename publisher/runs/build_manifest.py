@@ -71,6 +71,7 @@ def build_manifest(
         documents=_relative(request.directory, request.journal.root),
         records_read=check_conservation(results, splits),
         behind=dict(request.behind),
+        epochs={**request.epochs, **{source.name: source.origin.epoch for source in work.sources}},
         job_identity=request.job_identity,
         catalogue=_recorded_catalogue(request),
         retried=tuple(_number_retried(request, work)),
@@ -113,12 +114,10 @@ def _source_entries(
     )
     fates = fates_of_splits(results, request.journal.staging, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
-        repeated = (
-            tallies[first + number]
-            for number, split in enumerate(source.splits)
-            if request.carries(source.name, split)
-        )
+        carried = [request.carries(source.name, split) for split in source.splits]
+        repeated = (tallies[number] for number, is_old in enumerate(carried, first) if is_old)
         files = _unchanged_files(request, read, inputs.files[source.name])
+        log = inputs.logs[source.name]
         yield SourceEntry(
             name=source.name,
             format=source.source.format,
@@ -132,11 +131,12 @@ def _source_entries(
                 for entry, numbers in _splits_by_file(source.splits, first, files)
             ),
             descriptions=description_entries(read.format, read.snapshots),
-            identity=inputs.logs[source.name].identity,
-            database=inputs.logs[source.name].database,
+            identity=log.identity,
+            database=log.database,
             again=sum(repeated),
             notes=source.notes,
             reason=read.reason,
+            origin=source.origin,
         )
         first += len(source.splits)
 

@@ -19,6 +19,7 @@ from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import FatalError, PublisherError, ReplacedError, UnreachableError
+from publisher.journal.conservation import RunReport, empty_report
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.following import mark_following
 from publisher.runs.notes import notes_of
@@ -26,7 +27,7 @@ from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.runs.repair import repair_in
-from publisher.runs.repair_orders import answer_order, next_order
+from publisher.runs.repair_orders import Order, RepairReport, answer_order, next_order
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest
@@ -73,6 +74,7 @@ class Follower:
         self._next_publication = settings.follow.next_publication(clock()) if at_times else None
         """``None`` if polls follow the interval."""
         self._job: PublisherInstance | None = None
+        self._give_sign_of_life: Callable[[], None] | None = None
         self._is_settled = False
         self._unsettled: Poll | None = None
         """The last poll, while the statuses of its rows are being written."""
@@ -86,7 +88,11 @@ class Follower:
         Raises:
             PublisherError: An error that waiting does not resolve.
         """
-        with keep_connections() as cache, self._notifications() as new_rows, ExitStack() as stack:
+        with (
+            keep_connections() as cache,
+            self._notifications() as new_rows,
+            ExitStack() as stack,
+        ):
             while not self._stop.is_set():
                 cache.run += 1
                 self._engine.stop_idle_processes()
@@ -107,6 +113,8 @@ class Follower:
         pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
         self._failures += 1
         self._observer.on_failure(error, pause)
+        while (order := self._next_order()) is not None:
+            answer_order(order, error)
         self._stop.wait(pause)
 
     def _settle(self) -> None:
@@ -143,7 +151,7 @@ class Follower:
         if not self._is_settled:
             self._report(self._finish(job))
         self._expire(job)
-        self._repair(job)
+        self._obey(job)
         if self._next_publication is not None and self._clock() < self._next_publication:
             self._send_heartbeat(job)
             return self._pause()
@@ -161,11 +169,14 @@ class Follower:
         return self._poll(job, backlog)
 
     def _open_job(self, stack: ExitStack) -> PublisherInstance:
+        if self._give_sign_of_life is None:
+            mark = mark_following(self._settings.journals)
+            self._give_sign_of_life = stack.enter_context(mark)
+        self._give_sign_of_life()
         if self._job is None:
             job = stack.enter_context(
-                PublisherInstance(self._settings, self._engine, self._progress)
+                PublisherInstance(self._settings, self._engine, self._progress, follows=True)
             )
-            stack.enter_context(mark_following(self._settings.journals))
             polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
@@ -185,29 +196,46 @@ class Follower:
         for poll in polls:
             self._observer.on_poll(poll)
 
-    def _repair(self, job: PublisherInstance) -> None:
-        """Carries out a repair that another program has ordered; reports it as a poll."""
+    def _next_order(self) -> Order | None:
         try:
-            order = next_order(self._settings.journals)
+            return next_order(self._settings.journals)
         except FatalError as error:
             self._observer.on_failure(error, None)
-            return
+            return None
+
+    def _obey(self, job: PublisherInstance) -> None:
+        """Carries out a poll or a repair that another program has ordered; reports either as a poll."""
+        order = self._next_order()
         if order is None:
             return
-        self._settle()
-        request = VerifyRequest(self._settings, order.examples)
+        report: RepairReport | RunReport
+        run: RunReport | None
         try:
-            report = repair_in(job, request, baseline=order.baseline)
+            self._settle()
+            if order.is_poll:
+                report = run = self._poll_now(job)
+            else:
+                request = VerifyRequest(self._settings, order.examples)
+                report = repair_in(job, request, baseline=order.baseline)
+                run = report.run
         except PublisherError as error:
-            answer_order(order, error.message)
+            answer_order(order, error)
             if isinstance(error, ReplacedError):
                 raise
             self._observer.on_failure(error, None)
             self._is_settled = False
             return
         answer_order(order, report)
-        if report.run is not None:
-            self._report([self._recorder.poll(report.run)])
+        if run is not None and run.has_journal:
+            self._report([self._recorder.poll(run)])
+
+    def _poll_now(self, job: PublisherInstance) -> RunReport:
+        """Polls, whenever the next poll may be due; its rows are acknowledged when it returns."""
+        backlog = job.backlog()
+        report = None
+        if not backlog.is_empty:
+            report = job.run_once(lanes=_lanes(backlog), backlog=backlog)
+        return report or empty_report(self._settings.name)
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()

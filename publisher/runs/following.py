@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
 _LOCK = "follow.lock"
+"""Holds who follows the job; the time of its last change is the last sign of life."""
 
 
 @contextmanager
-def mark_following(root: Path) -> Iterator[None]:
-    """Shows other programs that an instance follows the job with this journal directory."""
-    descriptor = os.open(root / _LOCK, os.O_RDONLY | os.O_CREAT, 0o600)
+def mark_following(root: Path) -> Iterator[Callable[[], None]]:
+    """Shows other programs that an instance follows the job with this journal directory.
+
+    Returns a function that gives a sign of life.
+    """
+    root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
+        since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        who = {"host": socket.gethostname(), "process": os.getpid(), "since": since}
+        os.ftruncate(descriptor, os.pwrite(descriptor, json.dumps(who).encode(), 0))
+        yield lambda: os.utime(descriptor)
     finally:
         os.close(descriptor)
 
@@ -35,3 +47,16 @@ def is_followed(root: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def describe_follower(root: Path) -> str:
+    """Describes the newest instance that follows the job: host, process, start, last sign of life."""
+    path = root / _LOCK
+    with suppress(OSError, ValueError, KeyError):
+        who = json.loads(path.read_text(encoding="utf-8"))
+        seconds = max(0, round(time.time() - path.stat().st_mtime))
+        return (
+            f"publish --follow on {who['host']}, process {who['process']}, since {who['since']}, last sign "
+            f"of life {seconds:,} s ago"
+        )
+    return f"publish --follow, which holds the lock of {path}"

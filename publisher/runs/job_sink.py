@@ -16,6 +16,7 @@ from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.contract import Engine
 from publisher.journal.epoch import Epoch
+from publisher.journal.event_ids import epoch_numbers
 from publisher.journal.job_journals import DOCUMENTS, RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.recovery import refuse_interrupted_recovery
@@ -186,10 +187,13 @@ class JobSink:
 
     def claim_tokens(self) -> None:
         """Writes tokens of this journal to the topic when there is no run to send."""
+        if self.is_files:
+            return
         from publisher.dispatch.kafka.progress_tokens import Token
 
         last = self.lineage.journals.last_run()
-        self.kafka().claim_tokens(Token(self.lineage.identity, last, "", 0))
+        epochs = epoch_numbers(self.lineage.journals.root)
+        self.kafka().claim_tokens(Token(self.lineage.identity, last, "", 0, epochs=epochs))
 
     def kafka(self) -> KafkaDispatcher:
         """The dispatcher of a topic."""

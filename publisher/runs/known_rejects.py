@@ -12,12 +12,13 @@ from publisher.errors import FatalError
 from publisher.journal.manifest import SourceEntry
 from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart
-from publisher.model.change import Outcome
+from publisher.model.change import Outcome, Position
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
 from publisher.runs.journaled_splits import restore_split
+from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 
-_COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, "part", "high", "low")
+_COLUMNS = ("source", "split", "row", "rank", "event_type", TRANSACTION, *Position._fields)
 """Columns of decisions: a record's place and kind, and those that may name its transaction."""
 
 
@@ -36,6 +37,9 @@ class KnownReject:
     """True if it was rejected after it was read: the journal has it as a change, not as it was."""
     part: str
     """The part of its position."""
+    high: int
+    position: str
+    """Its position as users write it."""
     entry: SourceEntry
     split: int
     row: int
@@ -50,21 +54,28 @@ def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
     """Reads the rejected records of journals, by their ids."""
     known: dict[str, KnownReject] = {}
     runs: dict[str, int] = {}
-    columns_of: dict[tuple[str, int], tuple[str, ...]] = {}
+    readers: dict[tuple[str, int], Source] = {}
     for part in parts:
         is_rejected = pc.field("outcome") == int(Outcome.REJECTED)
         for entry in part.decisions(_COLUMNS, is_rejected).to_pylist():
             manifest, number = part.runs[entry["run"]].manifest, entry["source"]
             source, run = manifest.sources[number], manifest.run
-            if (run, number) not in columns_of:
-                columns_of[run, number] = _transaction_columns(source)
+            if (run, number) not in readers:
+                readers[run, number] = FORMATS[source.format].restore(
+                    source.options, source.reading
+                )
+            reader, place = readers[run, number], {**entry, "part": entry["part"] or ""}
             known[reject_id(run, entry["split"], entry["row"])] = KnownReject(
                 source=source.name,
                 file=file_of(source, entry["split"]),
                 order=(runs.setdefault(run, len(runs)), entry["rank"]),
-                transaction=_transaction(columns_of[run, number], entry),
+                transaction=_transaction(_transaction_columns(reader), entry),
                 is_change=entry["event_type"] is not None,
                 part=entry["part"],
+                high=entry["high"],
+                position=reader.position_text(
+                    Position(*(place[name] for name in Position._fields))
+                ),
                 entry=source,
                 split=entry["split"],
                 row=entry["row"],
@@ -72,8 +83,8 @@ def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
     return known
 
 
-def _transaction_columns(source: SourceEntry) -> tuple[str, ...]:
-    columns = FORMATS[source.format].restore(source.options, source.reading).transaction_columns
+def _transaction_columns(reader: Source) -> tuple[str, ...]:
+    columns = reader.transaction_columns
     return columns if TRANSACTION in columns else ()  # else a record is one by itself
 
 

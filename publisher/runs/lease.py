@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings
-from publisher.errors import PublisherError
+from publisher.errors import PublisherError, RunningError
 from publisher.journal.epoch import Epoch, begin_epoch
 from publisher.journal.identity import open_identity
 from publisher.journal.job_journals import Journals
 from publisher.journal.lineage import Lineage
+from publisher.runs.following import describe_follower, is_followed
 from publisher.runs.job_sink import refuse_foreign_progress
 
 if TYPE_CHECKING:
@@ -29,20 +31,26 @@ class Lease:
     """Raises ``ReplacedError`` if a newer instance has taken over; tasks on other machines call it too."""
 
     @classmethod
-    def take(cls, settings: Settings, *, recovers: bool) -> tuple[Lease, KafkaTopics | None]:
+    def take(
+        cls, settings: Settings, *, recovers: bool, follows: bool
+    ) -> tuple[Lease, KafkaTopics | None]:
         """Takes a job over from older instances.
 
-        ``recovers`` accepts a sink with progress of a lost journal.  Returns also the topics of the cluster,
-        for ``JobSink.take_over``, if they were requested.
+        Only an instance that ``follows`` takes it over from one that follows: after any other command nobody
+        would publish.  ``recovers`` accepts a sink with progress of a lost journal.  Returns also the topics
+        of the cluster, for ``JobSink.take_over``, if they were requested.
 
         Raises:
+            RunningError: An instance follows the job.
             FatalError: The progress of the sink does not fit the journal.
         """
         journals = Journals(settings.journals, settings.name)
         journals.segments.check_versions()
         lineage = Lineage(open_identity(journals.root), journals)
         topics = None if recovers else refuse_foreign_progress(settings, lineage)
-        return cls(journals, lineage, begin_epoch(journals.root, lineage.identity)), topics
+        refuse = None if follows else partial(_refuse_followed, settings)
+        epoch = begin_epoch(journals.root, lineage.identity, refuse)
+        return cls(journals, lineage, epoch), topics
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -52,3 +60,11 @@ class Lease:
         except (OSError, PublisherError):
             self.check()
             raise
+
+
+def _refuse_followed(settings: Settings) -> None:
+    if is_followed(settings.journals):
+        raise RunningError(
+            f"job {settings.name} is followed by another instance ({describe_follower(settings.journals)}), "
+            "which this command would end: stop that instance, then start this command again"
+        )

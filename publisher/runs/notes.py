@@ -26,6 +26,14 @@ def late_notes(source: str, manifest: Manifest, progress: ReadProgress) -> Itera
         )
 
 
+def object_note(source: str) -> str:
+    """Notes that event ids name the objects (``IdOrigin.by_object``)."""
+    return (
+        f"event ids of {source} name the objects, too: records of several objects have the same position in "
+        "this run"
+    )
+
+
 def notes_of(reports: Iterable[RunReport]) -> list[str]:
     """Collects the notes of several runs."""
     return [note for report in reports for note in report.notes]

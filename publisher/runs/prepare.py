@@ -18,6 +18,7 @@ from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.journal.object_states import StatesBefore
 from publisher.journal.stored_states import StoredStates
+from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import Window
 from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
@@ -81,6 +82,14 @@ class RunRequest:
     in_place: bool = False
     """See ``Work``."""
 
+    origins: Mapping[str, IdOrigin] = field(default_factory=dict)
+    """The origins of event ids, by the names of sources; others have that of the first run."""
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    """The epochs of the sources of the job, see ``Manifest``."""
+    check_ids: Callable[[Manifest], bool] | None = None
+    """Returns whether the event ids of a planned run are new; otherwise the run is discarded, to be planned
+    again with other origins."""
+
     @property
     def rules(self) -> Rules:
         """The rules of the run."""
@@ -94,6 +103,10 @@ class RunRequest:
         if retried:
             return replace(self, is_repetition=None, retried=tuple(retried))
         return replace(self, objects=self.objects and self.objects.hide())
+
+    def origin_of(self, source: str) -> IdOrigin:
+        """The origin of the event ids of a source."""
+        return self.origins.get(source) or IdOrigin.of(self.job_identity or self.run, source)
 
     def state_of(self, source: SourceSettings) -> Mapping[str, Path] | None:
         """The states of sources for one of them; ``None`` if it has none, and leaves none."""
@@ -149,11 +162,14 @@ def _source_work(
     request: RunRequest, source: SourceSettings, engine: Engine, stack: ExitStack
 ) -> SourceWork:
     prepared = _prepare(request, source, engine, stack)
-    return source_work(source, prepared, request.window)
+    return source_work(source, prepared, request.origin_of(source.name), request.window)
 
 
 def source_work(
-    source: SourceSettings, prepared: PreparedSource, window: Window | None = None
+    source: SourceSettings,
+    prepared: PreparedSource,
+    origin: IdOrigin,
+    window: Window | None = None,
 ) -> SourceWork:
     """Describes the work of tasks on a prepared source."""
     return SourceWork(
@@ -165,6 +181,7 @@ def source_work(
         identifier_case=source.options.identifier_case,
         window=window,
         notes=prepared.notes,
+        origin=origin,
     )
 
 

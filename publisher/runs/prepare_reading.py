@@ -12,6 +12,7 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
 from publisher.model.clock import microseconds
+from publisher.model.event_ids import IdOrigin
 from publisher.runs.prepare import source_work
 from publisher.sources.contract import PrepareContext
 
@@ -49,5 +50,5 @@ def prepare_reading(
             database=source.database,
         )
         prepared = reader.prepare(context)
-    work = source_work(source, prepared)
+    work = source_work(source, prepared, IdOrigin.of("", source.name))
     return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")

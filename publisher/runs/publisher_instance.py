@@ -34,6 +34,7 @@ from publisher.runs.poll_recorder import PollRecorder
 if TYPE_CHECKING:
     from publisher.database.ordered_ranges import IdRanges
     from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+    from publisher.runs.new_ids import NewIds
     from publisher.runs.prepare import RunRequest
 
 
@@ -47,18 +48,20 @@ class PublisherInstance:
         progress: Progress | None = None,
         *,
         recovers: bool = False,
+        follows: bool = False,
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
         With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).
 
         Raises:
+            RunningError: An instance follows the job, and this one does not (``follows``).
             FatalError: The sink has progress that does not fit the journal.
         """
         self._settings = settings = settings.for_publish()
         self.engine = engine
         self._progress = progress
-        self._lease, topics = Lease.take(settings, recovers=recovers)
+        self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
         self._journals = self._lease.journals
         lanes = self._journals.raise_lanes(settings.run.lanes)
         lineage, check_lease = self._lease.lineage, self._lease.check
@@ -72,12 +75,10 @@ class PublisherInstance:
         self._unsettled: Mapping[str, IdRanges] | None = None
         """Record ids of the last run while their statuses are being written, by source."""
         self._settled: list[RunReport] = []
-        self._pending = PendingWork(settings, self._journals)
         self._stack = ExitStack()
-        self._stack.enter_context(self._pending)
-        self._stack.callback(self._step.close)
-        self._stack.callback(self._ending.close)
-        self._stack.callback(self.sink.close)
+        self._pending = self._stack.enter_context(PendingWork(settings, self._journals))
+        for close in (self._step.close, self._ending.close, self.sink.close):
+            self._stack.callback(close)
         self.sink.take_over(topics)
 
     def __enter__(self) -> Self:
@@ -303,22 +304,23 @@ class PublisherInstance:
 
     def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
         """Plans, sends and acknowledges a run."""
-        from publisher.runs.execute import plan_and_send
-
-        dispatcher = self.sink.dispatcher(request.run)
         try:
-            sent = plan_and_send(request, dispatcher, self.engine, self._progress)
+            sent = self._ids.plan_and_send(request, self.sink, self.engine, self._progress)
         except (OSError, PublisherError):
             # a missing input is the likely cause; its error says so, and ``--follow`` tries again
             check_inputs(request.settings.sources)
             raise
         if not sent.report.has_journal:
-            dispatcher.discard()  # first: the sink must never have a run that the journal does not know
-            self._journals.discard(request.run)
             return replace(sent.report, run=self._settings.name)
         self._unmoved += 1
         self._pending.mark_published(sent.manifest)
         return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
+
+    @cached_property
+    def _ids(self) -> NewIds:
+        from publisher.runs.new_ids import NewIds
+
+        return NewIds(self._journals, self._lease.lineage.identity)
 
     @cached_property
     def _acknowledgement(self) -> Acknowledgement:

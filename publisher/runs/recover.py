@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from typing import NamedTuple
 
 from publisher.config.settings import Settings
 from publisher.console import Progress
-from publisher.errors import UsageError
+from publisher.dispatch.files import last_marks, refuse_foreign_runs
+from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport, empty_report
-from publisher.journal.job_journals import Journals
+from publisher.journal.event_ids import adopt_epochs
+from publisher.journal.identity import adopt_identity
+from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.journal.manifest import Journal
 from publisher.journal.recovery import (
@@ -22,6 +27,7 @@ from publisher.journal.recovery import (
     read_recovery,
 )
 from publisher.runs.job_sink import check_sink, read_only_kafka
+from publisher.runs.new_ids import begin_epochs
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
@@ -31,26 +37,33 @@ from publisher.runs.rehearse import rehearse_pending, report_planned_run
 def recover(
     settings: Settings, *, now: datetime | None = None, progress: Progress | None = None
 ) -> RunReport:
-    """Publishes pending records to a topic that may have some of them already.
+    """Publishes pending records to a sink that may have some of them already.
 
     Runs that the journal has planned are planned again.  If the topic has a pending record of an
     object, all documents of the object are sent again with the header ``recovered``; those of other
-    objects are sent exactly once.  An interrupted recovery resumes.
+    objects are sent exactly once.  A directory does not show its records, and gets all pending ones again.
+    Event ids are those of the lost journal; later runs have the next epoch, because positions that only
+    the lost journal knew may come again.  An interrupted recovery resumes.
 
     Raises:
-        UsageError: The sink is not a Kafka topic, or its progress fits the journal.
+        UsageError: The progress of the sink fits the journal.
         FatalError: The topic has lost records, so it does not show which records were published.
         PublisherError: See ``errors``.
     """
-    settings, journals, last = _check(settings)
+    settings, journals, lost = _check(settings)
+    if lost.identity is not None:
+        adopt_identity(journals.root, lost.identity)
+        adopt_epochs(journals.root, lost.epochs)
     with open_job(settings, progress, recovers=True) as job:
         begin_recovery(journals.root)
-        journals.skip_to(last)
+        journals.skip_to(lost.last)
         _forget_plans(journals)
         finished = job.finish()
         report = finished[-1] if finished else job.run_once(now)
         if report is None or not report.has_journal:
             job.sink.claim_tokens()
+        names = {*(source.name for source in settings.sources), *lost.epochs}
+        begin_epochs(journals, sorted(names))
         end_recovery(journals.root)
         job.expire()
     report = report or empty_report(settings.name)
@@ -72,7 +85,7 @@ def rehearse_recovery(
 
     def study(journal: Journal) -> list[str]:
         manifest = journal.manifest()
-        if manifest is not None:
+        if manifest is not None and settings.sink.to == "kafka":
             read_only_kafka(settings, recovers=True).mark_recovered(journal, manifest)
         return _notes(journal, "would be")
 
@@ -86,40 +99,64 @@ def _forget_objects(request: RunRequest) -> RunRequest:
     return replace(request, objects=request.objects and request.objects.forget())
 
 
-def _check(settings: Settings) -> tuple[Settings, Journals, int]:
-    """Checks that there is something to recover; returns the number of the last run of the sink, too.
+class LostJournal(NamedTuple):
+    """The facts that a sink shows of a lost journal."""
+
+    last: int
+    """The greatest number of a run."""
+    identity: str | None
+    """``None`` if the sink shows no run, or only those of another version of the program."""
+    epochs: dict[str, int]
+
+
+def _check(settings: Settings) -> tuple[Settings, Journals, LostJournal]:
+    """Checks that there is something to recover; returns the facts about the lost journal, too.
 
     Raises as ``recover``."""
     settings = settings.for_publish()
-    if settings.sink.to != "kafka":
-        raise UsageError(
-            '[dispatch] to = "files": recover works with Kafka topics only; restore the journal '
-            "directory, or set another path in [dispatch]"
-        )
     journals = Journals(settings.journals, settings.name)
-    return settings, journals, _last_number(settings, journals)
+    find = _lost_journal_of_topic if settings.sink.to == "kafka" else _lost_journal_of_files
+    return settings, journals, find(settings, journals)
 
 
 def _is_of_recovery(journal: Journal) -> bool:
     return (journal.root / RECOVERY).exists()
 
 
-def _last_number(settings: Settings, journals: Journals) -> int:
-    """Returns the greatest number of a run in the progress of the sink.
+def _lost_journal_of_files(settings: Settings, journals: Journals) -> LostJournal:
+    assert settings.sink.path is not None  # for_publish checks it
+    runs = settings.sink.path.absolute() / RUNS
+    if not is_recovering(journals.root):
+        with suppress(FatalError):
+            refuse_foreign_runs(runs, Lineage.read(journals))
+            raise _nothing_to_recover(settings, str(settings.sink.path), journals)
+    last, mark = last_marks(runs, journals)
+    if mark is None:
+        return LostJournal(last, None, {})
+    return LostJournal(last, mark.identity, mark.epochs)
 
-    Raises:
-        UsageError: The progress fits the journal, and no recovery was interrupted.
-    """
+
+def _nothing_to_recover(settings: Settings, sink: str, journals: Journals) -> UsageError:
+    return UsageError(
+        f"the progress of job {settings.name} in {sink} fits the journal in {journals.root}: there is "
+        "nothing to recover; run `xds-publisher publish`"
+    )
+
+
+def _lost_journal_of_topic(settings: Settings, journals: Journals) -> LostJournal:
     from publisher.dispatch.kafka.compare_tokens import find_problem, read_all_tokens
 
     lineage = Lineage.read(journals)
     tokens = read_all_tokens(settings.kafka, settings.name, wait=False).values()
     if find_problem(tokens, lineage) is None and not is_recovering(journals.root):
-        raise UsageError(
-            f"the progress of job {settings.name} in {settings.kafka.target} fits the journal in "
-            f"{journals.root}: there is nothing to recover; run `xds-publisher publish`"
-        )
-    return max((journals.number_of(token.run) or 0 for token in tokens), default=0)
+        raise _nothing_to_recover(settings, settings.kafka.target, journals)
+    newest, last = None, 0
+    for token in tokens:
+        if (number := journals.number_of(token.run) or 0) >= last:
+            newest, last = token, number
+    if newest is None or not newest.identity:
+        return LostJournal(last, None, {})
+    return LostJournal(last, newest.identity, dict(newest.epochs))
 
 
 def _forget_plans(journals: Journals) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.dispatch.kafka.topic_ids import accept_replaced
 from publisher.errors import UsageError
 from publisher.runs.following import is_followed
 from publisher.runs.notes import notes_of, with_notes
@@ -61,7 +63,8 @@ def repair(
         answer = order_repair(root, baseline=baseline, examples=request.examples)
         if answer is not None:
             return answer
-    with open_job(settings, progress) as job:
+    accepted = accept_replaced(root) if settings.sink.to == "kafka" else nullcontext()
+    with accepted, open_job(settings, progress) as job:
         notes = notes_of(job.finish())
         report = repair_in(job, request, baseline=baseline)
         job.expire()

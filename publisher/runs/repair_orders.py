@@ -1,4 +1,4 @@
-"""Orders of repairs for the running instance of a job, which carries them out between two polls.
+"""Orders of repairs and polls for the running instance of a job, which carries them out between two polls.
 
 An order is a file in the job's journal directory; the instance
 replaces it with a file that holds the answer.
@@ -7,6 +7,7 @@ replaces it with a file that holds the answer.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -14,18 +15,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, PublisherError, RunningError, UnreachableError
 from publisher.journal.conservation import RunReport
-from publisher.journal.durable import read_versioned_file, write_durably
+from publisher.journal.durable import link_or_copy, read_versioned_file, write_durably
 from publisher.model.plain import restore
-from publisher.runs.following import is_followed
+from publisher.runs.following import describe_follower, is_followed
+from publisher.runs.notes import with_notes
 from publisher.runs.verify import VerifyReport
 
 _FORMAT = 1
 _FOLDER = "repairs"
 _ORDER, _ANSWER = ".order.json", ".answer.json"
-_AGAIN = "start the repair again"
+_AGAIN = "start the command again"
 _PAUSE = 0.1
+_LONGEST_POLL = 30.0
+"""Seconds after which a program no longer waits for the poll that it has ordered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,13 @@ class RepairReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RepairOrder:
-    """An order that waits for the running instance."""
+class Order:
+    """An order that waits for the running instance: a poll, or a repair."""
 
     path: Path
-    baseline: bool
-    examples: int
+    is_poll: bool = False
+    baseline: bool = False
+    examples: int = 0
 
 
 def order_repair(root: Path, *, baseline: bool, examples: int) -> RepairReport | None:
@@ -53,16 +58,43 @@ def order_repair(root: Path, *, baseline: bool, examples: int) -> RepairReport |
     Raises:
         FatalError: The instance could not repair.
     """
+    report = _order(root, {"baseline": baseline, "examples": examples}, math.inf)
+    return None if report is None else restore(RepairReport, report)
+
+
+def order_poll(root: Path, job: str) -> RunReport | None:
+    """Orders a poll and waits for the answer; ``None`` if no instance follows the job any more.
+
+    Raises:
+        RunningError: The instance does not answer in time.
+        UnreachableError: The instance cannot reach a system.
+        FatalError: The instance could not poll.
+    """
+    follower = describe_follower(root)
+    report = _order(root, {"poll": True}, time.monotonic() + _LONGEST_POLL)
+    if report is not None:
+        note = f"the running instance of job {job} ({follower}) has polled, with the settings it started with"
+        return with_notes(restore(RunReport, report), [note])
+    return None
+
+
+def _order(root: Path, content: Mapping[str, Any], deadline: float) -> dict[str, Any] | None:
+    """Writes an order, and waits for the report of the instance."""
     folder = root / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     name = f"{time.time_ns():020d}-{secrets.token_hex(4)}"
     order, answer = folder / f"{name}{_ORDER}", folder / f"{name}{_ANSWER}"
-    content = {"format": _FORMAT, "baseline": baseline, "examples": examples}
-    write_durably(order, json.dumps(content))
+    write_durably(order, json.dumps({"format": _FORMAT, **content}))
     try:
         while not answer.exists():
             if not is_followed(root):
                 return None
+            if time.monotonic() > deadline:
+                raise RunningError(
+                    f"the job is followed by another instance ({describe_follower(root)}), which has not "
+                    f"finished a poll within {_LONGEST_POLL:g} s: it publishes what is pending when it goes "
+                    "on; see its log, or stop it and start this command again"
+                )
             time.sleep(_PAUSE)
         return _read_answer(answer)
     finally:
@@ -70,7 +102,12 @@ def order_repair(root: Path, *, baseline: bool, examples: int) -> RepairReport |
         answer.unlink(missing_ok=True)
 
 
-def next_order(root: Path) -> RepairOrder | None:
+def has_order(root: Path) -> bool:
+    """Tests whether an order waits."""
+    return any((root / _FOLDER).glob(f"*{_ORDER}"))
+
+
+def next_order(root: Path) -> Order | None:
     """Returns the oldest order; ``None`` if there is none.
 
     Raises:
@@ -83,33 +120,41 @@ def next_order(root: Path) -> RepairOrder | None:
     try:
         return read_versioned_file(path, _FORMAT, lambda content: _decode(path, content), _AGAIN)
     except FatalError as error:
-        damaged = path.replace(path.with_name(f"{path.name}.damaged"))
+        link_or_copy(path, damaged := path.with_name(f"{path.name}.damaged"))
         problem = FatalError(f"{error.message}; it is kept as {damaged.name}")
-        _write_answer(path, {"message": problem.message})
+        answer_order(Order(path), problem)
         raise problem from error
 
 
-def _decode(path: Path, content: Mapping[str, Any]) -> RepairOrder:
+def _decode(path: Path, content: Mapping[str, Any]) -> Order:
+    if content.get("poll") is True:
+        return Order(path, is_poll=True)
     baseline, examples = content["baseline"], content["examples"]
     if not (isinstance(baseline, bool) and isinstance(examples, int)):
         raise TypeError("baseline is no truth value, or examples no number")
-    return RepairOrder(path, baseline, examples)
+    return Order(path, baseline=baseline, examples=examples)
 
 
-def answer_order(order: RepairOrder, answer: RepairReport | str) -> None:
-    """Answers an order, with a message if the repair failed."""
-    content = {"message": answer} if isinstance(answer, str) else {"report": asdict(answer)}
-    _write_answer(order.path, content)
+def answer_order(order: Order, answer: RepairReport | RunReport | PublisherError) -> None:
+    """Answers an order, with the error if it failed, unless nobody waits for the answer any more."""
+    if not order.path.exists():
+        return
+    content: dict[str, Any]
+    if isinstance(answer, PublisherError):
+        content = {"message": answer.message}
+        if isinstance(answer, UnreachableError):
+            content["later"] = True
+    else:
+        content = {"report": asdict(answer)}
+    text = json.dumps({"format": _FORMAT, **content}, default=str)
+    write_durably(order.path.with_name(order.path.name.removesuffix(_ORDER) + _ANSWER), text)
     order.path.unlink(missing_ok=True)
 
 
-def _write_answer(order: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps({"format": _FORMAT, **content}, default=str)
-    write_durably(order.with_name(order.name.removesuffix(_ORDER) + _ANSWER), text)
-
-
-def _read_answer(path: Path) -> RepairReport:
+def _read_answer(path: Path) -> dict[str, Any]:
     content = read_versioned_file(path, _FORMAT, dict, f"remove it, and {_AGAIN}") or {}
     if "message" in content:
-        raise FatalError(f"the running instance could not repair: {content['message']}")
-    return restore(RepairReport, content["report"])
+        error = UnreachableError if content.get("later") else FatalError
+        raise error(f"the running instance failed: {content['message']}")
+    report: dict[str, Any] = content["report"]
+    return report

@@ -25,14 +25,18 @@ from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import PLANNED, RunReport
 from publisher.journal.find_journal import open_journal
+from publisher.journal.identity import read_identity
 from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals
 from publisher.journal.lock import lock_directory, refuse_locked_directory
 from publisher.journal.manifest import Journal, Manifest
+from publisher.journal.published_ids import find_origin, find_shared_positions
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
+from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
+from publisher.runs.notes import object_note, with_notes
 from publisher.runs.open_engine import open_engine
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import plan_only, with_samples
@@ -136,10 +140,12 @@ class _Replay(NamedTuple):
     settings: Settings
     clock: int
     window: Window | None
+    origin: IdOrigin
 
     def request(self, journal: Journal, directory: Path) -> RunRequest:
         """Requests the run, for documents in a directory."""
-        return RunRequest(self.run, self.settings, self.clock, journal, directory, self.window)
+        request = RunRequest(self.run, self.settings, self.clock, journal, directory, self.window)
+        return replace(request, origins={self.settings.sources[0].name: self.origin})
 
 
 def _prepare(
@@ -158,8 +164,10 @@ def _prepare(
     settings = replace(settings, sources=(source,))
     described = map(source.descriptor.description_of, paths)
     inputs = [*paths, *(path for path in described if path is not None)]
-    run = _run_id(settings, inputs, *window, now, *_digest_of_earlier(source))
-    return _Replay(run, settings, microseconds(now), _window(source, *window))
+    digests = [digest_of_files(inputs), *_digest_of_earlier(source)]
+    run = _run_id(settings, digests[0], *window, now, *digests[1:])
+    origin = IdOrigin.of(f"replay of {' and '.join(digests)}", source.name)
+    return _Replay(run, settings, microseconds(now), _window(source, *window), origin)
 
 
 def _with_objects(request: RunRequest, objects: StoredStates) -> RunRequest:
@@ -193,7 +201,36 @@ def _replay_once(
             )
         if manifest is not None and dispatcher.has_run(manifest):
             return build_report(manifest, request.journal, "already published", dispatcher)
-        return plan_and_send(request, dispatcher, engine, progress).report
+        return _plan_and_send(request, dispatcher, engine, progress)
+
+
+def _plan_and_send(
+    request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
+) -> RunReport:
+    """Plans a replay until each of its event ids names one document, then sends it.
+
+    A part of a job's input that is published again has the event ids of the job."""
+    source = request.settings.sources[0].name
+    own, origins = request.origins[source], [request.origins[source]]
+    journals = Journals(request.settings.journals, request.settings.name)
+    is_of_job = request.window is not None and read_identity(journals.root) is not None
+
+    def accepts(manifest: Manifest) -> bool:
+        origin, of_job = origins[-1], None
+        if is_of_job and origin == own:
+            of_job = find_origin(journals, request.journal, manifest, 0)
+        if of_job is not None:
+            origins.append(of_job)
+        elif not origin.by_object and find_shared_positions(request.journal, manifest):
+            origins.append(origin._replace(by_object=True))
+        return origin == origins[-1]
+
+    while True:
+        origin = origins[-1]
+        request = replace(request, origins={source: origin}, check_ids=accepts)
+        report = plan_and_send(request, dispatcher, engine, progress).report
+        if origin == origins[-1]:
+            return with_notes(report, [object_note(source)] if origin.by_object else [])
 
 
 def dispatch(
@@ -313,9 +350,7 @@ def _digest_of_earlier(source: SourceSettings) -> list[str]:
     return [digest_of_files(comparison.files(comparison.earlier_files))]
 
 
-def _run_id(settings: Settings, paths: Sequence[Path], *marks: object) -> str:
+def _run_id(settings: Settings, digest: str, *marks: object) -> str:
     """Digest of the input's identity and of all settings that change meaning."""
-    meaning = json.dumps(
-        [digest_of_files(paths), settings.meaning(), [str(mark) for mark in marks]]
-    )
+    meaning = json.dumps([digest, settings.meaning(), [str(mark) for mark in marks]])
     return hashlib.sha256(meaning.encode()).hexdigest()[:16]

@@ -13,20 +13,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from publisher.acknowledge.retry import read_handled_rows
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.manifest import RetriedRecord
-from publisher.journal.retried_records import RetryResult, read_retries
+from publisher.journal.retried_records import RetryResult
 from publisher.journal.scan_runs import scan_runs
 from publisher.masking.sealed_files import use_masking
+from publisher.model.change import Outcome, Status
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.publisher_instance import open_job
 from publisher.runs.rehearse import check_takeover, rehearse_sources
+from publisher.runs.settled_rejects import ReadAgain, read_settled_rejects
 from publisher.sources.contract import SourceInput
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.retry import CorrectedRecord
@@ -91,12 +94,13 @@ def retry_rejects(
     settings: Settings,
     corrections: Sequence[Correction],
     *,
+    job_file: Path,
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> RunReport:
     """Publishes corrected records in a run of their own.
 
-    Records that were retried before are left out, with a note.
+    Records that are rejected no longer are left out, with a note, which names ``job_file``.
 
     Raises:
         UsageError: No record remains, or a record is unknown.
@@ -108,7 +112,7 @@ def retry_rejects(
     with open_job(settings, progress) as job:
         finished = job.finish()
         journals = Journals(settings.journals, settings.name)
-        pending, notes = _select(journals, corrections)
+        pending, notes = _select(settings, journals, corrections, job_file)
         folder = _make_folder(journals, settings.retention.retention_days)
         sources, retried = _write(settings, pending, folder)
         report = job.publish_sources(sources, now, retried)
@@ -120,6 +124,7 @@ def rehearse_retry(
     settings: Settings,
     corrections: Sequence[Correction],
     *,
+    job_file: Path,
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> RunReport:
@@ -131,7 +136,7 @@ def rehearse_retry(
     refuse_unknown_sources(settings, corrections)
     journals = Journals(settings.journals, settings.name)
     check_takeover(settings, journals)
-    pending, notes = _select(journals, corrections)
+    pending, notes = _select(settings, journals, corrections, job_file)
     with TemporaryDirectory(prefix="xds-publisher-") as name:
         sources, retried = _write(settings, pending, Path(name) / _folder_name(journals))
         change = partial(RunRequest.for_sources, retried=retried)
@@ -151,13 +156,13 @@ def refuse_unknown_sources(settings: Settings, corrections: Iterable[Correction]
 
 
 def _select(
-    journals: Journals, corrections: Sequence[Correction]
+    settings: Settings, journals: Journals, corrections: Sequence[Correction], job_file: Path
 ) -> tuple[list[Correction], list[str]]:
-    """Selects the records that were not retried, in the order of their runs; returns notes about the others.
+    """Selects the records that are still rejected, in the order of their runs; returns notes on others.
 
     Raises ``UsageError`` for unknown records."""
     known = read_known_rejects(scan_runs(journals.root))
-    retries = read_retries(scan_runs(journals.root))
+    settled = read_settled_rejects(partial(scan_runs, journals.root))
     pending: list[Correction] = []
     notes = []
     for correction in corrections:
@@ -169,28 +174,77 @@ def _select(
                 f"{correction.source}: its journal is deleted, or the id was changed; add the record as a "
                 "new file of the source"
             )
-        result = retries.get(record.id)
+        result = settled.get(record.id)
         if result is None:
             of_journal = replace(
-                record, file=reject.file, transaction=reject.transaction, part=reject.part
+                record,
+                file=reject.file,
+                transaction=reject.transaction,
+                part=reject.part,
+                position="" if reject.part else reject.position,
             )
             pending.append(replace(correction, record=of_journal))
         else:
-            notes.append(f"{record.where}: {record.id} is left out: {result.text()}")
+            notes.append(_note(record, reject, result, job_file))
+    waiting = dict(_requeued(settings, pending, known, job_file))
+    notes += waiting.values()
+    pending = [correction for correction in pending if correction.record.id not in waiting]
     if not pending:
         raise UsageError(f"nothing to retry: {'; '.join(notes) or 'the file has no records'}")
     pending.sort(key=lambda correction: known[correction.record.id].order)
-    return pending, [*notes, *_missing(pending, known, retries)]
+    return pending, [*notes, *_missing(pending, known, settled)]
+
+
+def _note(record: CorrectedRecord, reject: KnownReject, result: RetryResult, job_file: Path) -> str:
+    """Says what became of a record that is left out, and what to do."""
+    cure = f"xds-publisher explain -c {job_file} {reject.position} shows its document"
+    if result.outcome == Outcome.REJECTED.label:
+        cure = f"export it again: xds-publisher rejects -c {job_file} --export FILE.jsonl"
+    text = result.text()
+    named = f"{reject.position} ({record.id})" if isinstance(result, ReadAgain) else record.id
+    return f"{record.where}: {named} is left out: {text}; {cure}"
+
+
+def _requeued(
+    settings: Settings,
+    pending: Sequence[Correction],
+    known: Mapping[str, KnownReject],
+    job_file: Path,
+) -> Iterator[tuple[str, str]]:
+    """Finds rows whose status says that the log handles them; yields reject ids, and notes."""
+    for source in settings.sources:
+        rows = [
+            (known[correction.record.id].high, correction.record)
+            for correction in pending
+            if correction.source == source.name
+            and known[correction.record.id].entry.table in (None, source.table)
+            and not known[correction.record.id].part
+        ]
+        if not rows or not (source.has_status and settings.acknowledge.write_status):
+            continue
+        assert source.database is not None
+        assert source.table is not None
+        ids = {number for number, _ in rows}
+        letters = read_handled_rows(source.database, source.table, source.event_log, ids)
+        for number, record in rows:
+            letter = letters.get(number)
+            if letter is None:
+                continue
+            cure = f"xds-publisher explain -c {job_file} {number} shows what became of it"
+            if letter == Status.NEW:
+                cure = f"the next run reads it: xds-publisher publish -c {job_file}"
+            row = f"its row in {source.table} has the status {letter}"
+            yield record.id, f"{record.where}: {number} is left out: {row}; {cure}"
 
 
 def _missing(
     pending: Sequence[Correction],
     known: Mapping[str, KnownReject],
-    retries: Mapping[str, RetryResult],
+    settled: Mapping[str, RetryResult],
 ) -> Iterator[str]:
     """Notes about records of the same transactions that are not retried with the others."""
     groups = {known[correction.record.id].group for correction in pending} - {None}
-    present = {correction.record.id for correction in pending} | retries.keys()
+    present = {correction.record.id for correction in pending} | settled.keys()
     of_groups = {name for name, reject in known.items() if reject.group in groups}
     missing = sorted(of_groups - present)
     if missing:

@@ -29,6 +29,7 @@ from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.verify.associations import table_of_suffix
 from publisher.verify.compare import ResultKind
 from publisher.verify.consumer_dump import DumpPart, dump_parts
+from publisher.verify.event_ids import find_conflicts
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
 from publisher.verify.pieces import first_hashes
 from publisher.verify.results import BucketOutcome, objects_with
@@ -70,6 +71,8 @@ class VerifyReport:
     outcome: BucketOutcome
     has_expired: bool = False
     """True if the first documents are gone."""
+    hidden: tuple[str, ...] = ()
+    """The partitions with an open transaction, which hides later documents from consumers."""
 
     def for_people(self) -> VerifyReport:
         """Returns the report without the names of files that are removed."""
@@ -123,9 +126,9 @@ def compare(
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
                 break
             outcome = outcome.settle(comparison.run_round(), request.examples)
-        report = VerifyReport(
-            settings.name, _sink_of(settings), outcome, comparison.documents.has_expired
-        )
+        outcome = comparison.with_conflicts(outcome)
+        documents, sink = comparison.documents, _sink_of(settings)
+        report = VerifyReport(settings.name, sink, outcome, documents.has_expired, documents.hidden)
         try:
             yield Verification(report, folder, comparison.planned)
         finally:
@@ -166,6 +169,12 @@ class _Comparison:
                     raise
         return self._run_round(self.folder / f"{self.rounds}-{_ATTEMPTS}")
 
+    def with_conflicts(self, outcome: BucketOutcome) -> BucketOutcome:
+        """Adds the records whose event id belongs to another record."""
+        parts = [(s.part, s.event_hashes) for s in self.surveys if s.event_hashes is not None]
+        count, found = find_conflicts(parts, self.request.examples)
+        return replace(outcome, conflicting=count, conflicting_examples=found)
+
     @property
     def _is_followed(self) -> bool:
         return is_followed(self.journals.root)
@@ -188,7 +197,7 @@ class _Comparison:
             found = _find_documents(self.request.settings, self.journals)
             if any(True for _ in found.after(self.documents.ends)):
                 return True
-            if time.monotonic() > deadline or not self._is_followed:
+            if time.monotonic() > deadline or not (found.hidden or self._is_followed):
                 return False
             time.sleep(_PAUSE)
 
@@ -228,6 +237,8 @@ class _Comparison:
             self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
             settings.masking_of_run,
+            settings.documents.value_format == "xml",
+            bool(self.documents.hidden),
         )
 
     def _survey(self) -> None:

@@ -107,6 +107,7 @@ def _request(
         state=_states_before(journal, manifest),
         number=_number(journal, manifest),
         job_identity=manifest.job_identity,
+        origins={source.name: source.origin for source in manifest.sources},
         recorded=_recorded_database(journal, manifest, before, folder / "lookups.sqlite"),
     )
 

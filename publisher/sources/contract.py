@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
@@ -347,6 +347,15 @@ class ComparingSource(Source):
         Raises ``PublisherError`` if tables, files or the state do not fit."""
 
 
+class RowNow(NamedTuple):
+    """A row of a live table as it is now, as JSON text, and its fingerprint, if the format has one.
+
+    Rows that are one record are a list."""
+
+    raw: str
+    fingerprint: int | None = None
+
+
 class LiveSource(SourceBase):
     """A source of changes read from a table of a database."""
 
@@ -359,6 +368,12 @@ class LiveSource(SourceBase):
     @abstractmethod
     def read(self, split: TableSplit[Any], number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """As ``Source.read``."""
+
+    @abstractmethod
+    def rows_at(self, position: Position) -> list[RowNow]:
+        """Reads the rows at a position, whatever their status is, by one statement.
+
+        Raises ``FatalError`` and ``UnreachableError``."""
 
 
 def read_split(

@@ -32,6 +32,8 @@ class CorrectedRecord:
     """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
     part: str = ""
     """The part of its position: of a compared table its name."""
+    position: str = ""
+    """Its position, if that does not depend on a file."""
 
 
 class RetryFiles(NamedTuple):
@@ -48,14 +50,17 @@ class RetryFiles(NamedTuple):
 
 
 def write_json_lines(
-    records: Sequence[CorrectedRecord], folder: Path, written: Mapping[str, str]
+    records: Sequence[CorrectedRecord],
+    folder: Path,
+    written: Mapping[str, str],
+    position: str | None = None,
 ) -> RetryFiles:
     """Writes records as JSON lines: one file for each file that had them, with the same name.
 
-    ``written`` has the names of columns that differ in files.
+    ``written`` has the names of columns that differ in files, ``position`` is the column of the position.
 
     Raises:
-        UsageError: A record is not an object with columns.
+        UsageError: A record is not an object with columns, or has the position of another one.
     """
     places: list[tuple[Path, int]] = []
     lines: dict[Path, list[str]] = {}
@@ -66,6 +71,8 @@ def write_json_lines(
                 f"{record.where}: raw is not an object: write the record as columns and values, as in "
                 '{"COLUMN": "VALUE", ...}'
             )
+        if record.position and (number := record.raw.get(position or "")) is not None:
+            _refuse_other_position(record, position or "", str(number).strip())
         path = paths[record.file]
         columns = {written.get(name, name): value for name, value in record.raw.items()}
         of_file = lines.setdefault(path, [])
@@ -74,6 +81,15 @@ def write_json_lines(
     for path, of_file in lines.items():
         write_private(path, "".join(f"{line}\n" for line in of_file).encode())
     return RetryFiles(tuple(lines), tuple(places))
+
+
+def _refuse_other_position(record: CorrectedRecord, column: str, number: str) -> None:
+    """Refuses a record that would be published under the event id of another one."""
+    if number.lstrip("0") != record.position.lstrip("0"):
+        raise UsageError(
+            f"{record.where}: {column} {record.position} is changed to {number}, the position of another "
+            f"record: leave {column} as it is, and correct the other columns"
+        )
 
 
 def write_octets(records: Sequence[CorrectedRecord], folder: Path) -> RetryFiles:

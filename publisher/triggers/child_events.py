@@ -190,9 +190,13 @@ class ChildEvents:
 
     @property
     def _was_linked(self) -> str:
-        """A condition: the row's old parent exists."""
+        """A condition: a user has linked the row; the old parent of a cascaded row is gone."""
         parent = self._parent.ref.sql(self._forms.quote)
-        return f"EXISTS (SELECT 1 FROM {parent} AS o WHERE {self._link('OLD', 'o')})"
+        exists = f"EXISTS (SELECT 1 FROM {parent} AS o WHERE {self._link('OLD', 'o')})"
+        quote, is_value = self._forms.quote, self._forms.is_value
+        return _any(
+            [exists, *(f"NOT ({is_value(f'OLD.{quote(n)}')})" for n, _ in self.child.links)]
+        )
 
     def _link(self, row: str, parent: str) -> str:
         quote = self._forms.quote

@@ -31,8 +31,8 @@ _TRIGGERS = text("""
 
 
 def can_examine(database: Database) -> bool:
-    """Returns whether triggers of this kind of database run with permissions of their own."""
-    return database.engine.dialect.name in _FINDERS
+    """Returns whether ``ddl`` makes triggers in this kind of database."""
+    return database.engine.dialect.name in (*_FINDERS, "sqlite")
 
 
 def unsafe_functions(database: Database) -> list[str]:

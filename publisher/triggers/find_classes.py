@@ -61,7 +61,8 @@ class ClassFinder:
         children = tuple(self._children(table)) if table is not None else ()
         self._note_left_out(relation.table, children)
         schema = relation.schema or self._default
-        logged = LoggedTable(relation, schema, written, children, self._joins_keys)
+        definition = self._definition(relation)
+        logged = LoggedTable(relation, schema, written, children, self._joins_keys, definition)
         for child in children:
             self._database.run(partial(self._check_child, logged, child))
         return logged
@@ -90,7 +91,15 @@ class ClassFinder:
                 tuple(child.columns),
                 moves_along=_follows_key(options),
                 may_precede=not is_postgresql or not options or bool(options.get("deferrable")),
+                definition=self._definition(relation),
             )
+
+    def _definition(self, relation: Relation) -> str:
+        """The statement that created a table of SQLite; empty in other databases."""
+        if self._database.engine.dialect.name != "sqlite":
+            return ""
+        name = {"name": relation.table.name}
+        return str(self._database.run(lambda c: c.execute(_SQLITE_TABLE, name).scalar()))
 
     def _note_left_out(self, table: Table, children: Sequence[LoggedChild]) -> None:
         """Notes the child tables that cannot be part of the class."""
@@ -154,6 +163,8 @@ _SQLITE_ACTION = text("""
     SELECT id AS name, on_update AS onupdate FROM pragma_foreign_key_list(:name) WHERE "from" = :column
 """)
 """SQLAlchemy reads no actions of keys that name no columns of their target."""
+
+_SQLITE_TABLE = text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name")
 
 _UNSUITABLE = text("""
     SELECT c.relrowsecurity, a.attname FROM pg_catalog.pg_class c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +21,15 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.change import LOG_COLUMNS
 from publisher.triggers import mariadb, postgresql, sqlite
 from publisher.triggers.find_classes import ClassFinder
+from publisher.triggers.installed import read_triggers
 from publisher.triggers.mariadb_cascades import find_cascades
 from publisher.triggers.model import (
+    PURPOSES,
     LoggedTable,
     Statement,
     Style,
     TableRef,
+    object_name,
     unloggable_column,
     written_name,
 )
@@ -79,8 +82,7 @@ def plan(
     """
     dialect = _dialect(database)
     _check_notification(database, notifies=notifies)
-    default = _default_schema(database)
-    log = TableRef(refs.log.schema or default, refs.log.name)
+    default, log = _default_schema(database), log_ref(database, refs.log)
     classes = ClassFinder(database, default, style, joins_keys=joins_keys)
     tables = classes.find(refs.tables)
     _check_log(database, refs.log)
@@ -88,19 +90,61 @@ def plan(
     for table in tables:
         _check_table(table, log, style)
         notes += database.run(partial(_warnings, table))
-    statements: list[Statement] = list(dialect.log_statements(log))
-    if dialect is not sqlite:
-        statements += dialect.writer_statements(log)
-    if notifies:
-        statements += postgresql.notify_statements(log)
+    statements = _log_statements(dialect, log, notifies=notifies)
+    removals, renamed = database.run(partial(_remove_old, tables))
+    statements += removals
+    notes += renamed
     for table in tables:
         statements += dialect.table_statements(table, log, style)
     if dialect is mariadb:
         cascades = find_cascades(database, tables, default, log, style)
         statements += cascades.statements()
         notes += cascades.unlogged
-    settings = _job_settings(log, style, joins_keys=joins_keys)
-    return TriggerPlan(tuple(statements), dialect.script(statements), tuple(notes), settings)
+    script, settings = dialect.script(statements), _job_settings(log, style, joins_keys=joins_keys)
+    return TriggerPlan(tuple(statements), script, tuple(notes), settings)
+
+
+def _log_statements(dialect: ModuleType, log: TableRef, *, notifies: bool) -> list[Statement]:
+    statements: list[Statement] = list(dialect.log_statements(log))
+    if dialect is not sqlite:
+        statements += dialect.writer_statements(log)
+    if notifies:
+        statements += postgresql.notify_statements(log)
+    return statements
+
+
+def log_ref(database: Database, ref: TableRef) -> TableRef:
+    """Returns the log with its schema."""
+    return TableRef(ref.schema or _default_schema(database), ref.name)
+
+
+def _remove_old(
+    tables: Sequence[LoggedTable], connection: Connection
+) -> tuple[list[Statement], list[str]]:
+    """Removes triggers that ``ddl`` made for a table before the table, or another one, got its name."""
+    if connection.dialect.name == "postgresql":
+        return [], []  # triggers have the same names on all tables
+    dialect = sqlite if connection.dialect.name == "sqlite" else mariadb
+    refs = {table.ref for table in tables}
+    refs |= {child.ref for table in tables for child in table.children}
+    names = {
+        (ref.schema, object_name(ref.name, purpose, dialect.NAME_BYTES))
+        for ref in refs
+        for purpose in PURPOSES
+    }
+    statements, notes = [], []
+    for trigger in read_triggers(connection):
+        schema, name = trigger.table.schema, trigger.name
+        if ((schema, name) in names) != (trigger.table in refs):
+            place = TableRef(schema, name).sql(dialect.quote_name)
+            removal = f"removal of the older trigger {name}"
+            statements.append(Statement(removal, f"DROP TRIGGER IF EXISTS {place}"))
+            if trigger.table not in refs:
+                notes.append(
+                    f"trigger {name} is on {written_name(*trigger.table)}, which was renamed, and is "
+                    "removed: run ddl for this table, too"
+                )
+    return statements, notes
 
 
 def _check_notification(database: Database, *, notifies: bool) -> None:
@@ -171,7 +215,15 @@ def _default_schema(database: Database) -> str | None:
     return database.options.schema or database.run(ask)
 
 
+_LONGEST_NAME = 256
+"""Characters of the log's column table_name."""
+
+
 def _check_table(table: LoggedTable, log: TableRef, style: Style) -> None:
+    if len(table.written) > _LONGEST_NAME:
+        raise UsageError(
+            f"{table.written} has more than {_LONGEST_NAME} characters with its quotes: rename it"
+        )
     if table.ref == log:
         raise UsageError(f"{table.name} is the event log itself: name another --log-table")
     if not table.key:
@@ -212,20 +264,49 @@ _DEFERRABLE = text("""
 """)
 
 
+_FAMILY = text("""
+    SELECT c.relkind = 'p', pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(d.relname)
+    FROM pg_catalog.pg_class c
+    LEFT JOIN (pg_catalog.pg_inherits i JOIN pg_catalog.pg_class d ON d.oid = i.inhrelid
+        JOIN pg_catalog.pg_namespace n ON n.oid = d.relnamespace) ON i.inhparent = c.oid
+    WHERE c.oid = pg_catalog.to_regclass(:name) ORDER BY 2
+""")
+_PARTITIONS = text("""
+    SELECT 1 FROM information_schema.PARTITIONS
+    WHERE TABLE_SCHEMA = :schema AND TABLE_NAME = :name AND PARTITION_NAME IS NOT NULL
+""")
+
+
 def _warnings(table: LoggedTable, connection: Connection) -> list[str]:
     """Describes the changes that the table's triggers would miss."""
     dialect = connection.dialect.name
     warnings = []
+    place = {"schema": table.schema, "name": table.name}
     if dialect == "postgresql":
-        keys = connection.execute(_DEFERRABLE, {"schema": table.schema, "name": table.name})
-        if keys.first() is not None:
+        if connection.execute(_DEFERRABLE, place).first() is not None:
             warnings.append(
                 f"the primary key of {table.written} is deferrable: if rows exchange their keys, the "
                 "log may end with the delete of a row that exists"
             )
+        family = connection.execute(_FAMILY, {"name": table.ref.sql()}).all()
+        if family and family[0][0]:
+            warnings.append(
+                f"TRUNCATE, ATTACH and DETACH of a partition of {table.written} fire no trigger: use "
+                "INSERT and DELETE, or run verify --repair afterwards"
+            )
+        elif heirs := [name for _, name in family if name is not None]:
+            warnings.append(
+                f"rows of {', '.join(heirs)}, which inherit from {table.written}, are not logged with it: "
+                "run ddl for these tables, too"
+            )
     if dialect in ("mysql", "mariadb"):
         names = ", ".join([table.written, *(child.written for child in table.children)])
         warnings.append(f"TRUNCATE of {names} fires no trigger in MariaDB: use DELETE")
+        if connection.execute(_PARTITIONS, place).first() is not None:
+            warnings.append(
+                f"TRUNCATE, DROP and EXCHANGE PARTITION of {table.written} fire no trigger: use INSERT and "
+                "DELETE, or run verify --repair afterwards"
+            )
     return warnings
 
 

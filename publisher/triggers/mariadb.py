@@ -5,6 +5,7 @@
 * SQL mode and character set are those of the script's session, which MariaDB stores with the trigger.
 * TIMESTAMP columns are logged in UTC, in any zone of the session.
 * MariaDB fires no triggers for TRUNCATE, nor for changes that foreign keys cascade (``mariadb_cascades``).
+* A value without a text, or with one above ``max_allowed_packet``, is logged as a row to look up.
 * Each statement is committed by itself.
 """
 
@@ -15,9 +16,11 @@ from collections.abc import Sequence
 from sqlalchemy.dialects import mysql
 
 from publisher.database.catalogue import Relation
+from publisher.database.text_columns import mariadb_text
 from publisher.model.catalogue import ColumnKind
 from publisher.triggers.child_events import ChildEvents, SqlForms
 from publisher.triggers.key_changes import changes_one_column, key_change
+from publisher.triggers.mariadb_updates import is_stored
 from publisher.triggers.model import (
     BLANK_PATTERN,
     DELETE,
@@ -32,9 +35,9 @@ from publisher.triggers.model import (
     object_name,
 )
 
-_NAME_BYTES = 64
+NAME_BYTES = 64
 _ROLE_BYTES = 80
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.STATE, ColumnKind.DATE})
 _SPECIAL = rf"{SPECIAL_PATTERN}|\A{BLANK_PATTERN}|{BLANK_PATTERN}\z|\A\z"
 _USER = "LEFT(USER(), CHAR_LENGTH(USER()) - CHAR_LENGTH(SUBSTRING_INDEX(USER(), '@', -1)) - 1)"
 # current time in UTC; UTC_TIMESTAMP is the start of the statement, which may have waited for the row
@@ -48,6 +51,9 @@ SESSION = (
     ),
 )
 """Settings of the session that MariaDB stores with the triggers."""
+
+_VALUE_ERRORS = (1048, 1264, 1292, 1300, 1301, 1366, 1406, 4078, 4079)
+"""Errors of values: NULL, out of range, cut, not a text, above max_allowed_packet, too long, without text."""
 
 _ROLE_CHECK = "check that the role has no more rights"
 TEMPORARY = frozenset({*(statement.description for statement in SESSION), _ROLE_CHECK})
@@ -64,7 +70,7 @@ def log_statements(log: TableRef) -> list[Statement]:
     create = f"""\
 CREATE TABLE IF NOT EXISTS {log.sql(quote_name)} (
   record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
-  table_key   TEXT NOT NULL,
+  table_key   LONGTEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
   event_type  SMALLINT NOT NULL CHECK (event_type BETWEEN 1 AND 8),
   event_time  DATETIME(6) NOT NULL
@@ -134,7 +140,7 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     """Grants reading a table and its child tables, and creates or replaces their triggers."""
     events = _MariadbEvents(table, log, style)
     triggers = {
-        "insert": ("AFTER INSERT", [*_key("new", events.key("NEW")), *events.insert()]),
+        "insert": ("AFTER INSERT", events.added_row()),
         "update": ("AFTER UPDATE", events.change()),
         "delete": ("AFTER DELETE", [*_key("old", events.key("OLD")), *events.delete()]),
     }
@@ -143,12 +149,18 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
         statements.append(trigger_statement(log, table.ref, purpose, event, lines))
     for child in events.children:
         ref = child.child.ref
-        statements += [
-            _grant(log, ref, child.child.written),
-            trigger_statement(log, ref, "insert", "AFTER INSERT", child.insert()),
-            trigger_statement(log, ref, "update", "AFTER UPDATE", child.update()),
-            trigger_statement(log, ref, "delete", "AFTER DELETE", child.delete()),
-        ]
+        rows = ChildEvents(table, child.child, log.sql(quote_name), Style.PER_ROW, FORMS)
+        triggers = {
+            "insert": ("AFTER INSERT", [*_on_error(rows.insert()), *child.insert()]),
+            "update": (
+                "AFTER UPDATE",
+                [*_on_error([*rows.delete(), *rows.insert()]), *child.update()],
+            ),
+            "delete": ("AFTER DELETE", [*_on_error(rows.delete()), *child.delete()]),
+        }
+        statements.append(_grant(log, ref, child.child.written))
+        for purpose, (event, lines) in triggers.items():
+            statements.append(trigger_statement(log, ref, purpose, event, lines))
     return statements
 
 
@@ -156,7 +168,7 @@ def trigger_statement(
     log: TableRef, table: TableRef, purpose: str, event: str, lines: list[str]
 ) -> Statement:
     """Creates or replaces a trigger; removes it if it has nothing to do."""
-    name = object_name(table.name, purpose, _NAME_BYTES)
+    name = object_name(table.name, purpose, NAME_BYTES)
     place = TableRef(table.schema, name).sql(quote_name)
     if not lines:
         return Statement(f"removal of the older trigger {name}", f"DROP TRIGGER IF EXISTS {place}")
@@ -188,6 +200,9 @@ def script(statements: Sequence[Statement]) -> str:
     )
 
 
+_OTHER_KEY = "CAST(old_key AS BINARY) <> CAST(new_key AS BINARY)"
+
+
 class _MariadbEvents:
     """Bodies of a table's triggers."""
 
@@ -206,8 +221,10 @@ class _MariadbEvents:
     def change(self) -> list[str]:
         """Logs the change of a row: its columns, its key, or two objects if the key differs."""
         new_object = [*self.delete(), *self.insert()]
+        new_row = _OTHER_KEY
         if self._table.joins_keys:
             condition = changes_one_column(self._table, FORMS)
+            new_row += f" AND NOT ({condition})"
             new_object = [
                 *_when(condition, self._change_of_key())[:-1],
                 *_else(new_object),
@@ -216,10 +233,11 @@ class _MariadbEvents:
         return [
             *_key("old", self.key("OLD")),
             *_key("new", self.key("NEW")),
-            "IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN",
-            *(f"  {line}" for line in new_object),
-            *_else(self._update()),
-            "END IF;",
+            *self._look_up(f"IF({new_row}, 5, 6)"),
+            *_when(
+                is_stored(self._table, quote_name, _table_key(self._table, "o"), _OTHER_KEY),
+                [*_when(_OTHER_KEY, new_object)[:-1], *_else(self._update()), "END IF;"],
+            ),
         ]
 
     def _change_of_key(self) -> list[str]:
@@ -231,6 +249,15 @@ class _MariadbEvents:
         return lines + [
             line for child in self.children for line in child.log_left_behind("new_key")
         ]
+
+    def added_row(self) -> list[str]:
+        """Logs the insert of a row."""
+        return [*_key("new", self.key("NEW")), *self._look_up("5"), *self.insert()]
+
+    def _look_up(self, event_type: str) -> list[str]:
+        """Logs a row whose values cannot be written as texts as a row to look up."""
+        values = self._table.event("new_key", 0) | {"event_type": event_type}
+        return _on_error(self._insert_into_log(values))
 
     def insert(self) -> list[str]:
         """Logs a new row, and the child rows that are linked to it already."""
@@ -302,22 +329,20 @@ class _MariadbEvents:
 
 def _text(relation: Relation, row: str, column: str) -> str:
     value = f"{row}.{quote_name(column)}"
-    kind, type_ = relation.table.columns[column], relation.types[column]
-    text = f"CAST({value} AS CHAR)"
-    if kind is ColumnKind.OCTET:
+    type_ = relation.types[column]
+    if relation.table.columns[column] is ColumnKind.OCTET:
         return f"REPLACE(TO_BASE64({value}), CHAR(10), '')"
-    if isinstance(type_, mysql.BIT):
-        text = f"CAST({value} + 0 AS CHAR)"
-    if kind is ColumnKind.STATE:
-        return f"CASE {value} + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
+    text = mariadb_text(value, type_)
     if isinstance(type_, mysql.TIMESTAMP):
-        since = f"INTERVAL UNIX_TIMESTAMP({value}) SECOND"
-        return f"CAST(TIMESTAMP'1970-01-01 00:00:00' + {since} AS CHAR)"
+        moment = f"TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP({value}) SECOND"
+        in_utc = mariadb_text(f"CAST({moment} AS DATETIME({type_.fsp or 0}))", mysql.DATETIME())
+        return f"COALESCE({in_utc}, {text})"  # the zero date is no moment
     return text
 
 
 def _table_key(table: LoggedTable, row: str) -> str:
-    return f"CONCAT({', '.join(key_pieces(table, row, _text, _quote_value, _PLAIN))})"
+    pieces = key_pieces(table, row, _text, _quote_value, _PLAIN, has_nulls=True)
+    return f"CONCAT({', '.join(pieces)})"
 
 
 FORMS = SqlForms(
@@ -333,6 +358,16 @@ def _key(which: str, value: str) -> list[str]:
     return [
         f"DECLARE {which}_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
         f"  DEFAULT {value};",
+    ]
+
+
+def _on_error(lines: list[str]) -> list[str]:
+    """Replaces what is left of a trigger if the text of a value cannot be written."""
+    return [
+        f"DECLARE EXIT HANDLER FOR {', '.join(map(str, _VALUE_ERRORS))}",
+        "BEGIN",
+        *(f"  {line}" for line in lines),
+        "END;",
     ]
 
 

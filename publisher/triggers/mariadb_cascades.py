@@ -7,12 +7,14 @@ object.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection, inspect
+from sqlalchemy.exc import SAWarning
 
 from publisher.database.connection import Database
 from publisher.triggers.mariadb import FORMS, quote_name, trigger_statement
@@ -231,5 +233,7 @@ def find_cascades(
     style: Style,
 ) -> MariadbCascades:
     """Finds the cascading keys of the logged tables.  Raises ``UnreachableError`` and ``FatalError``."""
-    keys = database.run(partial(_cascading_keys, tables, default))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # of types that SQLAlchemy does not know
+        keys = database.run(partial(_cascading_keys, tables, default))
     return MariadbCascades(log, style, keys, tables)

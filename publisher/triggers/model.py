@@ -34,6 +34,12 @@ DELETE = 4
 NOTIFY_TRIGGER = "xds_notify"
 """Name of the trigger by which an event log wakes its readers."""
 
+PURPOSES = (
+    *("insert", "update", "delete", "rekey", "before_delete", "before_update"),
+    *("changed_insert", "changed_update", "changed_delete"),
+)
+"""Ends of the names of triggers in MariaDB and SQLite."""
+
 SPECIAL_CHARACTERS = ",;'+\"=\\<>"
 """Characters of a key value that need double quotes (``keys.quote``)."""
 SPECIAL_PATTERN = "[" + SPECIAL_CHARACTERS.replace("\\", "\\\\") + "]"
@@ -98,6 +104,8 @@ class LoggedChild:
     """True if rows follow a change of the parent's key at once (ON UPDATE CASCADE)."""
     may_precede: bool
     """True if rows may exist before their parent."""
+    definition: str = ""
+    """SQLite: the statement that created the table."""
 
     @property
     def ref(self) -> TableRef:
@@ -117,6 +125,8 @@ class LoggedTable:
     children: tuple[LoggedChild, ...] = ()
     joins_keys: bool = False
     """True if an update of the key is logged as a change of the object's key."""
+    definition: str = ""
+    """SQLite: the statement that created the table."""
 
     @property
     def ref(self) -> TableRef:
@@ -187,18 +197,22 @@ def key_pieces(
     text: TextOf,
     quote_value: Callable[[str], str],
     plain: frozenset[ColumnKind],
+    *,
+    has_nulls: bool = False,
 ) -> list[str]:
     """Returns the SQL of the parts of a table_key, which the caller concatenates: names and values.
 
     ``quote_value`` returns SQL that puts a text into double quotes if the grammar requires them; columns of
-    ``plain`` kinds never need them.
+    ``plain`` kinds never need them.  With ``has_nulls`` NULL becomes an empty text, so that the key is
+    rejected when it is read, instead of NULL, which the log refuses.
     """
     pieces = []
     for place, column in enumerate(table.key):
         pieces.append(literal(f"{'+' if place else ''}{quote(column)}="))
         value = text(table.relation, row, column)
         kind = table.relation.table.columns[column]
-        pieces.append(value if kind in plain else quote_value(value))
+        value = value if kind in plain else quote_value(value)
+        pieces.append(f"COALESCE({value}, '')" if has_nulls else value)
     return pieces
 
 

@@ -35,7 +35,7 @@ from publisher.triggers.postgresql_functions import TableFunction, child_functio
 
 __all__ = ["log_statements", "notify_statements", "script", "table_statements", "writer_statements"]
 
-_NAME_BYTES = 63
+FUNCTION_NAME_BYTES = 63
 WRITER = "xds_log_writer"
 """The role that owns the functions."""
 _SETTINGS = """\
@@ -53,7 +53,7 @@ SET lc_monetary TO 'C'"""
 def log_statements(log: TableRef) -> list[Statement]:
     """Creates the log's table and the index of new rows if they are missing."""
     table = log.sql()
-    index = quote_name(object_name(log.name, "new", _NAME_BYTES))
+    index = quote_name(object_name(log.name, "new", FUNCTION_NAME_BYTES))
     return [
         Statement(
             f"event log {log.name}",
@@ -150,9 +150,9 @@ def notify_statements(log: TableRef) -> list[Statement]:
 
     The function runs with the rights of the role that inserts, and needs none.
     """
-    table, name = log.sql(), object_name(log.name, "notify", _NAME_BYTES)
+    table, name = log.sql(), object_name(log.name, "notify", FUNCTION_NAME_BYTES)
     function = TableRef(log.schema, name).sql()
-    channel = literal(object_name(f"{log.schema}.{log.name}", "new", _NAME_BYTES))
+    channel = literal(object_name(f"{log.schema}.{log.name}", "new", FUNCTION_NAME_BYTES))
     owner = _OWNER.format(schema=literal(str(log.schema)), name=literal(name), writer=WRITER)
     return [
         Statement(f"check of the older function of {log.name}", _in_block(owner)),
@@ -186,10 +186,10 @@ def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[St
     for events in function.children:
         child = events.child
         names = dict.fromkeys([name for name, _ in child.links])
-        if style is Style.PER_FIELD:
+        if style is Style.PER_FIELD or child.may_precede:
             names |= dict.fromkeys(child.columns)
         columns = f"({', '.join(map(quote_name, names))})"
-        text = child_function(table, events)
+        text = child_function(table, events, log)
         statements += _logging(child.ref, child.written, text, columns, "AFTER TRUNCATE")
     return statements
 
@@ -198,7 +198,7 @@ def _logging(
     table: TableRef, written: str, body: str, columns: str, truncation: str
 ) -> list[Statement]:
     """Creates or replaces the function and the triggers of one table."""
-    name = object_name(table.name, "log", _NAME_BYTES)
+    name = object_name(table.name, "log", FUNCTION_NAME_BYTES)
     function = TableRef(table.schema, name).sql()
     schema, tag = quote_name(str(table.schema)), _tag(body)
     owner = _OWNER.format(schema=literal(str(table.schema)), name=literal(name), writer=WRITER)

@@ -20,7 +20,7 @@ from publisher.triggers.model import (
     quote_name,
 )
 
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL, ColumnKind.STATE, ColumnKind.DATE})
+_PLAIN = frozenset({ColumnKind.INT, ColumnKind.STATE, ColumnKind.DATE})  # not 1e+22
 _SPECIAL = f"{SPECIAL_PATTERN}|^{BLANK_PATTERN}|{BLANK_PATTERN}$|^$"
 
 
@@ -44,19 +44,25 @@ class TableFunction:
 
     def text(self) -> str:
         """The complete body."""
-        place = self._table.ref.sql()
+        table = self._table
+        columns = [_is_changed("NEW", table.relation, name) for name in table.relation.types]
         return f"""\
 DECLARE
-  old_key text := {self._key("OLD")};
-  new_key text := {self._key("NEW")};
-BEGIN
+  old_key text;
+  new_key text;
+{_VARIABLES.format(written=self._written)}BEGIN
+  BEGIN
+    old_key := {self._key("OLD")};
+    new_key := {self._key("NEW")};
+    is_changed := {" OR ".join(columns)};
+  EXCEPTION WHEN undefined_column OR undefined_object THEN
+    is_changed := true;
+  END;
+{block(_name_check(table.ref), 2)}
   IF TG_OP = 'TRUNCATE' THEN
-    IF TG_RELID IS DISTINCT FROM to_regclass({literal(place)}) THEN
-      RAISE EXCEPTION 'the table was renamed after its triggers were made: make them again';
-    END IF;
-    INSERT INTO {self._log} (table_key, event_type, table_name)
-    SELECT {self._key("t")}, {DELETE}, {self._written}
-    FROM {place} AS t;
+{block(self._truncate(), 4)}
+  ELSIF is_changed THEN
+{block(self._unknown_columns(), 4)}
   ELSIF old_key = new_key THEN
 {block(self._update(), 4)}
 {self._change_of_key()}  ELSE
@@ -71,6 +77,36 @@ BEGIN
   RETURN NULL;
 END
 """
+
+    def _unknown_columns(self) -> list[str]:
+        """Logs a row of a table that has changed; it is looked up."""
+        return [
+            f"INSERT INTO {self._log} (table_key, event_type, table_name)",
+            "SELECT e.key, e.event_type, written",
+            "FROM (VALUES",
+            f"  (1, old_key, {DELETE}, old_key IS DISTINCT FROM new_key),",
+            "  (2, new_key, 5, old_key IS DISTINCT FROM new_key),",
+            "  (3, new_key, 6, old_key = new_key),",
+            f"  (4, {_TABLE_CHANGED}, 6, num_nonnulls(old_key, new_key) = 0)",
+            ") AS e (place, key, event_type, applies)",
+            "WHERE e.applies AND e.key IS NOT NULL",
+            "ORDER BY e.place;",
+        ]
+
+    def _truncate(self) -> list[str]:
+        """Logs the delete of all rows; rows of tables that inherit are not the table's own."""
+        place = self._table.ref.sql()
+        is_partitioned = "(SELECT relkind FROM pg_class WHERE oid = TG_RELID) = 'p'"
+        lines = ["IF is_changed THEN", *_unknown_change(self._log, _TABLE_CHANGED)]
+        lines += ["ELSIF row_security_active(TG_RELID) THEN"]
+        lines += [*_unknown_change(self._log, _ROWS_HIDDEN), "ELSE"]
+        for rows, condition in ((f"ONLY {place}", ""), (place, f" WHERE {is_partitioned}")):
+            lines += [
+                f"  INSERT INTO {self._log} (table_key, event_type, table_name)",
+                f"  SELECT {self._key('t')}, {DELETE}, {self._written}",
+                f"  FROM {rows} AS t{condition};",
+            ]
+        return [*lines, "END IF;"]
 
     def _change_of_key(self) -> str:
         """The branch of an update that is logged as a change of the object's key."""
@@ -94,10 +130,16 @@ END
         lines = []
         for events in self.children:
             if event_type is not None and events.child.may_precede:
-                lines += _type_check(self._table, events.child, "c")
-                if is_rename:
-                    lines += events.log_left_behind("new_key")
-                lines += events.log_existing("NEW", "new_key", event_type)
+                existing = events.log_left_behind("new_key") if is_rename else []
+                existing += events.log_existing("NEW", "new_key", event_type)
+                lines += [
+                    *_type_check(self._table, events.child, "c"),
+                    "IF is_changed THEN",
+                    *(f"  {line}" for line in self._event(6)),
+                    "ELSE",
+                    *(f"  {line}" for line in existing),
+                    "END IF;",
+                ]
         return lines
 
     def _key(self, row: str) -> str:
@@ -170,12 +212,16 @@ END
         ]
 
 
-def child_function(parent: LoggedTable, events: ChildEvents) -> str:
+def child_function(parent: LoggedTable, events: ChildEvents, log: TableRef) -> str:
     """The body of the function of a child table; a truncated table is logged when it is empty."""
     return f"""\
-BEGIN
+DECLARE
+{_VARIABLES.format(written=literal(events.child.written))}BEGIN
 {block(_type_check(parent, events.child, "p"), 2)}
-  IF TG_OP = 'TRUNCATE' THEN
+{block(_name_check(events.child.ref), 2)}
+  IF is_changed THEN
+{block(_unknown_change(log.sql(), _TABLE_CHANGED), 2)}
+  ELSIF TG_OP = 'TRUNCATE' THEN
 {block(events.clear(), 4)}
   ELSIF TG_OP = 'INSERT' THEN
 {block(events.insert(), 4)}
@@ -189,8 +235,39 @@ END
 """
 
 
+_VARIABLES = """\
+  written text := {written};
+  is_changed boolean;
+"""
+_TABLE_CHANGED = literal("changed after its triggers were made, so run xds-publisher ddl again")
+_ROWS_HIDDEN = literal("truncated with row-level security, so run xds-publisher verify --repair")
+"""Keys that are rejected with their text: events of rows that cannot be identified."""
+
+
+def _unknown_change(log: str, key: str) -> list[str]:
+    """Logs that the table has changed without naming a row: a trigger must not fail."""
+    return [
+        f"  INSERT INTO {log} (table_key, event_type, table_name)",
+        f"  VALUES ({key}, 6, written);",
+    ]
+
+
+def _name_check(table: TableRef) -> list[str]:
+    """Notices that the table was renamed; rows of a partition belong to the partitioned table."""
+    own = (
+        f"TG_TABLE_SCHEMA <> {literal(str(table.schema))} OR TG_TABLE_NAME <> {literal(table.name)}"
+    )
+    is_partition = "(SELECT relispartition FROM pg_class WHERE oid = TG_RELID)"
+    return [
+        f"IF ({own}) AND (TG_OP = 'TRUNCATE' OR NOT {is_partition}) THEN",
+        "  is_changed := true;",
+        "  written := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);",
+        "END IF;",
+    ]
+
+
 def _type_check(parent: LoggedTable, child: LoggedChild, alias: str) -> list[str]:
-    """Raises an error if the other table is no table any more, or if a column has got another type.
+    """Notices that the other table is no table any more, or that a column has got another type or name.
 
     The other table is the parent (``p``) or the child table (``c``).  Reading a row of it prevents further
     changes of its types until the transaction ends.
@@ -200,16 +277,30 @@ def _type_check(parent: LoggedTable, child: LoggedChild, alias: str) -> list[str
     place = other.ref.sql()
     own_types = [f"pg_typeof(NEW.{quote_name(n)}) <> {_type(own.relation, n)}" for n, _ in pairs]
     types = [f"pg_typeof({alias}.{quote_name(n)}) <> {_type(other.relation, n)}" for _, n in pairs]
-    is_table = f"oid = to_regclass({literal(place)}) AND relkind IN ('r', 'p')"
-    error = "'keys have changed after the triggers were made: make them again'"
-    return [
-        f"IF NOT EXISTS (SELECT FROM pg_class WHERE {is_table}) THEN",
-        f"  RAISE EXCEPTION {error};",
-        f"ELSIF {' OR '.join(own_types)}",
-        f"    OR (SELECT {' OR '.join(types)} FROM {place} AS {alias} LIMIT 1) THEN",
-        f"  RAISE EXCEPTION {error};",
-        "END IF;",
+    columns = own_types if alias == "p" else types
+    columns += [
+        _is_changed("NEW" if alias == "p" else alias, child.relation, n) for n in child.columns
     ]
+    is_table = f"oid = to_regclass({literal(place)}) AND relkind IN ('r', 'p')"
+    return [
+        "BEGIN",
+        f"  is_changed := NOT EXISTS (SELECT FROM pg_class WHERE {is_table});",
+        "  IF NOT is_changed THEN",
+        f"    is_changed := ({' OR '.join(own_types)}",
+        f"      OR (SELECT {' OR '.join(types)} FROM {place} AS {alias} LIMIT 1)) IS TRUE;",
+        "  END IF;",
+        "EXCEPTION WHEN undefined_column OR undefined_object OR insufficient_privilege THEN",
+        "  is_changed := true;",
+        "END;",
+    ]
+
+
+def _is_changed(row: str, relation: Relation, column: str) -> str:
+    """A condition: a column has got a type whose text is another; raises an error if the column is gone."""
+    value = f"{row}.{quote_name(column)}"
+    if relation.casts[column] in ("boolean", "bytea", "inet"):
+        return f"pg_typeof({value}) IN (regtype 'text', regtype 'varchar')"
+    return f"num_nulls({value}) IS NULL"
 
 
 def _type(relation: Relation, column: str) -> str:
@@ -248,9 +339,6 @@ def _output_text(type_: str, output: str) -> str:
         return f"CASE WHEN starts_with({output}, '\\x') THEN {base64} ELSE {output} END"
     if type_ == "boolean":
         return f"CASE {output} WHEN 't' THEN 'true' WHEN 'f' THEN 'false' ELSE {output} END"
-    if type_ == "inet":  # a cast writes the length of the network mask
-        mask = f"CASE WHEN strpos({output}, ':') = 0 THEN '/32' ELSE '/128' END"
-        return f"CASE WHEN strpos({output}, '/') = 0 THEN {output} || {mask} ELSE {output} END"
     return output
 
 

@@ -4,8 +4,10 @@
   them; binary columns always as Base64, in plain SQL, because SQLite has no function for it.
 * Rows that ``INSERT OR REPLACE`` replaces are logged as deleted only with
   ``PRAGMA recursive_triggers = ON``: SQLite fires no delete trigger otherwise.
-* A row with NULL in its key is refused, because it cannot be identified.  SQLite has no users, so
-  perpetrator is NULL.
+* A row with NULL in its key is logged with an empty value in its key, which readers reject.  SQLite has no
+  users, so perpetrator is NULL.
+* A change of the table's definition may give columns or the table other names, but not in the texts of its
+  triggers.  Rows are then logged by other triggers, as rows to look up, until ``ddl`` runs again.
 * Foreign keys act before AFTER triggers.  The key of a table with child tables is therefore logged by a
   BEFORE trigger, so that its events precede those of the child rows that the database changes with it.
 """
@@ -17,12 +19,14 @@ from collections.abc import Iterator
 from sqlalchemy import types
 
 from publisher.database.catalogue import Relation
+from publisher.database.text_columns import sqlite_text
 from publisher.model.catalogue import ColumnKind
 from publisher.triggers.child_events import CascadedMove, ChildEvents, SqlForms
 from publisher.triggers.key_changes import changes_one_column, key_change
 from publisher.triggers.model import (
     DELETE,
     SPECIAL_CHARACTERS,
+    LoggedChild,
     LoggedTable,
     Statement,
     Style,
@@ -37,14 +41,14 @@ from publisher.triggers.model import (
 
 __all__ = ["log_statements", "script", "table_statements"]
 
-_NAME_BYTES = 200
-_PLAIN = frozenset({ColumnKind.INT, ColumnKind.DECIMAL})
+NAME_BYTES = 200
+_PLAIN: frozenset[ColumnKind] = frozenset()  # a column of any type may hold any text
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def log_statements(log: TableRef) -> list[Statement]:
     """Creates the log's table and the index of new rows if they are missing."""
-    index = quote_name(object_name(log.name, "status", _NAME_BYTES))
+    index = quote_name(object_name(log.name, "status", NAME_BYTES))
     return [
         Statement(
             f"event log {log.name}",
@@ -72,39 +76,43 @@ CREATE TABLE IF NOT EXISTS {quote_name(log.name)} (
 def table_statements(table: LoggedTable, log: TableRef, style: Style) -> list[Statement]:
     """Creates or replaces the triggers of a table and of its child tables."""
     events = _SqliteEvents(table, log, style)
-    same_key = f"{events.key('OLD')} COLLATE BINARY IS {events.key('NEW')}"
     other_key = f"{events.key('OLD')} COLLATE BINARY IS NOT {events.key('NEW')}"
+    before = "BEFORE UPDATE" if table.children else "AFTER UPDATE"
     statements = [
-        *_trigger(table.name, "insert", "AFTER INSERT", events.insert()),
-        *_trigger(table.name, "update", "AFTER UPDATE", events.update(), same_key),
-        *_trigger(
-            table.name,
-            "rekey",
-            "BEFORE UPDATE" if table.children else "AFTER UPDATE",
-            events.change_key(),
-            other_key,
-        ),
-        *_trigger(table.name, "delete", "AFTER DELETE", events.delete()),
+        *_trigger(table, "insert", "AFTER INSERT", events.insert()),
+        *_trigger(table, "update", "AFTER UPDATE", events.update(), f"NOT ({other_key})"),
+        *_trigger(table, "rekey", before, events.change_key(), other_key),
+        *_trigger(table, "delete", "AFTER DELETE", events.delete()),
     ]
-    for child in events.children:
-        name = child.child.relation.table.name
-        statements += _trigger(name, "insert", "AFTER INSERT", child.insert())
-        statements += _trigger(name, "update", "AFTER UPDATE", child.update())
-        statements += _trigger(name, "delete", "AFTER DELETE", child.delete())
+    for action, lines in events.unknown_columns(other_key).items():
+        statements += _trigger(table, f"changed_{action}", f"AFTER {action}", lines)
+    for child_events in events.children:
+        child = child_events.child
+        rows = ChildEvents(table, child, quote_name(log.name), Style.PER_ROW, _FORMS)
+        for prefix, ways in (("", child_events), ("changed_", rows)):
+            for action in ("insert", "update", "delete"):
+                lines = getattr(ways, action)()
+                statements += _trigger(child, prefix + action, f"AFTER {action}", lines)
     return statements
 
 
 def _trigger(
-    table: str, purpose: str, event: str, lines: list[str], when: str = ""
+    table: LoggedTable | LoggedChild, purpose: str, event: str, lines: list[str], when: str = ""
 ) -> Iterator[Statement]:
-    name = object_name(table, purpose, _NAME_BYTES)
+    own_name = table.ref.name
+    name = object_name(own_name, purpose, NAME_BYTES)
     drop = f"DROP TRIGGER IF EXISTS {quote_name(name)}"
     yield Statement(f"removal of the older trigger {name}", drop)
     if lines:
-        condition = f"\n  WHEN {when}" if when else ""
+        definition = (
+            f"EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = {literal(own_name)}\n"
+            f"    AND sql = {literal(table.definition)})"
+        )
+        condition = f"NOT {definition}" if purpose.startswith("changed_") else definition
+        condition += f"\n    AND {when}" if when else ""
         create = (
-            f"CREATE TRIGGER {quote_name(name)} {event} ON {quote_name(table)}\n"
-            f"  FOR EACH ROW{condition}\nBEGIN\n{block(lines, 2)}\nEND"
+            f"CREATE TRIGGER {quote_name(name)} {event.upper()} ON {quote_name(own_name)}\n"
+            f"  FOR EACH ROW WHEN {condition}\nBEGIN\n{block(lines, 2)}\nEND"
         )
         yield Statement(f"trigger {name}", create)
 
@@ -153,9 +161,13 @@ class _SqliteEvents:
                 if not child.child.moves_along:
                     renamed += child.log_left_behind(self.key("NEW"))
             renamed += self._existing(2)
-        if len(self._table.key) == 1:
-            return renamed
-        one = changes_one_column(self._table, _FORMS)
+        one = " AND ".join(
+            f"{row}.{quote_name(name)} IS NOT NULL"
+            for row in ("OLD", "NEW")
+            for name in self._table.key
+        )
+        if len(self._table.key) > 1:
+            one += f" AND ({changes_one_column(self._table, _FORMS)})"
         return [*_add_condition(renamed, f"({one})"), *_add_condition(new_object, f"NOT ({one})")]
 
     def _existing(self, event_type: int | None = None) -> list[str]:
@@ -197,6 +209,25 @@ class _SqliteEvents:
         """Logs a deleted row."""
         return self._event("OLD", DELETE)
 
+    def unknown_columns(self, other_key: str) -> dict[str, list[str]]:
+        """Logs the rows of a table whose definition has changed, by action; they are looked up."""
+        own_trigger = object_name(self._table.name, "insert", NAME_BYTES)
+        name = (
+            f"(SELECT '\"' || replace(tbl_name, '\"', '\"\"') || '\"' FROM sqlite_master"
+            f" WHERE type = 'trigger' AND name = {literal(own_trigger)})"
+        )
+
+        def event(row: str, event_type: int, where: str = "") -> list[str]:
+            values = self._table.event(self.key(row), event_type) | {"table_name": name}
+            return self._insert_into_log(values, where)
+
+        rekeyed = [*event("OLD", DELETE, other_key), *event("NEW", 5, other_key)]
+        return {
+            "insert": event("NEW", 5),
+            "update": [*rekeyed, *event("NEW", 6, f"NOT ({other_key})")],
+            "delete": event("OLD", DELETE),
+        }
+
     def _change_condition(self, name: str) -> str:
         if self._table.is_binary(name):
             return (
@@ -230,19 +261,18 @@ class _SqliteEvents:
 
 def _text(relation: Relation, row: str, column: str) -> str:
     value = f"{row}.{quote_name(column)}"
-    kind, text = relation.table.columns[column], f"CAST({value} AS TEXT)"
+    kind, type_ = relation.table.columns[column], relation.types[column]
     if kind is ColumnKind.OCTET:
         return f"CASE WHEN {value} IS NOT NULL THEN {_base64(f'CAST({value} AS BLOB)')} END"
-    if kind is ColumnKind.STATE:
-        return f"CASE {value} WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE {text} END"
-    if isinstance(relation.types[column], types.NullType):
-        binary = _base64(value)
-        return f"CASE typeof({value}) WHEN 'blob' THEN {binary} ELSE {_number(value)} END"
-    return _number(value) if kind is ColumnKind.DECIMAL else text
+    text = sqlite_text(value, type_, kind)
+    if isinstance(type_, types.NullType):
+        return f"CASE typeof({value}) WHEN 'blob' THEN {_base64(value)} ELSE {text} END"
+    return text
 
 
 def _key(table: LoggedTable, row: str) -> str:
-    return f"({' || '.join(key_pieces(table, row, _text, _quote_value, _PLAIN))})"
+    pieces = key_pieces(table, row, _text, _quote_value, _PLAIN, has_nulls=True)
+    return f"({' || '.join(pieces)})"
 
 
 _FORMS = SqlForms(
@@ -264,13 +294,6 @@ def _add_condition(lines: list[str], condition: str) -> list[str]:
         else:
             guarded.append(line)
     return guarded
-
-
-def _number(value: str) -> str:
-    """Returns the SQL of a number with enough digits to restore it; other values are unchanged."""
-    text = f"CAST({value} AS TEXT)"
-    exact = f"typeof({value}) <> 'real' OR CAST({text} AS REAL) = {value}"
-    return f"CASE WHEN {exact} THEN {text} ELSE printf('%!.17g', {value}) END"
 
 
 def _quote_value(value: str) -> str:

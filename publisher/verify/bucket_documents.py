@@ -69,7 +69,8 @@ class BucketDocuments:
             self.operations = join_rows([*rows, collector.rows()])
             self.repeated = folded.repeated
         event_ids = pc.if_else(pa.array(is_readable), self._column("event_id"), None)
-        is_repeated = find_repeated(event_ids) & ~is_renamed
+        contents = (self._column("association"), self._column("data"))
+        is_repeated = find_repeated(event_ids, contents) & ~is_renamed
         documents = self.operations.documents
         self.repeated += int(is_repeated[np.unique(documents[documents >= 0])].sum())
         # operations of no document have the last mark
@@ -83,16 +84,22 @@ class BucketDocuments:
         value_set = pa.array([*names], pa.string())
         is_wanted = pc.is_in(operations.associations, value_set).to_numpy(zero_copy_only=False)
         chosen = np.flatnonzero(is_wanted[operations.objects] & (operations.documents >= 0))
+        is_rename = operations.kinds == OperationKind.RENAME
+        # of the two rows of a change of the key, the first one has the old key
+        is_end = is_rename & (np.cumsum(is_rename) % 2 == 1)
+        is_end |= operations.kinds == OperationKind.DELETE
         rows = self.rows.select(["order", "number", "event_id"]).take(
             pa.array(operations.documents[chosen])
         )
         places = pa.array(operations.objects[chosen])
-        for name, document, row in zip(
+        for name, document, row, ends in zip(
             operations.associations.take(places).to_pylist(),
             operations.documents[chosen].tolist(),
             rows.to_pylist(),
+            is_end[chosen].tolist(),
             strict=True,
         ):
+            facts[name].is_ended |= ends
             if last.get(name) != document:
                 last[name] = document
                 origin = Origin(self.parts[row["order"]].name, row["number"])

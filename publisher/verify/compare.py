@@ -26,6 +26,8 @@ class ResultKind(StrEnum):
     """In the table, but not in the documents, which should show it."""
     SURPLUS = "surplus"
     """In the documents, but not in the table."""
+    PERHAPS_SURPLUS = "perhaps-surplus"
+    """As ``SURPLUS``, but a row of the table cannot be read, perhaps that of the object."""
     DIFFERENT = "different"
     """Attributes differ."""
     NEVER_PUBLISHED = "never-published"
@@ -33,7 +35,7 @@ class ResultKind(StrEnum):
     EXPIRED = "expired"
     """As ``NEVER_PUBLISHED``, but documents of the topic have expired, perhaps those of the object."""
     UNSETTLED = "unsettled"
-    """Differs, but a change of the object is being published."""
+    """Differs, but a change of the object is being published, or hidden by an open transaction."""
 
 
 FINDINGS = frozenset({ResultKind.MISSING, ResultKind.SURPLUS, ResultKind.DIFFERENT})
@@ -109,6 +111,8 @@ class ObjectDocuments:
 
     origins: list[Origin] = field(default_factory=list)
     event_ids: set[str] = field(default_factory=set)
+    is_ended: bool = False
+    """True if a document deletes the object, or gives it another key."""
 
     def add(self, origin: Origin, event_id: str | None) -> None:
         """Adds a document."""
@@ -135,6 +139,8 @@ class ObjectEvidence:
     """True if the first documents of the topic, or of the runs, are gone."""
     publishes_all: bool = False
     """True if a source publishes every row of its tables, so that every object must have documents."""
+    are_hidden: bool = False
+    """True if an open transaction hides documents, perhaps those of the object."""
 
     def origins(self, association: str) -> Sequence[Origin]:
         """Returns the places of an object's documents."""
@@ -143,7 +149,7 @@ class ObjectEvidence:
 
     def is_unsettled(self, association: str) -> bool:
         """Tests whether a change of an object is being published."""
-        if association in self.waiting:
+        if self.are_hidden or association in self.waiting:
             return True
         marks = self.marks
         return marks is not None and any(
@@ -164,6 +170,13 @@ class ObjectEvidence:
         if mentioned is None:
             return True
         return mentioned.get(attribute, False) if is_multiple else attribute in mentioned
+
+    def judge_missing(self, association: str) -> ResultKind:
+        """Decides about an object that consumers do not have: documents may mention it and still end it."""
+        documents = self.documents.get(association, ObjectDocuments())
+        is_lost = documents.is_ended if self.has_expired else bool(documents.origins)
+        judge = self.judge_present if is_lost else self.judge_absent
+        return judge(association, ResultKind.MISSING)
 
     def judge_absent(self, association: str, kind: ResultKind) -> ResultKind:
         """Decides about an object, or attributes, that documents do not mention."""

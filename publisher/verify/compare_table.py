@@ -93,6 +93,8 @@ class CompareInput(NamedTuple):
     """Their values as joined elements, by attribute."""
     evidence_of: Callable[[Collection[str]], ObjectEvidence]
     """Collects the facts about objects that differ."""
+    blind: Collection[int] = ()
+    """Numbers of the tables in the class that have unreadable rows; 0 is the parent."""
 
 
 @dataclass(slots=True)
@@ -128,7 +130,7 @@ class TableComparison:
         )
         numbers = self._numbers(names)
         table, documents = (side.with_plain_numbers(numbers) for side in sides)
-        differences = compare_states(table, documents, bad)
+        differences = compare_states(table, documents, bad | self._unknown(names))
         self.evidence = self.given.evidence_of(_names_of(sides, differences))
         collected = Differences(self.table.shape.columns, self.table.shape.multiple)
         self._judge_missing(rows, sides[0], differences.missing, collected)
@@ -165,6 +167,12 @@ class TableComparison:
             )
         return columns, bad
 
+    def _unknown(self, names: Sequence[str]) -> Mask:
+        """Marks the attributes of child tables of which some rows cannot be read."""
+        children = self.table.shape.children
+        unknown = {name for n in self.given.blind if n for name in children[n - 1].columns}
+        return np.array([name in unknown for name in names], bool)
+
     def _numbers(self, names: Sequence[str]) -> frozenset[int]:
         """Returns the places of the columns whose texts are numbers with a fraction."""
         shape = self.table.shape
@@ -196,15 +204,15 @@ class TableComparison:
     ) -> None:
         for place in missing.tolist():
             name = ours.associations[place].as_py()
-            kind = self.evidence.judge_absent(name, ResultKind.MISSING)
-            self._note(rows.keys[place].as_py(), name, kind)
+            self._note(rows.keys[place].as_py(), name, self.evidence.judge_missing(name))
         collected.add_new(rows.take(missing), replace=False)
 
     def _judge_surplus(self, theirs: ObjectStates, surplus: Places, collected: Differences) -> None:
         names = [theirs.associations[place].as_py() for place in surplus.tolist()]
         keys = self.table.keys(names)
+        kind = ResultKind.PERHAPS_SURPLUS if 0 in self.given.blind else ResultKind.SURPLUS
         for key, name in zip(keys.to_pylist(), names, strict=True):
-            self._note(key, name, self.evidence.judge_present(name, ResultKind.SURPLUS))
+            self._note(key, name, self.evidence.judge_present(name, kind))
         collected.add_deleted(text_hashes(keys), keys)
 
     def _judge_changed(

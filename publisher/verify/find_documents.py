@@ -31,6 +31,8 @@ class PublishedDocuments:
     parts: tuple[DocumentPart, ...]
     has_expired: bool = False
     """True if the first documents are gone."""
+    hidden: tuple[str, ...] = ()
+    """The partitions with an open transaction, which hides later documents from consumers."""
 
     @property
     def ends(self) -> dict[str, int]:
@@ -81,7 +83,7 @@ def find_topics(options: KafkaOptions) -> PublishedDocuments:
     from confluent_kafka import TopicPartition
 
     from publisher.dispatch.kafka.client import KafkaClients
-    from publisher.dispatch.kafka.topic_admin import KafkaTopics
+    from publisher.dispatch.kafka.topic_admin import KafkaTopics, hidden_text
 
     clients = KafkaClients(options)
     topics = KafkaTopics.of(clients)
@@ -96,18 +98,20 @@ def find_topics(options: KafkaOptions) -> PublishedDocuments:
     )
     parts: list[DocumentPart] = []
     has_expired = compacted
+    ends = topics.ends(names)
+    hidden = tuple(hidden_text(place, *both) for place, both in ends.items() if both[0] < both[1])
     consumer = clients.consumer()
     try:
         for name in names:
             for number in range(topics.partitions[name]):
                 with clients.errors(f"asking for the ends of {name}"):
                     place = TopicPartition(name, number)
-                    low, high = consumer.get_watermark_offsets(place, timeout=options.timeout)
+                    low, _ = consumer.get_watermark_offsets(place, timeout=options.timeout)
                 has_expired = has_expired or low > 0
-                parts += _ranges(TopicPart(options, name, number, low, high))
+                parts += _ranges(TopicPart(options, name, number, low, ends[place][0]))
     finally:
         consumer.close()
-    return PublishedDocuments(tuple(parts), has_expired)
+    return PublishedDocuments(tuple(parts), has_expired, hidden)
 
 
 def _ranges(part: TopicPart) -> Iterator[TopicPart]:

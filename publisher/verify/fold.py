@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from publisher.consumer.delivery import Delivery
+from publisher.consumer.errors import EventIdError
 from publisher.consumer.inbox import Inbox
 from publisher.consumer.objects import Objects
 from publisher.consumer.operations import (
@@ -27,6 +28,8 @@ class FoldedObjects:
     mentioned: dict[str, dict[str, bool]] = field(default_factory=dict)
     """The attributes that documents mention, for objects whose first document is no ``<add>``, and whether
     all earlier values were removed: other attributes, and earlier values, are unknown."""
+    ended: set[str] = field(default_factory=set)
+    """The objects that a document has ended: nothing of them is unknown."""
     repeated: int = 0
     """Number of documents that consumers ignore, because they have arrived before."""
 
@@ -34,12 +37,14 @@ class FoldedObjects:
         """Applies an operation as a consumer does."""
         match operation:
             case Modify(association, _, changes):
-                if association not in self.objects:
+                if association not in self.objects and association not in self.ended:
                     self.mentioned[association] = {}
                 self._mention(association, changes)
             case Delete(association):
+                self.ended.add(association)
                 self.mentioned.pop(association, None)
             case ModifyAssociation(old, new):
+                self.ended.add(old)
                 partial = self.mentioned.pop(old, None)
                 if old in self.objects:
                     self.mentioned.pop(new, None)
@@ -73,6 +78,10 @@ def fold(deliveries: Sequence[Delivery]) -> FoldedObjects:
     inbox = Inbox(remembered=len(deliveries) + 1, max_held=len(deliveries) + 1)
     for delivery in deliveries:
         folded.repeated += delivery.key_change is None
-        folded.apply_all(inbox.accept(delivery))
+        try:
+            folded.apply_all(inbox.accept(delivery))
+        except EventIdError:  # counted as conflicting; both copies of a key change get the same id
+            other = f"{delivery.event_id} {delivery.digest}"
+            folded.apply_all(inbox.accept(replace(delivery, event_id=other)))
     folded.apply_all(inbox.release())
     return folded

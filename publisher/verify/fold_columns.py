@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,7 +101,8 @@ def fold_operations(operations: OperationColumns, ignored: Mask) -> ObjectValues
     places[existing] = np.arange(len(existing))
     changes = np.flatnonzero(is_effective[operations.operations])
     at = places[objects[operations.operations[changes]]]
-    is_partial = kinds[first[existing]] == OperationKind.MODIFY
+    # after a delete nothing is unknown
+    is_partial = (kinds[first[existing]] == OperationKind.MODIFY) & (last_delete[existing] < 0)
     values, mentions = _apply(operations, changes, at, is_partial)
     return ObjectValues(
         operations.associations.take(pa.array(existing)),
@@ -147,9 +148,13 @@ def _last_of_each(slots: Places, elements: pa.Array) -> Places:
     return np.sort(np.concatenate([np.flatnonzero(is_single), several[last]]))
 
 
-def find_repeated(event_ids: pa.Array) -> Mask:
-    """Marks documents whose event has arrived before."""
+def find_repeated(event_ids: pa.Array, contents: Sequence[pa.Array]) -> Mask:
+    """Marks documents whose event has arrived before, with equal contents."""
     first = pc.index_in(event_ids, event_ids)
     repeats = pc.not_equal(first, pa.array(np.arange(len(event_ids)), pa.int32()))
-    is_known: Mask = pc.and_(repeats, event_ids.is_valid()).to_numpy(zero_copy_only=False)
+    is_known: Mask = np.array(pc.and_(repeats, event_ids.is_valid()), np.bool_)
+    at = np.flatnonzero(is_known)
+    for content in contents if len(at) else ():
+        equal = pc.equal(content.take(pa.array(at)), content.take(first.take(pa.array(at))))
+        is_known[at] &= pc.fill_null(equal, False).to_numpy(zero_copy_only=False)
     return is_known

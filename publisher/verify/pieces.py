@@ -33,9 +33,11 @@ class EvidenceKind(IntEnum):
     JOURNAL = 4
     """Documents that the journal shows as published."""
     FAULTS = 5
-    """Rows of a table that cannot be read."""
+    """Rows of a table that cannot be read, with their faults; null for rows that are of no object."""
     CONSUMER = 6
     """The state of a consumer."""
+    BLIND = 7
+    """Shows that rows of a table cannot be read, which may be those of any object."""
 
 
 EVIDENCE_SCHEMA = pa.schema(
@@ -115,6 +117,12 @@ def _are_among(hashes: Hashes, chosen: Hashes) -> npt.NDArray[np.bool_]:
 def marks(buckets: int) -> pa.RecordBatch:
     """A piece for each bucket, so that buckets without documents and rows have a result, too."""
     return _batch(range(buckets), EvidenceKind.MARK, 0, 0, [None] * buckets)
+
+
+def blinds(buckets: int, table: int, member: int) -> pa.RecordBatch:
+    """A piece for each bucket: objects of a table with unreadable rows may be in any of them."""
+    nothing = pack_batch(pa.record_batch({"association": pa.array([], pa.string())}))
+    return _batch(range(buckets), EvidenceKind.BLIND, table, member, [nothing] * buckets)
 
 
 def each_evidence(batches: Iterable[pa.RecordBatch]) -> Iterator[Evidence]:

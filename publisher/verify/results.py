@@ -26,6 +26,7 @@ LABELS: Mapping[str, str] = MappingProxyType(
     {
         str(ResultKind.MISSING): "missing",
         str(ResultKind.SURPLUS): "surplus",
+        str(ResultKind.PERHAPS_SURPLUS): "perhaps surplus",
         str(ResultKind.DIFFERENT): "different",
         str(ResultKind.NEVER_PUBLISHED): "never published",
         str(ResultKind.EXPIRED): "perhaps expired",
@@ -76,6 +77,11 @@ class TableResult:
     unwritable: int = 0
     """Number of values that no document can have, for example because XML forbids a character."""
     unreadable_rows: int = 0
+    """Number of rows without a usable key or value: each may be the row of any object."""
+    unreadable_examples: tuple[str, ...] = ()
+    """The faults of some of them."""
+    orphans: int = 0
+    """Number of rows of child tables that belong to no row of their parent."""
     examples: tuple[Example, ...] = ()
     files: tuple[str, ...] = ()
     """Files with the differences, see ``RESULT_SCHEMA``."""
@@ -89,8 +95,21 @@ class TableResult:
             _add(self.attributes, other.attributes),
             self.unwritable + other.unwritable,
             self.unreadable_rows + other.unreadable_rows,
+            tuple(sorted({*self.unreadable_examples, *other.unreadable_examples}))[:examples],
+            self.orphans + other.orphans,
             first_of_kinds((*self.examples, *other.examples), examples),
             (*self.files, *other.files),
+        )
+
+    def add_faults(self, faults: Iterable[str | None], examples: int) -> TableResult:
+        """Adds the faults of rows; ``None`` for rows of child tables that belong to no object."""
+        details = [*faults]
+        unreadable = [*filter(None, details)]
+        return replace(
+            self,
+            unreadable_rows=len(unreadable),
+            unreadable_examples=tuple(sorted(set(unreadable)))[:examples],
+            orphans=len(details) - len(unreadable),
         )
 
     def remove_unsettled(self) -> TableResult:
@@ -135,6 +154,9 @@ class BucketOutcome:
     """Number of published objects by table, for tables that cannot be compared."""
     consumer: ConsumerResult | None = None
     """The comparison with a consumer's state; ``None`` if there is none."""
+    conflicting: int = 0
+    """Records that consumers refuse, because their event id belongs to another record."""
+    conflicting_examples: tuple[UnreadableDocument, ...] = ()
 
     def to_json(self) -> str:
         """Serialises the result."""
@@ -173,7 +195,13 @@ class BucketOutcome:
     @property
     def has_findings(self) -> bool:
         """True if consumers cannot have what the tables have."""
-        return bool(self.count(FINDINGS) or self.unreadable) or self.is_consumer_wrong
+        wrong = self.count(FINDINGS) or self.unreadable or self.unreadable_rows or self.conflicting
+        return bool(wrong) or self.is_consumer_wrong
+
+    @property
+    def unreadable_rows(self) -> int:
+        """Number of rows without a usable key or value."""
+        return sum(table.unreadable_rows for table in self.tables)
 
     @property
     def is_consumer_wrong(self) -> bool:

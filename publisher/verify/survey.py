@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.catalogue import Catalogue
 from publisher.verify.associations import suffixes_of
-from publisher.verify.documents import DocumentPart, TopicPart, copy_part, names_of
+from publisher.verify.documents import CopiedPart, DocumentPart, TopicPart, copy_part, names_of
+from publisher.verify.event_ids import event_hashes
 
 _RENAMES = (b"<modify-association", b'"old_association"')
 
@@ -39,6 +41,8 @@ class DocumentSurvey:
     suffixes: frozenset[str]
     """The endings of associations, which name tables."""
     renames: tuple[tuple[str, str], ...]
+    event_hashes: Path | None = None
+    """File with the hashes of event ids; files of runs have none."""
 
 
 def survey_documents(item: PartToSurvey, _catalogue: Catalogue) -> DocumentSurvey:
@@ -46,6 +50,7 @@ def survey_documents(item: PartToSurvey, _catalogue: Catalogue) -> DocumentSurve
     part = item.part
     if isinstance(part, TopicPart):
         part = copy_part(part, item.folder)
+    hashes = [np.zeros(0, np.uint64)]
     count, size = 0, 0
     suffixes: set[str] = set()
     renames: list[tuple[str, str]] = []
@@ -55,7 +60,13 @@ def survey_documents(item: PartToSurvey, _catalogue: Catalogue) -> DocumentSurve
         size += pc.sum(pc.binary_length(data), min_count=0).as_py()
         suffixes.update(suffixes_of(rows.column("association")).dictionary.to_pylist())
         renames += _find_renames(data)
-    return DocumentSurvey(part, count, size, frozenset(suffixes - {None}), tuple(renames))
+        if isinstance(part, CopiedPart):
+            hashes.append(event_hashes(rows))
+    file = None
+    if isinstance(part, CopiedPart):
+        file = part.path.with_suffix(".npy")
+        np.save(file, np.concatenate(hashes))
+    return DocumentSurvey(part, count, size, frozenset(suffixes - {None}), tuple(renames), file)
 
 
 def _find_renames(data: pa.Array) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -198,7 +198,7 @@ def _names_to_compare(
     filters = [Filter(each.filters, catalogue=each.catalogue) for each in sources]
     names: dict[tuple[str | None, str], str] = {}
     for schema, name in candidates:
-        if _is_among(schema, name, [*known, *names]):
+        if _is_among(schema, name, known):
             continue
         try:
             table = source.catalogue.table(schema, name)
@@ -206,8 +206,14 @@ def _names_to_compare(
             raise FatalError(f"{refused.message}; or exclude the table") from refused
         if table is None or table.parent is not None:
             continue
+        # in documents; names of tables in the database may differ in case only
+        apply = source.case.apply
+        place = (table.schema and apply(table.schema, table.schema), apply(table.name, table.name))
+        equal = str.__eq__ if table.complete else equal_in_any_case
+        if _is_among(*place, [*known, *names], equal):
+            continue
         if any(_publishes(filter_, schema, name) for filter_ in filters):
-            names[schema, name] = ".".join(map(_quote, filter(None, (schema, name))))
+            names[place] = ".".join(map(_quote, filter(None, (schema, name))))
     return tuple(names.values())
 
 
@@ -215,10 +221,14 @@ def _publishes(filter_: Filter, schema: str | None, name: str) -> bool:
     return filter_.publishes_table(Object(schema, name, ""))
 
 
-def _is_among(schema: str | None, name: str, tables: Iterable[tuple[str | None, str]]) -> bool:
+def _is_among(
+    schema: str | None,
+    name: str,
+    tables: Iterable[tuple[str | None, str]],
+    equal: Callable[[str, str], bool] = str.__eq__,
+) -> bool:
     return any(
-        equal_in_any_case(name, other)
-        and (schema is None or of is None or equal_in_any_case(schema, of))
+        equal(name, other) and (schema is None or of is None or equal(schema, of))
         for of, other in tables
     )
 

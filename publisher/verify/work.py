@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +16,7 @@ from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work, column_masks_of, read_records
 from publisher.journal.scan_runs import scan_runs
 from publisher.masking.masker import Masking
+from publisher.masking.sealed_rejects import HIDDEN_DETAIL
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
@@ -29,7 +29,7 @@ from publisher.sources.triggerless.comparison import Comparison
 from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.objects import join_objects
-from publisher.sources.triggerless.tasks import read_split_rows
+from publisher.sources.triggerless.tasks import may_concern_objects, read_split_rows
 from publisher.verify.associations import AssociationTable, suffixes_of, table_of_suffix
 from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectEvidence
@@ -41,6 +41,7 @@ from publisher.verify.pieces import (
     Evidence,
     EvidenceKind,
     EvidencePacker,
+    blinds,
     each_evidence,
     marks,
 )
@@ -87,8 +88,7 @@ class VerifyWork:
     """A power of two."""
     connected: Mapping[str, str] = field(default_factory=dict)
     """The first association of each group that changes of keys connect."""
-    waiting: Work | None = None
-    """The run that would be next."""
+    waiting: Work | None = None  # the run that would be next
     journal: JournalDocuments | None = None
     marks: Mapping[str, int] | None = None
     """See ``ObjectEvidence``."""
@@ -100,7 +100,8 @@ class VerifyWork:
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
     masking: Masking | None = None
-    """``None``: documents have the values as they are."""
+    in_xml: bool = True
+    are_hidden: bool = False
 
     @property
     def parts(self) -> int:
@@ -147,7 +148,9 @@ class VerifyWork:
         masks = None
         if self.masking is not None:
             masks = ColumnMasks(self.masking.masker, filter_, catalogue)
-        return ColumnRenderer(rules.case, Values(self.values), filter_, catalogue, masks)
+        return ColumnRenderer(
+            rules.case, Values(self.values, limits_length=self.in_xml), filter_, catalogue, masks
+        )
 
     def _readers(self) -> list[tuple[EvidenceKind, int]]:
         counts = {
@@ -175,10 +178,16 @@ class VerifyWork:
         work = self.comparison.splits()[number]
         table = self.tables[work.table]
         packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
-        faulty = EvidencePacker(self.buckets, EvidenceKind.FAULTS, work.table)
-        masks = self.renderer(table).masks
-        for member, rows in read_split_rows(self.comparison, number):
-            yield from faulty.add(pa.array([""] * len(rows.faults), pa.string()), {})
+        faulty = self._packer(EvidenceKind.FAULTS, work.table)
+        masks, hidden = self.renderer(table).masks, HIDDEN_DETAIL if self.masking else None
+        for member, rows, faults in read_split_rows(self.comparison, number):
+            details = [
+                (hidden or f.detail) if may_concern_objects(f, member) else None for f in faults
+            ]
+            if any(details):
+                yield blinds(self.buckets, work.table, member)
+            columns = {"detail": pa.array(details, pa.string())}
+            yield from faulty.add(pa.array([""] * len(faults), pa.string()), columns)
             columns = {"key": rows.keys} | {f"v{n}": text for n, text in enumerate(rows.values)}
             yield from packers[member].add(table.associations(rows.keys, masks), columns)
         for packer in (*packers.values(), faulty):
@@ -254,7 +263,10 @@ class _Bucket:
     """Evidence of objects, by kind."""
     rows: dict[tuple[int, int], list[pa.RecordBatch]] = field(default_factory=dict)
     """Rows by the numbers of their table and of its member."""
-    faults: Counter[int] = field(default_factory=Counter)
+    faults: dict[int, list[str | None]] = field(default_factory=dict)
+    """Details of unreadable rows by the number of their table; ``None`` for rows of no object."""
+    blind: dict[int, set[int]] = field(default_factory=dict)
+    """Numbers of the tables in a class that have unreadable rows, by the number of the class."""
 
     def compare(self, evidence: Iterable[Evidence]) -> BucketOutcome:
         """Compares the objects of the bucket; writes the files of their differences."""
@@ -281,7 +293,10 @@ class _Bucket:
         if piece.kind is EvidenceKind.ROWS:
             self.rows.setdefault((piece.table, piece.member), []).append(piece.rows)
         elif piece.kind is EvidenceKind.FAULTS:
-            self.faults[piece.table] += piece.rows.num_rows
+            details = piece.rows.column("detail").to_pylist()
+            self.faults.setdefault(piece.table, []).extend(details)
+        elif piece.kind is EvidenceKind.BLIND:
+            self.blind.setdefault(piece.table, set()).add(piece.member)
         else:
             self.pieces.setdefault(piece.kind, []).append(piece.rows)
 
@@ -291,13 +306,12 @@ class _Bucket:
 
     def _compare_consumer(self, documents: BucketDocuments) -> ConsumerResult:
         consumer = ConsumerState()
-        names = ("association", "attribute", "values")
         for piece in self.pieces.get(EvidenceKind.CONSUMER, ()):
-            for row in zip(*(piece.column(name).to_pylist() for name in names), strict=True):
+            columns = (piece[name].to_pylist() for name in ("association", "attribute", "values"))
+            for row in zip(*columns, strict=True):
                 consumer.add(DumpRow(*row))
-        evidence = None
-        if self.work.has_expired:
-            evidence = self._evidence_of(documents, consumer.objects.keys())
+        known = consumer.objects.keys()
+        evidence = self._evidence_of(documents, known) if self.work.has_expired else None
         return consumer.compare(documents.published.texts(), self.work.examples, evidence)
 
     def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
@@ -314,6 +328,7 @@ class _Bucket:
             self.work.marks,
             self.work.has_expired,
             self.work.publishes_all,
+            self.work.are_hidden,
         )
 
     def _of_objects(
@@ -355,12 +370,13 @@ class _Bucket:
             documents.published.associations.take(pa.array(published)),
             documents.published.columns(published),
             partial(self._evidence_of, documents),
+            self.blind.get(number, set()),
         )
         renderer = self.work.renderer(table)
         comparison = TableComparison(table, renderer, given, self.work.examples)
         result, differences = comparison.run()
-        orphans = sum(map(len, objects.orphans))
-        result = replace(result, unreadable_rows=self.faults[number] + orphans)
+        faults, orphans = self.faults.get(number, []), sum(map(len, objects.orphans))
+        result = result.add_faults([*faults, *[None] * orphans], self.work.examples)
         if not differences.num_rows:
             return result
         name = f"{number:03d}-{self.number:05d}-{self.attempt}.parquet"

@@ -32,6 +32,14 @@ REFERENCES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\n": "&#10;", "\r": "&#13
 _IN_ATTRIBUTE_TABLE = str.maketrans(REFERENCES | {'"': "&quot;", "\t": "&#9;"})
 
 
+LONGEST_TEXT = 10_000_000
+"""Maximum bytes of an element's text, without escapes: libxml2, thus lxml, refuses more by default."""
+LONGEST_TAG = 9_990_000
+"""Maximum bytes of an attribute; libxml2 limits a tag with its attributes to as many bytes as a text."""
+_SHORT = LONGEST_TAG // 4
+"""Texts with at most so many characters are never too long."""
+
+
 class ValueProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
     """A value or name that a document cannot contain; its record is rejected.
 
@@ -55,6 +63,22 @@ def refuse_forbidden(text: str, what: str, advice: str) -> None:
             Reason.FORBIDDEN_CHARACTER,
             f"{what} has U+{ord(match[0]):04X} at character {match.start()}, "
             f"which XML 1.0 forbids: {advice}",
+        )
+
+
+def refuse_long(xml: str, what: str) -> None:
+    """Raises ``ValueProblem`` for an escaped text, or a ``<value>``, that XML parsers refuse by default."""
+    if len(xml) <= _SHORT:
+        return
+    tag, _, text = xml.removesuffix("</value>").rpartition('">')
+    size, limit = len(unescape(text).encode()), LONGEST_TEXT
+    if len(tag.encode()) > LONGEST_TAG:
+        size, limit = len(tag.encode()), LONGEST_TAG
+    if size > limit:
+        raise ValueProblem(
+            Reason.LONG_VALUE,
+            f"{what} has {size:,} bytes, and parsers of XML refuse more than {limit:,}: shorten it in the"
+            ' source, exclude its column, or set value_format = "json"',
         )
 
 

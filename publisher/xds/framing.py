@@ -42,8 +42,8 @@ PARSER = etree.XMLParser(
 )
 """A parser that expands no entity and fetches nothing.
 
-``huge_tree`` permits values above 10 MB; it also lifts the limit on entities in attributes, which
-``refusal`` excludes."""
+``huge_tree`` permits values above 10 MB, which are a finding of their own; it also lifts the limit on
+entities in attributes, which ``refusal`` excludes."""
 
 _LONGEST_TAG = 11 * 1024 * 1024
 """Maximum bytes without the end of a tag: the parser limits text to 10 MB, but not attributes."""

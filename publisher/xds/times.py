@@ -111,7 +111,11 @@ class Times:
         match = _TIME(text.strip(BLANKS))
         if match is None:
             raise _not_a(text, "time", "write hh:mm:ss")
-        moment = self._read(f"1970-01-01 {match[0]}", "time", "hh:mm:ss")
+        try:
+            moment = self._read(f"1970-01-01 {match[0]}", "time", "hh:mm:ss")
+        except ValueProblem:
+            advice = "there is no such time of day; write hh:mm:ss, or declare the column as string"
+            raise _not_a(text, "time", advice) from None
         if self._syntax == 1:
             return self._seconds(moment.local, text)
         clock = _plain(moment.local)[11:]
@@ -141,7 +145,8 @@ class Times:
             else:
                 local = local.replace(tzinfo=_offset(match["offset"])).astimezone(self._zone)
         except (ValueError, OverflowError) as error:
-            raise _not_a(text, what, f"there is no such {what}; write {form}") from error
+            advice = f"there is no such {what}; write {form}, or declare the column as string"
+            raise _not_a(text, what, advice) from error
         return _Moment(local, int((match["fraction"] or "0").ljust(9, "0")))
 
 

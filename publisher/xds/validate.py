@@ -13,8 +13,9 @@ from typing import Any
 
 from lxml import etree
 
+from publisher.xds.escape import LONGEST_TEXT
 from publisher.xds.findings import Finding, Profile, json_line, text_line
-from publisher.xds.framing import BROKEN_FILE, PARSER, Framed, documents, refusal
+from publisher.xds.framing import BROKEN_FILE, Framed, documents, refusal
 from publisher.xds.json_form import JsonFormProblem, is_json, to_tree
 from publisher.xds.schema import Element, Schema, load
 
@@ -23,6 +24,13 @@ __all__ = ["Finding", "Profile", "json_line", "text_line", "validate_files"]
 _LAST_SHORT_LINE = 65535
 """Greatest line number that libxml2 stores for a node; for later lines it returns that of a text nearby."""
 
+_PARSER = etree.XMLParser(encoding="utf-8", resolve_entities=False, load_dtd=False, no_network=True)
+"""A parser with the limits that readers have by default."""
+_RESOURCE_LIMIT = "Resource limit exceeded"
+_TOO_LONG = (
+    f"a text or tag has more than {LONGEST_TEXT:,} bytes, which parsers of XML refuse by default: shorten the"
+    " value, or publish JSON"
+)
 _NO_MEMORY = "cannot be read: it needs more memory than is available; divide the file"
 _SUBJECT = re.compile(r"^Element '[^']*'(, |: )|\[facet '\w+'\] ")
 _WRONG_ROOT = "SCHEMAV_CVC_ELT_1"
@@ -63,7 +71,7 @@ def _validate_document(framed: Framed, schema: Schema) -> Iterator[tuple[int, st
         return
     try:
         in_json = is_json(framed.data)
-        root: Element = to_tree(framed.data) if in_json else etree.fromstring(framed.data, PARSER)
+        root: Element = to_tree(framed.data) if in_json else etree.fromstring(framed.data, _PARSER)
     except JsonFormProblem as problem_of_form:
         yield framed.line, "", str(problem_of_form)
         return
@@ -101,6 +109,8 @@ def _line(root: Element, path: str, line: int) -> int:
 
 
 def _parse_reason(error: etree.XMLSyntaxError) -> str:
+    if (error.msg or "").startswith(_RESOURCE_LIMIT):
+        return _TOO_LONG
     column = error.position[1]
     reason = " ".join(_HINTS.sub("", error.msg or "broken").split())
     return f"{reason} (column {column})"

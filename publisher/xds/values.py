@@ -12,7 +12,7 @@ import datetime as dt
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
@@ -29,6 +29,7 @@ from publisher.xds.escape import (
     escape_permitted,
     needs_attention,
     refuse_forbidden,
+    refuse_long,
 )
 from publisher.xds.times import TimeRange, Times, TimeSyntax, time_zone, zone_problems
 
@@ -89,8 +90,10 @@ class ValueOptions:
 class Values:
     """Creates the converters of columns, by the options of a run."""
 
-    def __init__(self, options: ValueOptions) -> None:
+    def __init__(self, options: ValueOptions, *, limits_length: bool = True) -> None:
+        """``limits_length`` refuses values that parsers of XML refuse by default; JSON has no such limit."""
         self.options = options
+        self.limits_length = limits_length
         self._replacement = options.replacement if options.forbidden == "replace" else None
         times = Times(options.time_syntax, time_zone(options.time_zone), options.time_range)
         self._checked: dict[ColumnKind, Converter] = {
@@ -110,6 +113,18 @@ class Values:
         if kind in self._checked:
             return self._checked[kind]
         return _string(self._replacement, padded and self.options.trim_padding)
+
+
+def limit_length(converter: Converter, what: str) -> Converter:
+    """Returns a converter that refuses values that parsers of XML refuse by default."""
+    content = converter.content
+
+    def limited(text: str) -> str:
+        xml = content(text)
+        refuse_long(xml, what)
+        return xml
+
+    return replace(converter, content=limited)
 
 
 def _string(replacement: str | None, trim: bool) -> Converter:
@@ -152,9 +167,13 @@ def _octet(text: str) -> str:
     return text
 
 
+_INTEGER_DIGITS = 1000
+"""Consumers read no longer integers."""
+
+
 def _integer(text: str) -> str:
     number = integer_text(text)
-    if number is None:
+    if number is None or len(number) > _INTEGER_DIGITS:
         raise ValueProblem(
             Reason.VALUE,
             f"{text[:40]!r} is not an integer: fix the trigger, or declare the column's type in [tables]",

@@ -54,6 +54,7 @@ class Planned:
                 documents=self.journal.documents(self.manifest),
                 sources=tuple(source.name for source in self.manifest.sources),
                 template=TopicTemplate("one"),
+                id_prefixes=tuple(s.origin.length(s.name) for s in self.manifest.sources),
             )
             for lane in range(self.manifest.lanes)
         ]

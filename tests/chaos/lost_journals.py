@@ -260,7 +260,7 @@ class LostJournalsOfFiles:
                     shutil.rmtree(folder / ".xds-publisher", ignore_errors=True)
                 job = job_file(folder / "job.toml", log.source, FILES.format(path=paths[-1]))
                 found = killing.run(
-                    _words("publish", job), kill=goes_on, refusal="set another path in [dispatch]"
+                    _words("publish", job), kill=goes_on, refusal="xds-publisher recover"
                 )
                 self.say(f"{found} {log.statuses()}")
                 if found == REFUSED:

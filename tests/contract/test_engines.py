@@ -26,6 +26,7 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.sources.contract import PrepareContext
 from publisher.sources.event_log.source import EventLog
+from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.samples import SAMPLES
 from tests.support.source_contract import Sample
@@ -94,6 +95,7 @@ def prepare(
         filters=FilterOptions(),
         polls=polls,
         identifier_case=IdentifierCase.AS_WRITTEN,
+        origin=ORIGIN,
     )
 
 

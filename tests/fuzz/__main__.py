@@ -16,7 +16,9 @@ from rich.table import Table
 
 from tests.fuzz.forms import FORMS
 from tests.fuzz.trial import Tally
+from tests.fuzz.triggers import try_tables
 from tests.fuzz.worker import Failure, in_process
+from tests.services import servers
 
 MEMORY = 256 << 20
 """Bytes that reading a file may need beside what the process held before, with all its records."""
@@ -44,9 +46,27 @@ class Outcome:
 @click.option("--seed", default="1", show_default=True, help="what chance begins with")
 @click.option("--format", "only", help="one format, or one form of it, by the begin of its name")
 @click.option("--trial", help="one trial of a form, as a failure names it")
+@click.option(
+    "--values", type=int, help="instead: so many random values of each type, declared as each type"
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="directory for files that fail")
-def main(records: int, seed: str, only: str | None, trial: str | None, keep: Path | None) -> None:
+@click.option("--triggers", type=int, help="tries triggers on so many random tables instead")
+def main(
+    records: int,
+    seed: str,
+    only: str | None,
+    trial: str | None,
+    values: int | None,
+    keep: Path | None,
+    triggers: int | None,
+) -> None:
     """Exit code 0 only if every promise held."""
+    if values is not None:
+        from tests.values.fuzz import count_differences
+
+        sys.exit(1 if count_differences(seed, values, only) else 0)
+    if triggers is not None:
+        sys.exit(_try_triggers(triggers, seed))
     names = [form.name for form in FORMS if form.name.startswith(only or "")]
     if not names:
         known = ", ".join(form.name for form in FORMS)
@@ -57,6 +77,18 @@ def main(records: int, seed: str, only: str | None, trial: str | None, keep: Pat
     outcomes = [_in_a_process(name, seed, each, trial, folder) for name in names]
     _show(outcomes, seed)
     sys.exit(0 if all(outcome.holds for outcome in outcomes) else 1)
+
+
+def _try_triggers(tables: int, seed: str) -> int:
+    """Tries triggers on random tables, a third of them in each kind of database."""
+    with servers.postgresql() as postgresql, servers.mariadb() as mariadb:
+        urls = {"sqlite": None, "postgresql": postgresql.url, "mariadb": mariadb.url}
+        found = 0
+        for kind, url in urls.items():
+            problems = try_tables(kind, url, -(-tables // len(urls)), seed)
+            found += len(problems)
+            click.echo("\n".join([*problems, f"{kind}: {len(problems)} failures"]))
+    return 1 if found else 0
 
 
 def _in_a_process(name: str, seed: str, records: int, trial: str | None, folder: Path) -> Outcome:

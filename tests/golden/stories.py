@@ -19,6 +19,7 @@ from publisher.sources.contract import Source
 from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
+from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import plan_all, read_all
 
 
@@ -43,6 +44,7 @@ def work_of(source: Source, path: Path, splits: int, database: str | None = None
         filters=FilterOptions(),
         polls=None,
         identifier_case=IdentifierCase.AS_WRITTEN,
+        origin=ORIGIN,
     )
     options = DatabaseOptions(url=database) if database is not None else None
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), options)

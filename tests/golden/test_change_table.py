@@ -22,6 +22,7 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.golden.stories import operations, operations_in
+from tests.support.event_ids import ORIGIN, plain_ids
 from tests.support.event_log_files import OPEN
 
 HERE = Path(__file__).parent / "change_table"
@@ -44,7 +45,7 @@ def changes(*paths: Path) -> pa.RecordBatch:
 def plan_files(*paths: Path) -> tuple[list[Document], list[Decision]]:
     filter_ = Filter(FilterOptions())
     renderer = Renderer(
-        SourceNaming("change-table", SOURCE.position_text),
+        SourceNaming("change-table", SOURCE.position_text, origin=ORIGIN),
         DocumentOptions(),
         Envelope(EnvelopeOptions()),
         Values(ValueOptions()),
@@ -67,7 +68,9 @@ def test_the_story_gives_its_documents() -> None:
 
 def test_documents_are_named_by_change_seq() -> None:
     documents, _ = plan_files()
-    assert [document.event_id.removeprefix("change-table:") for document in documents] == [
+    assert [
+        plain_ids(document.event_id).removeprefix("change-table:") for document in documents
+    ] == [
         "20240318104726580000000000000000001",
         "20240318104726580000000000000000003",
         "20240318104726580000000000000000005",

@@ -300,5 +300,5 @@ def test_events_on_tables_outside_the_list_are_rejected(tmp_path: Path) -> None:
     settings = '[classes]\nsync_filter = "list"\nsync_tables = ["indirect.usr"]\n'
     events = ["3|usr_phone|idu=1|phoneno||1", "8|usr_mbr_of|idu=1|idg", "4|grp|idg=7"]
     folder = replay_events(tmp_path, events, settings, job=database_job(tmp_path))
-    assert outcomes_of(folder, 3) == ["published", "published", "rejected: database-refused"]
+    assert outcomes_of(folder, 3) == ["published", "published", "rejected: table-name"]
     assert b'<value type="int">7</value><value type="int">9</value>' in operations_of(folder)[0]

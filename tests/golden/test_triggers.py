@@ -48,7 +48,8 @@ def trigger_script(dialect: str, style: Style) -> str:
     schema = None if dialect == "sqlite" else "indirect"
     table = Table(schema, "usr", ("idu", "mail box"), KINDS, complete=True)
     relation = Relation(table, schema, TYPES, CASTS if dialect == "postgresql" else {})
-    logged = LoggedTable(relation, schema, written_name(schema, "usr"))
+    definition = "CREATE TABLE usr (...)" if dialect == "sqlite" else ""
+    logged = LoggedTable(relation, schema, written_name(schema, "usr"), definition=definition)
     log = TableRef(schema, "event_log")
     writer = [] if module is sqlite else module.writer_statements(log)
     text: str = module.script(

@@ -155,7 +155,7 @@ def test_a_view_that_is_no_class_is_refused_with_the_cause(
         CREATE VIEW view_usr {columns} AS SELECT 1, 2;
     """
     folder = replay_events(tmp_path, E6, job=direct_job(tmp_path, schema))
-    assert outcomes_of(folder, 1) == ["rejected: database-refused"]
+    assert outcomes_of(folder, 1) == ["rejected: table-name"]
     assert problem in (folder / "rejects.jsonl").read_text("utf-8")
 
 

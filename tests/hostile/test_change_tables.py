@@ -112,7 +112,7 @@ CASES = [
     ChangeTableCase("the same update twice", with_bad_rows(GOOD[2]), 5),
     ChangeTableCase("the same before image twice", with_bad_rows(GOOD[1]), 5),
     ChangeTableCase(
-        "another before image", with_bad_rows(GOOD[1], fname="no"), 5, {"before-image-alone": 1}
+        "another before image", with_bad_rows(GOOD[1], fname="no"), 5, {"double-record": 3}
     ),
 ]
 

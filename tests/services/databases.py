@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from publisher.database.connection import Database
-from publisher.database.options import DatabaseOptions
+if TYPE_CHECKING:
+    from publisher.database.connection import Database
 
 BINARY = {"sqlite": "BLOB", "postgresql": "BYTEA", "mariadb": "VARBINARY(20)"}
 
@@ -57,6 +57,9 @@ class Place:
 
     def database(self, **options: object) -> Database:
         """The database as the program sees it."""
+        from publisher.database.connection import Database  # tests by commands do not need it
+        from publisher.database.options import DatabaseOptions
+
         return Database(DatabaseOptions(url=self.url, **{"backoff": 0.05, **options}))  # type: ignore[arg-type]
 
 

@@ -354,7 +354,12 @@ def _node(
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{clients}",
         "log.dirs": str(path / f"data-{number}"),
     }
-    lines = (f"{name}={value}\n" for name, value in {**own, **common}.items())
+    lines = (
+        f"{name}={value}\n".replace("@CLIENTS", str(clients)).replace(
+            "@CONTROLLER", str(controller)
+        )
+        for name, value in {**own, **common}.items()
+    )
     properties = _properties(path, number)
     properties.write_text("".join(lines))
     logging = path / "log4j2.properties"

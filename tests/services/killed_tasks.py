@@ -74,7 +74,10 @@ def send_and_kill(
 def kill_first_attempt(tasks: LaneDocuments | DeadLetters) -> KilledDocuments:
     """Kills the first attempt that sends these documents."""
     assert isinstance(tasks, LaneDocuments)
-    return KilledDocuments(tasks.lane, tasks.root, tasks.documents, tasks.sources, tasks.template)
+    return KilledDocuments(
+        *(tasks.lane, tasks.root, tasks.documents, tasks.sources, tasks.template),
+        id_prefixes=tasks.id_prefixes,
+    )
 
 
 if __name__ == "__main__":

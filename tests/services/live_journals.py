@@ -21,6 +21,7 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
+from tests.support.event_ids import ORIGIN
 from tests.support.planned_journals import commit_plan, manifest_of
 
 USR = Table(
@@ -74,6 +75,7 @@ def plan_live_log(
             filters=FilterOptions(driver_user="idm", exclude=("*_history",)),
             polls=PollOptions(poll_size=7, poll_slack=2, future_events=future_events),
             identifier_case=options.identifier_case,
+            origin=ORIGIN,
         )
         work = Work((live,), rules, lanes=LANES, clock=CLOCK, shared=root / "ids")
         root.mkdir(parents=True)

@@ -205,7 +205,7 @@ def test_names_with_dots_and_quotes_are_names_as_others(place: Place) -> None:
     assert read(place.database(), "a.b", "id=1") == [{"id": "1", "c\"d.e.x'.y": ("v",)}]
 
 
-def test_keys_in_another_case_find_the_children_of_their_row(place: Place) -> None:
+def test_a_row_has_the_children_whose_key_the_database_takes_for_its_own(place: Place) -> None:
     collation = {"sqlite": " COLLATE NOCASE", "mariadb": "", "postgresql": ""}[place.kind]
     place.execute(
         f"CREATE TABLE grp (name VARCHAR(20){collation} PRIMARY KEY)",
@@ -218,9 +218,8 @@ def test_keys_in_another_case_find_the_children_of_their_row(place: Place) -> No
         assert read(place.database(), "grp", "name=SALES") == [None]
         return
     place.execute("INSERT INTO grp_alias (name, alias) VALUES ('sALES', 'two')")
-    rows = read(place.database(), "grp", "name=SALES", "name=sales", "name=Board", "name=Staff")
+    rows = read(place.database(), "grp", "name=Sales", "name=Board", "name=Staff")
     assert [row and row["grp_alias.alias"] for row in rows] == [
-        ("one", "two"),
         ("one", "two"),
         (),
         ("three",),

@@ -15,6 +15,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.journal.conservation import report_of
 from publisher.journal.manifest import Journal, Manifest
 from tests.services.topics import Record, Topics
+from tests.support.event_ids import ORIGIN
 from tests.support.planned_journals import plan_small_log
 
 
@@ -48,7 +49,7 @@ def test_each_rejected_record_comes_once_with_reason_and_position(
     first, second = kafka.read(letters)
     assert headers(first) | {"detail": ""} == {
         "reject-id": f"{manifest.run}:0:102",
-        "event-id": "log:51",
+        "event-id": f"{ORIGIN.prefix('log')}:51",
         "source": "log",
         "position": "51",
         "reason": "event-type",
@@ -74,7 +75,7 @@ def test_a_record_that_is_too_large_says_so_and_goes_without_its_text(tmp_path: 
     }
     path = tmp_path / "rejects.jsonl"
     path.write_text((json.dumps(entry) + "\n") * 3)
-    letters = DeadLetters(path, "letters", 4_000)
+    letters = DeadLetters(path, "letters", 4_000, id_prefixes={"log": "log"})
     assert letters.count() == 3
     first, second = letters.batches(1, 1)
     assert [batch.end for batch in (first, second)] == [2, 3]

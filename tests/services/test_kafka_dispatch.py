@@ -25,6 +25,7 @@ from tests.services.dispatching import (
     texts_by_key,
 )
 from tests.services.topics import Topics
+from tests.support.event_ids import ORIGIN
 from tests.support.journals import PlannedDocument, commit_run, documents, report
 
 
@@ -78,7 +79,7 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
     assert first.key == "idu=ü,table=usr".encode()
     assert first.value == "<nds>ä</nds>".encode()
     assert first.headers == (
-        ("event-id", b"log:7"),
+        ("event-id", f"{ORIGIN.prefix('log')}:7".encode()),
         ("source", b"log"),
         ("position", b"7"),
         ("operation", b"add modify"),
@@ -86,7 +87,7 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
         ("record-ids", b"7,8,9"),
     )
     assert dict(second.headers) == {
-        "event-id": "übrige:10.2".encode(),
+        "event-id": f"{ORIGIN.prefix('übrige')}:10.2".encode(),
         "source": "übrige".encode(),
         "position": b"10",
         "operation": b"modify",
@@ -118,7 +119,7 @@ def test_a_change_of_a_key_is_sent_under_both_keys_and_counted_once(
     ]
     assert records[1].headers == records[2].headers
     assert records[1].headers[-2:] == (("key-from", b"idu=1"), ("key-to", "idu=ü".encode()))
-    assert dict(records[1].headers)["event-id"] == b"log:2"
+    assert dict(records[1].headers)["event-id"] == f"{ORIGIN.prefix('log')}:2".encode()
 
 
 def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: Path) -> None:

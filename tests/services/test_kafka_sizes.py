@@ -80,7 +80,7 @@ def test_the_size_is_counted_to_the_byte(
     near = limit - 1_500  # lengths take as many bytes as those that follow
     probed, _ = commit_run(tmp_path / "near", [value(near)])
     ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
-    exact = near + limit - int(sizes(rows, ("log",))[0])
+    exact = near + limit - int(sizes(rows, ("log",), (len("log:"),))[0])
     lanes = [value(exact + more) for more in (-1, 0, 1)]
     journal, manifest = commit_run(tmp_path / "journal", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
@@ -103,7 +103,14 @@ def test_the_size_is_counted_to_the_byte(
 
 
 def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
-    return LaneDocuments(number, journal.root, journal.root, ("log",), TopicTemplate(topic))
+    return LaneDocuments(
+        number,
+        journal.root,
+        journal.root,
+        ("log",),
+        TopicTemplate(topic),
+        id_prefixes=(len("log:"),),
+    )
 
 
 def with_one_of(size: int) -> list[PlannedDocument]:

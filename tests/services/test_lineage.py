@@ -178,8 +178,7 @@ def test_dead_letters_are_exported_and_retried_once(published: Lineage) -> None:
     assert "nothing to retry" in again.stderr
     assert len(published.kafka.read(published.topic)) == len(read)
     groups = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    (group,) = [group for group in groups if group["reason"] == "event-type"]
-    assert group["retried"] == len(entries)
+    assert "event-type" not in {group["reason"] for group in groups}
 
 
 def test_documents_sent_at_least_once_are_searched_by_their_event_id(

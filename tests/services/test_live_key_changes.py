@@ -27,6 +27,7 @@ from publisher.sources.local_tasks import LocalTasks, prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
+from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import Row, event
 from tests.support.renamed_rows import RenamedRows, renamed_rows
 from tests.support.retried_rejects import invoke
@@ -174,7 +175,9 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
     with prepare_here(source, (), 2, JobCatalogue(())) as prepared:
         polls, filters = PollOptions(), FilterOptions()
         case = IdentifierCase.DATABASE
-        live = SourceWork("hr", prepared.source, prepared.splits, filters, polls, case)
+        live = SourceWork(
+            "hr", prepared.source, prepared.splits, filters, polls, case, origin=ORIGIN
+        )
         rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
         work = Work((live,), rules, lanes=2, clock=0, shared=tmp_path / "shared")
         work = connect_keys(work, LocalTasks(JobCatalogue(())))

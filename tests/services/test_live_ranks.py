@@ -19,6 +19,7 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place
+from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import lines, plan_all, read_all
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
@@ -57,7 +58,9 @@ def plan_documents(place: Place, folder: Path, polls: PollOptions, splits: int) 
     rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
     with prepare_here(source, (), splits, JobCatalogue(())) as prepared:
         opened = prepared.splits
-        live = SourceWork("hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE)
+        live = SourceWork(
+            "hr", source, opened, FilterOptions(), polls, IdentifierCase.DATABASE, origin=ORIGIN
+        )
         work = Work((live,), rules, lanes=2, clock=0, shared=folder / "ids")
         documents = lines(plan_all(work, read_all(work), folder), folder)
     return sorted(document for document in documents if "idu=1," in document)

@@ -56,8 +56,9 @@ def test_rows_come_in_the_text_form_of_the_log(place: Place) -> None:
     assert isinstance(full, CurrentRow)
     assert full.columns == ("idu", "fname", "photo", "pay", "born", "seen", "active")
     pay = "1234.5" if place.kind == "sqlite" else "1234.50"
+    active = "true" if place.kind == "postgresql" else "1"
     assert full.values == (
-        "1", "Jack", "u7s=", pay, "1999-12-31", "2001-02-03 04:05:06", "true",
+        "1", "Jack", "u7s=", pay, "1999-12-31", "2001-02-03 04:05:06", active,
     )  # fmt: skip
     assert values(empty) == ("2", "", None, None, None, None, None)
     assert values(text)[1] == "Zoë 😀"
@@ -114,7 +115,8 @@ def test_catalogue_tells_kinds_and_key(place: Place) -> None:
     assert table.key == ("idu",)
     assert table.complete
     assert table.schema == ("public" if place.kind == "postgresql" else None)
-    names = ("int", "string", "octet", "decimal", "date", "timestamp", "state")
+    state = "int" if place.kind == "mariadb" else "state"
+    names = ("int", "string", "octet", "decimal", "date", "timestamp", state)
     assert list(table.columns.values()) == [ColumnKind(name) for name in names]
 
 
@@ -247,7 +249,7 @@ def test_data_error_refuses_the_rows_concerned_only(postgres: Place) -> None:
         ("NUMERIC(10,2)", "1.50", "1.5"),
         ("NUMERIC", "'NaN'", "NaN"),
         ("DOUBLE PRECISION", "0.1", "0.1"),
-        ("UUID", "'6ecd8c99-4036-403d-bf84-cf8400f67836'", "6ECD8C99-4036-403D-BF84-CF8400F67836"),
+        ("UUID", "'6ECD8C99-4036-403D-BF84-CF8400F67836'", "6ecd8c99-4036-403d-bf84-cf8400f67836"),
         ("DATE", "'2020-02-29'", "2020-02-29"),
         ("TIMESTAMP", "'2020-02-29 01:02:03.5'", "2020-02-29 01:02:03.500"),
         ("TIMESTAMPTZ", "'2020-02-29 01:02:03+02'", '"2020-02-28 23:02:03+00"'),
@@ -257,7 +259,7 @@ def test_data_error_refuses_the_rows_concerned_only(postgres: Place) -> None:
         ("BOOLEAN", "TRUE", "true"),
         ("CHAR(5)", "'ab'", "ab"),
         ("VARCHAR(5)", "'ab'", "ab"),
-        ("INET", "'10.0.0.1'", "10.0.0.1"),
+        ("INET", "'10.0.0.1'", "10.0.0.1/32"),
     ],
 )
 def test_keys_of_any_type_in_postgresql(
@@ -382,9 +384,10 @@ def test_collation_of_the_column_decides_whatever_the_lot(
         "INSERT INTO t VALUES ('abc', 1), ('zz ', 2), ('Straße', 3)",
     )
     answers = ask(mariadb.database(), "t", *[f"k={key}" for key in keys], "k=other", "k=zz")
-    assert [values(answer)[1] for answer in answers[: len(keys)]] == ["1"] * len(keys)
+    for key, answer in zip(keys, answers, strict=False):
+        assert isinstance(answer, CurrentRow if key == "abc" else RefusedLookup)
     assert answers[-2] is None
-    assert values(answers[-1])[1] == "2"
+    assert isinstance(answers[-1], RefusedLookup)  # the key of the row ends with a blank
 
 
 def test_text_keys_are_not_compared_as_numbers(mariadb: Place) -> None:
@@ -403,7 +406,7 @@ def test_text_keys_are_not_compared_as_numbers(mariadb: Place) -> None:
         ("VARBINARY(10)", "x'BBBB'", '"u7s="'),
         ("BOOLEAN", "1", "1"),
         ("CHAR(5)", "'ab'", "ab"),
-        ("UUID", "'6ecd8c99-4036-403d-bf84-cf8400f67836'", "6ECD8C99-4036-403D-BF84-CF8400F67836"),
+        ("UUID", "'6ECD8C99-4036-403D-BF84-CF8400F67836'", "6ecd8c99-4036-403d-bf84-cf8400f67836"),
         ("ENUM('a','b')", "'b'", "b"),
     ],
 )

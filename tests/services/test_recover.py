@@ -237,11 +237,12 @@ def test_a_topic_with_expired_records_is_refused(lost: Lost) -> None:
 
 
 def test_a_compacted_topic_is_refused(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
-    topic = kafka.make(cleanup_policy="compact")
+    topic = kafka.make()
     log = KnownLog(postgres.url, "known_log")
     job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
     job.log_rows(5)
     job.publish()
+    kafka.alter(topic, cleanup_policy="compact")
     shutil.rmtree(job.journals)
     job.log_rows(5)
     job.refused("is compacted", job.recover)
@@ -255,9 +256,9 @@ def test_a_job_whose_progress_fits_has_nothing_to_recover(lost: Lost) -> None:
     lost.assert_right()
 
 
-def test_a_directory_cannot_be_asked(tmp_path: Path) -> None:
+def test_a_directory_of_the_same_journal_has_nothing_to_recover(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     (tmp_path / "in").mkdir()
     job.write_text('[[sources]]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')
-    with pytest.raises(UsageError, match="set another path in"):
+    with pytest.raises(UsageError, match="there is nothing to recover"):
         recover.recover(load(job))

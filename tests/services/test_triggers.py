@@ -398,7 +398,7 @@ def test_types_of_mariadb(mariadb: Place) -> None:
         " 'ab', '01:02:03.5')",
     )
     assert [change[3] for change in changes(mariadb)] == [
-        "true", "257", "7", "1999", "y", "p,q", "6ecd8c99-4036-403d-bf84-cf8400f67836", "Zoë",
+        "1", "257", "7", "1999", "y", "p,q", "6ecd8c99-4036-403d-bf84-cf8400f67836", "Zoë",
         "2020-02-29 00:00:00.250", "00042", "[1]", "YWIA", "01:02:03.500",
     ]  # fmt: skip
 
@@ -542,9 +542,11 @@ def test_a_table_that_took_the_name_is_not_read(postgres: Place, attacker: Attac
         "CREATE VIEW hers.t AS SELECT hers.spy() AS k",
         "GRANT SELECT ON hers.t TO PUBLIC",
     )
-    with pytest.raises(sa.exc.DBAPIError, match="renamed after its triggers were made"):
-        attacker.place.execute("TRUNCATE hers.renamed")
+    attacker.place.execute("TRUNCATE hers.renamed")
     assert attacker.ran() == []
+    ((key, name),) = postgres.query("SELECT table_key, table_name FROM event_log")
+    assert "changed after its triggers were made" in key
+    assert name == "hers.renamed"
 
 
 def test_a_function_of_another_owner_is_refused(postgres: Place, attacker: Attacker) -> None:
@@ -609,9 +611,9 @@ def test_a_log_with_a_sequence_is_written(postgres: Place) -> None:
         "INSERT INTO t VALUES (1, '10.0.0.1', 'ab'), (2, '::1', NULL), (3, '10.0.0.0/8', NULL)"
     )
     assert changes(postgres) == [
-        (1, "k=1", "host", "10.0.0.1/32"),
+        (1, "k=1", "host", "10.0.0.1"),
         (1, "k=1", "c", "ab   "),
-        (1, "k=2", "host", "::1/128"),
+        (1, "k=2", "host", "::1"),
         (1, "k=3", "host", "10.0.0.0/8"),
     ]
 

@@ -21,6 +21,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.journal.lane_result import LaneNames
 from publisher.reports.explain import explain
+from tests.support.event_ids import ORIGIN
 from tests.support.mixed_sources import LANES, PEOPLE, write_inputs
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -127,7 +128,10 @@ def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     found = []
     for lane in range(LANES):
         names = tuple(source["name"] for source in run.report["sources"])
-        reader = LaneDocuments(lane, run.journal, run.target, names, TopicTemplate("x"))
+        prefixes = tuple(ORIGIN.length(name) for name in names)
+        reader = LaneDocuments(
+            lane, run.journal, run.target, names, TopicTemplate("x"), id_prefixes=prefixes
+        )
         for batch in reader.batches(0, 1000):
             for key, value, headers in batch.records:
                 assert key is not None

@@ -257,7 +257,7 @@ class EventWriter:
         if meant.through_parent:
             forms.append(f"{owner}.{name}")
         else:
-            forms += [name, self._in_any_case(name), f" {name} "]
+            forms += [name, self._in_any_case(name), f"{name} "]
         return self._rng.choice(forms)
 
     def _key(self, meant: LoggedEvent) -> str:

@@ -191,7 +191,7 @@ class Classes:
             parent = self.parent_of(named) or named
             attributes = self.attributes_of(parent)
         except Refused:
-            return "rejected: database-refused"
+            return "rejected: table-name"
         if parent.name in self.rules.excluded_tables:
             return "ignored: excluded"
         if event.fault is not None:

@@ -18,6 +18,7 @@ from publisher.journal.find_journal import open_journal
 from publisher.journal.job_journals import DOCUMENTS, Journals
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, RunEnd, SourceEntry
 from publisher.sources.event_log.options import EventLogOptions
+from tests.support.event_ids import ORIGIN
 from tests.support.journals import write_identity
 from tests.support.planned_journals import HEAD
 from tests.support.task_runs import plan_all, read_all, work_of
@@ -47,7 +48,9 @@ def plan_run(journals: Journals, ids: Sequence[int]) -> tuple[Journal, Manifest]
     (journal.root / DOCUMENTS).rename(journal.root / DOCUMENT_STAGING)
     (journal.root / DOCUMENTS).mkdir()
     (journal.root / DOCUMENT_STAGING).rename(journal.root / DOCUMENTS / DOCUMENT_STAGING)
-    source = SourceEntry("log", "event-log", (), asdict(EventLogOptions()), {}, 0, table="log")
+    source = SourceEntry(
+        "log", "event-log", (), asdict(EventLogOptions()), {}, 0, table="log", origin=ORIGIN
+    )
     manifest = Manifest(
         run=journal.root.name,
         job=journals.job,

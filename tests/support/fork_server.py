@@ -62,6 +62,7 @@ class Request:
     module: str
     words: list[str]
     environment: dict[str, str]
+    directory: str
     starts_session: bool
 
     def to_json(self) -> bytes:
@@ -137,6 +138,7 @@ def _become_program(request: Request, files: list[int]) -> None:
     os.closerange(3, max(int(path.name) for path in FILES.iterdir()) + 1)
     if request.starts_session:
         os.setsid()
+    os.chdir(request.directory)
     os.environ.clear()
     os.environ.update(request.environment)
 

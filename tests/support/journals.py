@@ -15,6 +15,7 @@ from publisher.journal.conservation import RunReport, report_of
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.manifest import JOURNAL_FORMAT, Journal, Manifest, SourceEntry
+from tests.support.event_ids import ORIGIN
 
 IDENTITY = "0123456789abcdef"
 
@@ -62,7 +63,7 @@ def commit_run(
     results = [
         _lane(folder, number, planned, sources, group) for number, planned in enumerate(lanes)
     ]
-    entries = [SourceEntry(name, "event-log", (), {}, {}, 0) for name in sources]
+    entries = [SourceEntry(name, "event-log", (), {}, {}, 0, origin=ORIGIN) for name in sources]
     manifest = Manifest(
         run=run,
         job=job,
@@ -120,7 +121,7 @@ def _lane(
 def _row(
     planned: PlannedDocument, offset: int, length: int, sources: Sequence[str]
 ) -> dict[str, object]:
-    event = f"{sources[planned.source]}:{planned.number}"
+    event = f"{ORIGIN.prefix(sources[planned.source])}:{planned.number}"
     return {
         "source": planned.source,
         "offset": offset,

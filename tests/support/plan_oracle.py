@@ -22,6 +22,8 @@ Row = Mapping[str, "str | tuple[str, ...] | None"]
 Current = Mapping[Object, "Row | str | None"]
 """The database: row of an object, ``None`` where there is none, text where it refuses to say."""
 
+ORIGIN = "0000000000000000.1"
+"""Identity and epoch of event ids in planned cases."""
 FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 HEAD = (
     '<nds dtdversion="2.0" ndsversion="8.x"><source>'
@@ -356,7 +358,7 @@ def _group(parts: list[tuple[Change, str, str]]) -> list[list[tuple[Change, str,
 
 def _operation(obj: Object, group: Sequence[tuple[Change, str, str]], rules: Rules) -> str:
     first, kind, _ = group[0]
-    event_id = f' event-id="log:{first.position.high}"' if rules.event_id else ""
+    event_id = f' event-id="log@{ORIGIN}:{first.position.high}"' if rules.event_id else ""
     schema = f",schema={obj.schema}" if obj.schema else ""
     name = f"{obj.key},table={obj.table}{schema}"
     if rules.association is not None:

@@ -15,6 +15,7 @@ from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, SourceEntry
 from publisher.model.change import Outcome
 from publisher.sources.event_log.options import EventLogOptions
+from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import plan_all, read_all, work_of
 
 Record = Mapping[str, object]
@@ -56,7 +57,7 @@ def manifest_of(
 ) -> Manifest:
     """The manifest of a run with one source, a table."""
     plain = asdict(options or EventLogOptions())
-    entry = SourceEntry("hr", "event-log", (), plain, {}, 0, table)
+    entry = SourceEntry("hr", "event-log", (), plain, {}, 0, table, origin=ORIGIN)
     return Manifest(run, "hr", lanes, "", {}, (entry,), (), "published", 0)
 
 
@@ -108,7 +109,7 @@ def plan_small_log(folder: Path) -> tuple[Journal, Manifest]:
     documents = folder / "sent"
     documents.mkdir()
     (folder / "documents").rename(documents / DOCUMENT_STAGING)
-    source = SourceEntry("log", "event-log", ({"path": str(log)},), {}, {}, 0)
+    source = SourceEntry("log", "event-log", ({"path": str(log)},), {}, {}, 0, origin=ORIGIN)
     manifest = Manifest(
         run=RUN,
         job="job",

@@ -39,6 +39,7 @@ from publisher.planning.renderer import Renderer
 from publisher.planning.row_readers import PresentRows
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
+from tests.support.event_ids import ORIGIN
 
 USR = Object("indirect", "usr", "idu=1")
 USR_2 = Object("indirect", "usr", "idu=2")
@@ -156,7 +157,7 @@ class Setup:
     def planner(self, history: KeyHistory | None = None) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
         renderer = Renderer(
-            SourceNaming("log", self.position_text, self.case),
+            SourceNaming("log", self.position_text, self.case, origin=ORIGIN),
             self.documents,
             Envelope(ENVELOPE),
             Values(self.values),

@@ -125,19 +125,23 @@ def start_program(
     *,
     module: str = PROGRAM,
     environment: Mapping[str, str] = {},
+    directory: Path = ROOT,
     starts_session: bool = False,
     stdin: File = subprocess.DEVNULL,
     stdout: File = None,
     stderr: File = None,
 ) -> subprocess.Popen[str]:
-    """Starts ``python -m module words`` in the root of the checkout, with further environment variables."""
+    """Starts ``python -m module words``, by default in the root of the checkout.
+
+    ``environment`` has further environment variables.
+    """
     environment = {**os.environ, **environment}
     if _servers:
-        request = Request(module, list(words), environment, starts_session)
+        request = Request(module, list(words), environment, str(directory), starts_session)
         return ForkedProgram(_servers[-1], request, stdin=stdin, stdout=stdout, stderr=stderr)
     return subprocess.Popen(
         [sys.executable, "-m", module, *words],
-        cwd=ROOT,
+        cwd=directory,
         env=environment,
         stdin=stdin,
         stdout=stdout,

@@ -25,6 +25,7 @@ from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
+from tests.support.event_ids import ORIGIN
 
 
 def work_of(
@@ -51,6 +52,7 @@ def work_of(
                 filters=filters or FilterOptions(),
                 polls=polls or PollOptions(),
                 identifier_case=IdentifierCase.AS_WRITTEN,
+                origin=ORIGIN,
             ),
         ),
         rules=Rules(

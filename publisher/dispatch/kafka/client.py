@@ -36,7 +36,10 @@ FENCED = frozenset(
 _PERMANENT = {
     KafkaError._AUTHENTICATION: "correct the login in [dispatch.kafka]",
     KafkaError.SASL_AUTHENTICATION_FAILED: "correct the login in [dispatch.kafka]",
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "give this user the right to the topic",
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: (
+        "give this user Write on the topics of documents and the dead_letter_topic, Read and Write on the"
+        " topic of tokens, and Describe and DescribeConfigs on all of them; check names the missing right"
+    ),
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "give this user the right on the cluster",
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
         'give this user the right to transactional ids that begin with "xds-publisher/"'
@@ -258,6 +261,11 @@ class KafkaClients:
         advice = _PERMANENT.get(error.code())
         if advice is not None:
             return FatalError(f"{self.name}: {action}: {text}: {advice}")
+        if error.code() in FENCED:
+            return UnreachableError(
+                f"{self.name}: {action}: {text}: a transaction lasted too long, or another instance works: "
+                "start again; if this lasts, raise transaction.timeout.ms in [dispatch.kafka]"
+            )
         if error.code() < 0 or error.retriable() or error.code() in _MOMENTARY:
             hint = " (a program listens there, but does not answer)" if self._brokers_down else ""
             # as text: comparing a KafkaError with another type raises

@@ -8,6 +8,7 @@ from publisher.dispatch.kafka.client import KafkaClients
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tokens
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_ids import refuse_replaced
 from publisher.errors import FatalError
 from publisher.journal.lineage import Lineage
 
@@ -27,11 +28,13 @@ def refuse_foreign_tokens(
 
     Raises:
         FatalError: Tokens are from another journal, a newer run, another plan, or another version
-            of the program.
+            of the program; or a topic of documents was deleted and created again.
         UnreachableError: The brokers do not answer.
     """
+    topics = topics or KafkaTopics.of(KafkaClients(options))
     tokens = read_all_tokens(options, job, topics, wait=wait)
     problem = find_problem(tokens.values(), lineage)
+    refuse_replaced(topics, lineage.journals.root)
     if problem is not None:
         raise FatalError(
             f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "

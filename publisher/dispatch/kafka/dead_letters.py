@@ -7,8 +7,8 @@ Like the documents of a lane, these records are sent with a progress token.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ class DeadLetters:
     topic: str
     limit: int
     lane: str = REJECTS_LANE
+    id_prefixes: Mapping[str, str] = field(default_factory=dict)
+    """The beginning of the event ids of each source, by its name."""
     recovered: bool = False
     """True if the topic may have the rejects already."""
 
@@ -53,7 +55,7 @@ class DeadLetters:
                 yield Batch(start, len(records), (self.topic,), records)
 
     def _record(self, entry: dict[str, Any]) -> DeadLetter:
-        event_id = f"{entry['source']}:{entry['position']}"
+        event_id = f"{self.id_prefixes[entry['source']]}:{entry['position']}"
         names = ("source", "position", "reason", "detail", "id")
         texts = (event_id, *(entry.get(name) for name in names))
         headers: list[Header] = [

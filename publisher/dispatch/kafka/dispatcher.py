@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,10 +30,10 @@ from publisher.dispatch.kafka.progress_tokens import (
     write_tokens,
 )
 from publisher.dispatch.kafka.session import KafkaSession
-from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_admin import DOCUMENT_RIGHTS, TOKEN_RIGHTS, KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal, apply_refusals, read_record
-from publisher.errors import FatalError, ReplacedError
+from publisher.errors import FatalError, ReplacedError, UnreachableError
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import write_durably, write_report
 from publisher.journal.job_journals import RUN
@@ -179,6 +180,11 @@ class KafkaDispatcher:
             return self._dispatch(journal, manifest, report)
         except BaseException as error:
             self.session.forget()
+            if isinstance(error, UnreachableError) and not self.options.create_topics:
+                with suppress(
+                    UnreachableError
+                ):  # the brokers also do not answer for a deleted topic
+                    KafkaTopics.of(self._clients).require(self._known_topics())
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
             # a topic may have changed since the session read its settings
@@ -190,7 +196,8 @@ class KafkaDispatcher:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
             self.mark_recovered(journal, manifest)
-            self.claim_tokens(Token(manifest.identity, manifest.run, manifest.plan, 0))
+            whose = manifest.identity, manifest.run, manifest.plan
+            self.claim_tokens(Token(*whose, 0, epochs=manifest.epochs))
         tokens = self._tokens_of(topics, manifest)
         if self._has_all(tokens, manifest):
             refusals = self.refusals(journal)
@@ -255,6 +262,7 @@ class KafkaDispatcher:
             manifest=manifest,
             topics=topics,
             tokens=tokens,
+            job_root=None if self.lineage is None else self.lineage.journals.root,
         )
         return sender.send(self.lanes)
 
@@ -262,6 +270,8 @@ class KafkaDispatcher:
         self._clients.check_settings()
         topics = KafkaTopics.of(self._clients) if known is None else known.request_again()
         topics.refuse_replication()
+        rights = dict.fromkeys(self._known_topics(), DOCUMENT_RIGHTS)
+        topics.require_rights(rights | {self._place.topic: TOKEN_RIGHTS})
         if not self.options.create_topics:
             topics.require(self._known_topics())
         if self._place.topic in topics.partitions:
@@ -270,6 +280,7 @@ class KafkaDispatcher:
             from publisher.dispatch.kafka.recovery import refuse_incomplete
 
             refuse_incomplete(topics, self._document_topics())
+        topics.refuse_compaction(self._known_topics())
         return topics
 
     def _known_topics(self) -> list[str]:

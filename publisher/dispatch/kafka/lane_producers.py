@@ -7,6 +7,8 @@ would have fenced this producer, whose next commit would fail.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, Producer
@@ -36,6 +38,15 @@ class LaneProducer:
         It is not polled, which would raise a fatal error again, nor closed, which would wait for brokers.
         """
         self.producer.purge()
+
+    @contextmanager
+    def release_on_error(self) -> Iterator[None]:
+        """Releases the producer if the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.release()
+            raise
 
 
 @dataclass(slots=True)

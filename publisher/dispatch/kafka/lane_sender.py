@@ -1,11 +1,11 @@
 """Sends one lane inside one task, with one producer and bounded memory.
 
-Exactly once: each transaction holds documents and the token that counts them, so that readers of
-committed transactions and the next start see the same progress.  If the end of a transaction is unknown,
-a new producer fences the old one and reads the token.
+Exactly once: each transaction holds documents and the token that counts them, so that readers of committed
+transactions and the next start see the same progress.  If the end of a transaction is unknown, a new producer
+fences the old one and reads the token.
 
-At least once: an idempotent producer; a token is written after its documents are acknowledged, so that
-a start after a crash repeats at most the documents of one transaction, with the same event ids.
+At least once: an idempotent producer; a token is written after its documents are acknowledged, so that a
+start after a crash repeats at most the documents of one transaction, with the same event ids.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -68,6 +68,7 @@ class LaneSendTask:
     options: KafkaOptions
     place: TokenPlace
     identity: str
+    epochs: Mapping[str, int]
     run: str
     plan: str
     total: int
@@ -88,7 +89,7 @@ class LaneSendTask:
     @property
     def last_token(self) -> Token:
         """The token of the lane once all of its documents are sent."""
-        return Token(self.identity, self.run, self.plan, self.total)
+        return Token(self.identity, self.run, self.plan, self.total, epochs=self.epochs)
 
     @property
     def lane(self) -> int | str:
@@ -125,15 +126,6 @@ class LaneSendTask:
         return token.sent if token.run == self.run else 0
 
 
-@contextmanager
-def _release_on_error(lane: LaneProducer) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        lane.release()
-        raise
-
-
 class _RetryError(Exception):
     """An error after which a new producer may continue from the token; the last attempt raises ``error``."""
 
@@ -153,6 +145,8 @@ class _Sender:
         self._transactions = 0
         self._retries = 0
         self._sent_transactions: list[SentTransaction] = []
+        self._possible: set[int] = set()
+        """Counts that the token may have if no other instance sends the lane; empty: unknown."""
         size = work.options.transaction_size
         # so that a transaction holds complete batches
         self._batch_size = -(-size // -(-size // BATCH))
@@ -187,7 +181,7 @@ class _Sender:
         failed = self._failed = []
         settings = {**dict(work.limits), **overrides}
         lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
-        with _release_on_error(lane):
+        with lane.release_on_error():
             yield lane
 
     def _check_lease(self) -> None:
@@ -240,7 +234,7 @@ class _Sender:
     def _produce_tokens(self, producer: Producer, sent: int) -> None:
         """Passes the token of the lane to the producer, and that of the run once it is complete."""
         work = self._work
-        tokens = [(work.lane, Token(work.identity, work.run, work.plan, sent))]
+        tokens = [(work.lane, replace(work.last_token, sent=sent))]
         if work.whole is not None and sent == work.total:
             tokens.append((WHOLE, work.whole))
         for lane, token in tokens:
@@ -263,6 +257,9 @@ class ExactlyOnceSender(_Sender):
         self._check_lease()  # a new producer fences all others with its transactional id
         with self._lane_producer() as lane:
             start = work.start(lane.token)
+            if work.check_lease is None and self._possible and start not in self._possible:
+                raise self._replaced()
+            self._possible = {start}
             if start < work.total:
                 with self._abort_on_error(lane.producer):
                     self._send_in_transactions(lane.producer, start)
@@ -277,7 +274,7 @@ class ExactlyOnceSender(_Sender):
         if lane is not None:
             self._clients, self._failed = lane.clients, lane.failed
             self._clients.forget_errors()
-            with _release_on_error(lane):
+            with lane.release_on_error():
                 yield lane
             return
         settings = {
@@ -312,6 +309,7 @@ class ExactlyOnceSender(_Sender):
             self.produce(producer, batch, offsets.choose(batch))
             if is_full or batch.end == work.total or time.monotonic() >= deadline:
                 self._produce_tokens(producer, batch.end)
+                self._possible = {committed, batch.end}
                 commit(producer, options.timeout)
                 self._transactions += 1
                 self._sent_transactions.append(offsets.take(work.lane, committed, batch.end))
@@ -331,18 +329,23 @@ class ExactlyOnceSender(_Sender):
     def _classify(self, producer: Producer, error: KafkaError) -> Exception:
         error = _find_cause(producer, error, self._work.options.timeout)
         failures = [error, *self._failed]
-        if any(failure.code() in FENCED for failure in failures):
+        for fenced in (failure for failure in failures if failure.code() in FENCED):
             self._check_lease()  # raises a clearer error if the lease is lost
-            fenced = ReplacedError(
-                f"{self._activity()}: a newer instance of the job has taken over this lane: leave the job "
-                "to it, or stop it and start again"
-            )
-            return fenced if self._work.check_lease is None else _RetryError(fenced)
+            if self._work.check_lease is not None:
+                return _RetryError(self._replaced())
+            # the token decides: this process may have paused for longer than its transaction
+            return _RetryError(self._clients.error(self._activity(), fenced))
         if error.txn_requires_abort():
             _abort(producer, self._work.options.timeout)
         failure = (self._failed or [error])[0]
         translated = self._clients.error(self._activity(), failure)
         return translated if self._clients.is_permanent(failure) else _RetryError(translated)
+
+    def _replaced(self) -> ReplacedError:
+        return ReplacedError(
+            f"{self._activity()}: a newer instance of the job has taken over this lane: leave the job "
+            "to it, or stop it and start again"
+        )
 
 
 def commit(producer: Producer, timeout: float) -> None:

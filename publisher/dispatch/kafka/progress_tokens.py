@@ -10,7 +10,7 @@ import json
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,7 +25,7 @@ WHOLE = "whole"
 """Replaces the lane in the token of a run whose lanes are all sent."""
 REJECTS_LANE = "rejects"
 """Replaces the number of the lane in tokens and transactional ids of rejected records."""
-TOKEN_FORMAT = 2
+TOKEN_FORMAT = 3
 _NUMBER = re.compile(r"-(\d{6,})$")
 
 
@@ -42,6 +42,8 @@ class Token:
     sent: int
     format: int | None = TOKEN_FORMAT
     """Format version; the other fields of another version are not read."""
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    """The epoch of each source in event ids, for a recovery."""
 
     def to_bytes(self) -> bytes:
         """Encodes the token as the value of a record."""
@@ -55,8 +57,10 @@ class Token:
             loaded = json.loads(data)
             version = loaded.get("format", 1)
             if version == TOKEN_FORMAT:
-                return cls(loaded["identity"], loaded["run"], loaded["plan"], loaded["sent"])
-        except (ValueError, KeyError, AttributeError):
+                epochs = {str(name): int(number) for name, number in loaded["epochs"].items()}
+                whose = loaded["identity"], loaded["run"], loaded["plan"]
+                return cls(*whose, loaded["sent"], epochs=epochs)
+        except (ValueError, TypeError, KeyError, AttributeError):
             version = None
         return cls("", "", "", 0, version)
 
@@ -150,7 +154,7 @@ def read_tokens(
     consumer = clients.consumer()
     tokens: dict[bytes, Token] = {}
     try:
-        with clients.errors(f"reading progress from {place.topic}"):
+        with clients.errors(f"reading progress (Read on topic {place.topic})"):
             waiting = _assign(clients, consumer, place.topic, partitions)
             while waiting:
                 message = consumer.poll(0.2)

@@ -87,6 +87,8 @@ class LaneDocuments:
     template: TopicTemplate
     reasons: tuple[str | None, ...] = ()
     """The reason of the documents of each source; see ``REASON``."""
+    id_prefixes: tuple[int, ...] = ()
+    """The bytes of the event ids of each source before the position."""
     recovered: frozenset[int] = frozenset()
     """Documents that the topic may have already; they get the header ``RECOVERED``."""
     _kept: list[pa.RecordBatch] = field(default_factory=list, init=False, repr=False, compare=False)
@@ -166,8 +168,8 @@ class LaneDocuments:
         ]
 
     def positions(self, rows: pa.RecordBatch) -> list[bytes]:
-        """The positions of documents, cut from their event ids (``SOURCE:POSITION[.ORDINAL]``)."""
-        skipped = [len(name.encode()) + 1 for name in self.sources]
+        """The positions of documents, cut from their event ids (``event_ids``)."""
+        skipped = self.id_prefixes
         numbers = rows.column("source").to_pylist()
         texts = [e[skipped[n] :] for e, n in zip(_bytes(rows, "event_id"), numbers, strict=True)]
         ordinals = rows.column("ordinal")
@@ -297,19 +299,22 @@ def reason_bytes(reasons: Sequence[str | None]) -> int:
     return 0 if longest is None else int(_field(len(REASON)) + _field(longest))
 
 
-def sizes(rows: pa.RecordBatch, sources: Sequence[str]) -> npt.NDArray[np.int64]:
+def sizes(
+    rows: pa.RecordBatch, sources: Sequence[str], id_prefixes: Sequence[int]
+) -> npt.NDArray[np.int64]:
     """Computes the bytes of each document as a separate, uncompressed record batch, which brokers
     compare with ``max.message.bytes``.  The size of a position is derived from its event id.
 
     Format: Kafka protocol guide, "Record Batch" and "Record" (magic 2, lengths as zigzag varints).
     """
     names = np.array([len(name.encode()) for name in sources], np.int64)
-    source = names[rows.column("source").to_numpy()]
+    numbers = rows.column("source").to_numpy()
+    source = names[numbers]
     event = _length(rows, "event_id")
     headers = (
         event,
         source,
-        event - source - 1,
+        event - np.array(id_prefixes, np.int64)[numbers],
         _length(rows, "operation"),
         _length(rows, "table"),
         _length(rows, "records"),

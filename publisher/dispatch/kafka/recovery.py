@@ -12,7 +12,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from publisher.dispatch.kafka.client import READ_SECONDS
-from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_admin import KafkaTopics, hidden_text
 from publisher.errors import FatalError, UnreachableError
 from publisher.journal.decisions import PositionText
 from publisher.journal.manifest import Journal, Manifest
@@ -94,11 +94,16 @@ def find_records(topics: KafkaTopics, names: Collection[str], waiting: WaitingId
     """
     refuse_incomplete(topics, names)
     existing = sorted(set(names) & topics.partitions.keys())
-    places = [TopicPartition(t, n, 0) for t in existing for n in range(topics.partitions[t])]
+    ends = topics.ends(existing)
+    for place, (committed, end) in ends.items():
+        if committed < end:
+            raise UnreachableError(
+                f"{topics.clients.name}: {hidden_text(place, committed, end)}: documents behind it would be "
+                "sent again; end the program that began it, or wait until it times out, then try again"
+            )
     consumer = topics.clients.consumer()
     try:
-        ends = {(p.topic, p.partition): _watermarks(topics, consumer, p)[1] for p in places}
-        remaining = {place: end for place, end in ends.items() if end}
+        remaining = {(p.topic, p.partition): end for p, (end, _) in ends.items() if end}
         consumer.assign([TopicPartition(topic, number, 0) for topic, number in remaining])
         with topics.clients.errors("reading the published records"):
             _read(topics, consumer, remaining, waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from publisher.dispatch.files import REJECTS, write_journal_rejects
 from publisher.dispatch.kafka.dead_letters import DeadLetters
@@ -14,6 +15,7 @@ from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.size_limits import limits_of, producer_limits, survey_run
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
+from publisher.dispatch.kafka.topic_ids import refuse_replaced
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
 from publisher.journal.manifest import Journal, Manifest
@@ -33,6 +35,7 @@ def document_lanes(
             sources=tuple(source.name for source in manifest.sources),
             template=TopicTemplate(options.topic),
             reasons=tuple(source.reason for source in manifest.sources),
+            id_prefixes=tuple(each.origin.length(each.name) for each in manifest.sources),
             recovered=frozenset() if recovered is None else recovered.of_lane(result.lane),
         )
         for result in manifest.results
@@ -57,6 +60,8 @@ class RunSender:
     manifest: Manifest
     topics: KafkaTopics
     tokens: Mapping[bytes, Token]
+    job_root: Path | None
+    """The directory of the job's journals; ``None`` without a job."""
 
     def send(self, lanes: int) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses.
@@ -66,11 +71,20 @@ class RunSender:
         self.topics.require_tokens(place.topic, max(lanes, manifest.lanes))
         documents = document_lanes(self.options, self.journal, manifest)
         record = self._record(documents)
+        self.topics.refuse_compaction(record.topics)
+        if self.job_root is not None:
+            refuse_replaced(self.topics, self.job_root, record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._task(lane, totals[lane.lane], record) for lane in documents]
         pending = [t for t in tasks if t.is_pending(self.tokens.get(place.key(t.lane)))]
         write_journal_rejects(self.journal, manifest, record.refusals)
-        whole = Token(manifest.identity, manifest.run, manifest.plan, sum(totals.values()))
+        whole = Token(
+            manifest.identity,
+            manifest.run,
+            manifest.plan,
+            sum(totals.values()),
+            epochs=manifest.epochs,
+        )
         completes = self._completes_run(pending)
         if completes:
             pending = [replace(pending[0], whole=whole)]
@@ -117,7 +131,10 @@ class RunSender:
         limit = min(limits_of(self.topics, {name})[name], record.document_bytes)
         root = self.journal.root
         recovered = (root / RECOVERY).exists()
-        letters = DeadLetters(root / REJECTS, name, limit, recovered=recovered)
+        prefixes = {each.name: each.origin.prefix(each.name) for each in self.manifest.sources}
+        letters = DeadLetters(
+            root / REJECTS, name, limit, id_prefixes=prefixes, recovered=recovered
+        )
         if not (count := letters.count()):
             return []
         task = self._task(letters, count, record)
@@ -133,6 +150,7 @@ class RunSender:
             options=self.options,
             place=self.place,
             identity=self.manifest.identity,
+            epochs=self.manifest.epochs,
             run=record.run,
             plan=record.plan,
             total=total,

@@ -149,7 +149,7 @@ def _too_large(
 ) -> dict[int, ReasonAndDetail]:
     if not limits or _greatest_size(rows) + reason_bytes(lane.reasons) <= min(limits.values()):
         return {}
-    record_bytes = sizes(rows, lane.sources) + reason_bytes(lane.reasons)
+    record_bytes = sizes(rows, lane.sources, lane.id_prefixes) + reason_bytes(lane.reasons)
     large: dict[int, ReasonAndDetail] = {}
     for place in np.flatnonzero(record_bytes > min(limits.values())).tolist():
         if place not in nameless:

@@ -7,8 +7,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, ResourceType
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from publisher.dispatch.kafka.client import KafkaClients
 from publisher.errors import FatalError, UnreachableError, UsageError
@@ -19,9 +33,13 @@ _TOKEN_CONFIG = {
     "segment.bytes": "1048576",
     "min.cleanable.dirty.ratio": "0.01",
 }
+DOCUMENT_RIGHTS = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
+TOKEN_RIGHTS = (AclOperation.READ, *DOCUMENT_RIGHTS)
 _BROKER_DEFAULT = -1
 _PAUSE = 0.02
-"""Seconds between two requests for a topic that was just created."""
+"""Seconds between two requests for a topic that was just created, or whose transactions end."""
+_TRANSACTION_SECONDS = 2.0
+"""Seconds to wait for the end of open transactions: those of a running program are shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +52,7 @@ class KafkaTopics:
     """Number of partitions by topic."""
     brokers: int
     _configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    _ids: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, clients: KafkaClients) -> KafkaTopics:
@@ -107,6 +126,83 @@ class KafkaTopics:
                 "set it to compact, or set another token_topic in [dispatch]"
             )
 
+    def refuse_compaction(self, topics: Iterable[str]) -> None:
+        """Refuses compacted topics of documents and dead letters; topics that do not exist are skipped.
+
+        Raises:
+            FatalError: A topic is compacted, or the user may not read its settings.
+        """
+        for name, config in self.configs(set(topics) & self.partitions.keys()).items():
+            policy = config.get("cleanup.policy") or ""
+            if "compact" in policy:
+                raise FatalError(
+                    f"topic {name} has cleanup.policy {policy}: compaction removes documents that consumers "
+                    "need, because documents are differences, and refuses dead letters, which have no key; "
+                    f"run `kafka-configs --bootstrap-server {self.clients.options.brokers} --entity-type "
+                    f"topics --entity-name {name} --alter --add-config cleanup.policy=delete`; if it has "
+                    "documents, run `xds-publisher verify` then"
+                )
+
+    def ends(self, topics: Iterable[str]) -> dict[TopicPartition, tuple[int, int]]:
+        """Returns two ends of each partition: for readers of committed records, and of all records.
+
+        The first is smaller if a transaction stays open for a moment, whichever program began it.
+
+        Raises:
+            UnreachableError: The cluster does not answer.
+            FatalError: The user may not read a topic.
+        """
+        places = [TopicPartition(t, number) for t in topics for number in range(self.partitions[t])]
+        last = self._latest(places, IsolationLevel.READ_UNCOMMITTED)
+        deadline = time.monotonic() + _TRANSACTION_SECONDS
+        while True:
+            committed = self._latest(places, IsolationLevel.READ_COMMITTED)
+            is_settled = all(committed[place] >= last[place] for place in places)
+            if is_settled or time.monotonic() > deadline:
+                return {place: (committed[place], last[place]) for place in places}
+            time.sleep(_PAUSE)
+
+    def _latest(
+        self, places: Collection[TopicPartition], level: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        timeout = self.clients.options.timeout
+        futures = self.admin.list_offsets(
+            dict.fromkeys(places, latest), isolation_level=level, request_timeout=timeout
+        )
+        with self.clients.errors("asking for the ends of topics"):
+            return {place: future.result().offset for place, future in futures.items()}
+
+    def require_rights(self, rights: Mapping[str, Collection[AclOperation]]) -> None:
+        """Refuses topics on which this user lacks an operation; brokers without an authoriser allow all.
+
+        Raises:
+            FatalError: An operation is missing; the message names all, with their topics.
+        """
+        names = sorted(rights.keys() & self.partitions.keys())
+        if not names:
+            return
+        futures = self.admin.describe_topics(
+            TopicCollection(names),
+            include_authorized_operations=True,
+            request_timeout=self.clients.options.timeout,
+        )
+        missing = []
+        for name, future in futures.items():
+            with self.clients.errors(f"asking for the rights to topic {name} (Describe)"):
+                allowed = future.result().authorized_operations
+            lacking = [] if not allowed else [each for each in rights[name] if each not in allowed]
+            if lacking:
+                shown = " and ".join(each.name.title().replace("_", "") for each in lacking)
+                missing.append(f"{shown} on topic {name}")
+        if missing:
+            raise FatalError(
+                f"{self.clients.name}: this user has no right to {', '.join(missing)}: grant it; nothing was"
+                " sent"
+            )
+
     def configs(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
         """Returns the settings of topics by name; requests each topic only once.
 
@@ -118,11 +214,27 @@ class KafkaTopics:
             resources = [ConfigResource(ResourceType.TOPIC, name) for name in missing]
             timeout = self.clients.options.timeout
             futures = self.admin.describe_configs(resources, request_timeout=timeout)
-            with self.clients.errors("asking for the settings of topics"):
-                answers = {resource.name: future.result() for resource, future in futures.items()}
-            for name, answer in answers.items():
-                self._configs[name] = {key: entry.value for key, entry in answer.items()}
+            for resource, future in futures.items():
+                asking = f"asking for the settings of topic {resource.name} (DescribeConfigs)"
+                with self.clients.errors(asking):
+                    answer = future.result()
+                self._configs[resource.name] = {key: entry.value for key, entry in answer.items()}
         return {name: self._configs[name] for name in sorted(set(topics))}
+
+    def ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Returns the ids of existing topics by name; requests each topic only once.
+
+        Raises:
+            FatalError: The user may not describe them.
+        """
+        missing = sorted(set(topics) - self._ids.keys())
+        if missing:
+            timeout = self.clients.options.timeout
+            futures = self.admin.describe_topics(TopicCollection(missing), request_timeout=timeout)
+            with self.clients.errors("asking for the ids of topics"):
+                for name, future in futures.items():
+                    self._ids[name] = str(future.result().topic_id)
+        return {name: self._ids[name] for name in sorted(set(topics))}
 
     def refuse_replication(self) -> None:
         """Raises ``UsageError`` if the job file asks for more copies of topics than there are brokers."""
@@ -172,6 +284,14 @@ class KafkaTopics:
                     f"{self.clients.options.timeout} s: check that this user may describe it, and try again"
                 )
             time.sleep(_PAUSE)
+
+
+def hidden_text(place: TopicPartition, committed: int, end: int) -> str:
+    """Describes a partition with an open transaction, from its ends (``KafkaTopics.ends``)."""
+    return (
+        f"{place.topic}/{place.partition} has an open transaction at offset {committed}, which hides "
+        f"the records up to its end {end}"
+    )
 
 
 def _await_results(futures: Mapping[str, Any], allowed: int) -> None:

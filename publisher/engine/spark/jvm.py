@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import shlex
 import shutil
 import string
@@ -37,6 +38,8 @@ _STOP_SECONDS = 120
 """Maximum seconds until a JVM ends: writing an archive of classes takes a while, ending alone a second."""
 _WORKER_STOP_SECONDS = 10
 """Maximum seconds until Python workers end after their JVM: they only have to be scheduled once more."""
+PROGRAM = "xds-publisher"
+"""Name of a user that the system has no name for."""
 _MAIN = "org.apache.spark.deploy.SparkSubmit"
 
 # The flags of Spark's own launcher (a test compares), without the incubator module of vectors: only
@@ -189,6 +192,11 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
     }
+    if not _has_name():  # Hadoop and Spark need one
+        environment = {"HADOOP_USER_NAME": PROGRAM, "SPARK_USER": PROGRAM} | environment
+        home_of_user = os.environ.get("HOME", "")
+        home_of_user = home_of_user if os.access(home_of_user, os.W_OK) else tempfile.gettempdir()
+        flags = (f"-Duser.home={Path(home_of_user).absolute()}", f"-Duser.name={PROGRAM}", *flags)
     settings = answer.with_name("spark.properties")
     _write_private(settings, "".join(_property(name, value) for name, value in conf.items()))
     command = [*_java_command(conf, archive, answer.with_name("options")), *flags, _MAIN]
@@ -202,6 +210,14 @@ def launch(conf: Mapping[str, str], *, archive: Path | None, flags: tuple[str, .
         umask=0o077,  # shuffle files hold personal data, and lie in /tmp
     )
     return Jvm(process, answer, conf, archive)
+
+
+def _has_name() -> bool:
+    """Returns whether the system has a name for the user of this process, as containers often have not."""
+    try:
+        return bool(pwd.getpwuid(os.getuid()).pw_name)
+    except KeyError:
+        return False
 
 
 def _java_command(conf: Mapping[str, str], archive: Path | None, options: Path) -> list[str]:

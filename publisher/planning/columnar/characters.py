@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from publisher.model.sorted_ids import sort_distinct
 from publisher.planning.columnar.rows import Flags, Numbers, flags_of
-from publisher.xds.escape import FORBIDDEN_RE2, VERBATIM
+from publisher.xds.escape import FORBIDDEN_RE2, LONGEST_TAG, VERBATIM
 
 _FIRST_PRINTABLE = 0x20
 _LEADS_OF_FORBIDDEN = b"\xef"
@@ -25,24 +25,31 @@ _MANY = 8
 
 
 def is_forbidden(texts: pa.StringArray) -> Flags:
-    """Flags texts with a character that XML forbids; null has none."""
+    """Flags texts with a character that XML forbids, and long ones; null has none."""
     suspects = _suspects(texts, _LEADS_OF_FORBIDDEN)
-    flags = np.zeros(len(texts), np.bool_)
+    flags = is_long(texts)
     if not len(suspects):  # to compile the expression takes longer than to compare a thousand texts
         return flags
     found = pc.match_substring_regex(texts.take(pa.array(suspects)), FORBIDDEN_RE2)
-    flags[suspects] = flags_of(found)
+    flags[suspects] |= flags_of(found)
     return flags
 
 
+def is_long(texts: pa.StringArray) -> Flags:
+    """Flags texts that parsers of XML may refuse because of their length; null is not long."""
+    if texts.nbytes <= LONGEST_TAG:
+        return np.zeros(len(texts), np.bool_)
+    return flags_of(pc.greater(pc.binary_length(texts), LONGEST_TAG)).copy()
+
+
 def is_verbatim(texts: pa.StringArray) -> Flags:
-    """Flags texts that match ``VERBATIM``; null does not."""
+    """Flags texts that match ``VERBATIM`` and are not long; null does not match."""
     suspects = _suspects(texts, b"&<>" + _LEADS_OF_FORBIDDEN)
-    flags = flags_of(texts.is_valid()).copy()
+    flags = flags_of(texts.is_valid()) & ~is_long(texts)
     if not len(suspects):
         return flags
     matches = pc.match_substring_regex(texts.take(pa.array(suspects)), VERBATIM)
-    flags[suspects] = flags_of(matches)
+    flags[suspects] &= flags_of(matches)
     return flags
 
 

@@ -13,7 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.planning.columnar.characters import is_forbidden, is_verbatim, present_characters
+from publisher.planning.columnar.characters import (
+    is_forbidden,
+    is_long,
+    is_verbatim,
+    present_characters,
+)
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers, flags_of
 from publisher.planning.columnar.templates import ChangeTemplates
 from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
@@ -76,7 +81,7 @@ def _is_verbatim(texts: pa.StringArray, pattern: str | None) -> Flags:
         return np.zeros(len(texts), np.bool_)
     if pattern == VERBATIM:
         return is_verbatim(texts)
-    return flags_of(pc.match_substring_regex(texts, pattern))
+    return flags_of(pc.match_substring_regex(texts, pattern)) & ~is_long(texts)
 
 
 def _escape(texts: pa.StringArray, pattern: str | None) -> tuple[pa.StringArray, Flags]:

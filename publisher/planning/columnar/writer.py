@@ -110,7 +110,7 @@ class DocumentFields:
             "operation": operation,
             "association": pc.binary_join_element_wise(keys, suffix, ""),
             "new_association": pa.nulls(len(firsts), pa.string()),
-            "event_id": pc.binary_join_element_wise(f"{self._renderer.source}:", ids, ""),
+            "event_id": pc.binary_join_element_wise(self._renderer.id_prefix, ids, ""),
             "records": pc.binary_join(_lists(groups, records), ","),
             "text": texts.cast(pa.large_string()),
             "rows": _lists(groups, pa.array(self._lane_rows[groups.rows])),

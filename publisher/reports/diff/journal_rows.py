@@ -15,6 +15,7 @@ from publisher.dispatch.refusals import refusals_in
 from publisher.errors import UsageError
 from publisher.journal.scan_runs import JournalPart, document_rows
 from publisher.model.change import Outcome, Position
+from publisher.model.event_ids import ORIGIN_PATTERN
 from publisher.model.lanes import SEPARATOR
 from publisher.sources.registry import FORMATS
 
@@ -140,7 +141,9 @@ class JournalRowReader:
             place,
             group=groups,
             has_object=pa.array(np.full(len(chosen), fill_value=True)),
-            name=chosen["event_id"],
+            name=pc.replace_substring_regex(
+                chosen["event_id"], ORIGIN_PATTERN, ":", max_replacements=1
+            ),
             is_known=self._sources(part, chosen)[1],
             operations=pc.add(pc.count_substring(chosen["operation"], " "), 1),
             digest=pa.array(digests, pa.binary(16)),

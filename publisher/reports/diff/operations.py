@@ -16,6 +16,7 @@ from publisher.consumer import (
     parse_document,
 )
 from publisher.journal.scan_runs import JournalPart
+from publisher.model.event_ids import without_origin
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,
     ComparedOperation,
@@ -60,7 +61,8 @@ def _operations(document: ComparedDocument, text: str) -> Iterator[ComparedOpera
     for number, each in enumerate(operations):
         kind, association, changes = parts_of(each)
         values = tuple(_digests(changes))
-        origin = (each.event_id or document.event_id, known, each.event_id is not None)
+        own = each.event_id and without_origin(each.event_id)
+        origin = (own or document.event_id, known, own is not None)
         yield ComparedOperation(*origin, kind, association, values, place, number)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from publisher.reports.page.chosen_objects import ObjectChoice
 from publisher.reports.page.histories import objects_text
 from publisher.reports.page.overview import Overview, OverviewBuilder
 from publisher.reports.page.render import ShownObjects, render
+from publisher.reports.rejects import read_rejects
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +49,7 @@ def _build(directories: Sequence[Path], now: datetime) -> Report:
             for obj, event in read_histories(part, histories):
                 histories[obj].add(event)
     overview, text = counts.finish(), objects_text(list(histories.values()))
+    if overview.rejects:
+        overview = replace(overview, rejected_now=sum(1 for _ in read_rejects(directories)))
     is_complete = choice.is_complete and text.shown == len(histories)
     return Report(overview, render(overview, ShownObjects(text, choice.count, is_complete), now))

@@ -106,6 +106,8 @@ class Overview:
     operations: Timespan
     lanes: tuple[LaneCounts, ...]
     phases: tuple[PhaseSeconds, ...]
+    rejected_now: int = 0
+    """Number of rejected records and refused documents that no later run has read again."""
 
     @property
     def skew(self) -> float | None:

@@ -60,7 +60,7 @@ def next_wait(
 ) -> PairWait:
     """The wait after a run: the present one as long as it covers ``blocked``, else a new one."""
     if wait is not None and not wait.is_over(seconds, clock) and blocked <= wait.upto:
-        return PairWait(wait.upto, wait.since, late)
+        return PairWait(wait.upto, min(wait.since, clock), late)  # the clock may have been set back
     return PairWait(greatest, clock, late)
 
 

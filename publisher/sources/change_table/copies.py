@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from publisher.model.change import Reason
 from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows, concat_rows
 from publisher.sources.columns.byte_areas import begins_run
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.columns.record_batches import as_json
 
 
@@ -28,6 +30,22 @@ def find_surplus(before: Sequence[bool], contents: Sequence[str]) -> list[int]:
                 copies.append(place)
             seen.add(content)
     return copies[len(copies) - extra :] if len(copies) > extra else copies
+
+
+def is_double(before: Flags) -> bool:
+    """Returns whether the rows of one change_seq, without copies, are an UPDATE with several before images.
+
+    Nobody knows which of them has the old values.
+    """
+    return bool(not before.all() and 2 * before.sum() > len(before))
+
+
+def double_fault(images: Sequence[str]) -> RecordFault:
+    """Describes the different before images of one UPDATE by their places."""
+    return RecordFault(
+        Reason.DOUBLE_RECORD,
+        f"{' and '.join(images)} are different before images of one UPDATE: remove the wrong one",
+    )
 
 
 def content_of(rows: ChangeRows, row: int) -> str:
@@ -64,6 +82,11 @@ def _mark_copies(rows: ChangeRows) -> tuple[ChangeRows, Flags]:
     for group in _uneven_groups(rows, paired, before):
         contents = [content_of(rows, row) for row in group.tolist()]
         copies[group[find_surplus(before[group].tolist(), contents)]] = True
+        originals = group[~copies[group]]
+        if is_double(before[originals]):
+            images = rows.numbers[originals[before[originals]]].tolist()
+            fault = double_fault([f"record {number}" for number in images])
+            rows.faults |= dict.fromkeys(originals.tolist(), fault)
     return rows, copies
 
 

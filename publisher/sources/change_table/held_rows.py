@@ -100,12 +100,13 @@ class HeldRows:
 
 
 def is_wait_over(before: Path | None, options: ChangeTableOptions, clock: int) -> bool:
-    """Returns whether the rows that the last run has held have waited long enough.
+    """Returns whether the rows that the last run has held have waited long enough, or wait by a clock
+    that has been set back since: a run then begins their wait again.
 
     Raises ``FatalError`` as ``HeldRows`` does.
     """
     wait = _read_index(before).wait
-    return wait is not None and wait.is_over(options.pair_wait, clock)
+    return wait is not None and (wait.since > clock or wait.is_over(options.pair_wait, clock))
 
 
 def are_held(rows: ChangeRows, cut: str) -> Flags:

@@ -42,13 +42,14 @@ from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
 from publisher.sources.change_table.survey import SplitPlan
-from publisher.sources.columns.record_batches import Place
+from publisher.sources.columns.record_batches import Place, as_json
 from publisher.sources.contract import (
     CarryOver,
     Context,
     LiveSource,
     PrepareContext,
     PreparedSource,
+    RowNow,
 )
 from publisher.sources.files.frame import Frame
 from publisher.sources.live import table_reader
@@ -211,6 +212,16 @@ class LiveChangeTable(LiveSource):
             options = replace(self.options, binary_text="hex")  # as _frames writes binary values
             reader = ChangeTableReader(place, layout, split.payload, ctx, options)
             yield from reader.batches(self._frames(database, layout, split))
+
+    def rows_at(self, position: Position) -> list[RowNow]:
+        """As ``LiveSource.rows_at``; the rows of a change_seq are one record."""
+        if position.part:
+            return []
+        with Database(self.database) as database:
+            layout, text = self.layout(database), self.position_text(position)
+            batches = self._rows_at(database, layout, TableSplit(0), text)
+            rows = [row for batch in batches for row in batch.to_pylist()]
+        return [RowNow(as_json(rows[0] if len(rows) == 1 else rows))] if rows else []
 
     def position_text(self, position: Position) -> str:
         """As ``Source.position_text``."""

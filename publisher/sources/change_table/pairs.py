@@ -14,7 +14,7 @@ import numpy as np
 from publisher.errors import FatalError
 from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
-from publisher.sources.change_table.copies import content_of, find_surplus
+from publisher.sources.change_table.copies import content_of, find_surplus, is_double
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.columns.columns import LARGEST
@@ -87,6 +87,8 @@ class PairFinder:
         """Split and row of the UPDATE, split and row of its before image."""
         self.copies: list[tuple[int, int]] = []
         """Split and row of each copy."""
+        self.doubles: list[tuple[list[tuple[int, int]], list[tuple[int, int]]]] = []
+        """Splits and rows of the different before images of one UPDATE, and of the UPDATE."""
 
     def add(self, split: int, rows: ChangeRows) -> None:
         """Adds the next rows of the input."""
@@ -157,6 +159,14 @@ class PairFinder:
         self.copies = [(int(members.split[at]), int(members.row[at])) for at in sorted(copies)]
         is_original = np.ones(len(members), bool)
         is_original[list(copies)] = False
+        for group in _groups(members, np.flatnonzero(is_original)):
+            if is_double(members.before[group]):
+                is_image = members.before[group].tolist()
+                rows = [(int(members.split[at]), int(members.row[at])) for at in group]
+                images = sorted(place for place, own in zip(rows, is_image, strict=True) if own)
+                updates = [place for place in rows if place not in images]
+                self.doubles.append((images, updates))
+                is_original[group] = False
         self._open = self._match(members.take(is_original))
         self._check_limit()
 
@@ -176,13 +186,9 @@ class PairFinder:
 
     def _find_copies(self, members: _Unpaired, all_of: FullRows) -> set[int]:
         """Indices of the members that are copies."""
-        groups: dict[tuple[int, int], list[int]] = {}
-        keys = zip(members.high.tolist(), members.low.tolist(), strict=True)
-        for index, key in enumerate(keys):
-            groups.setdefault(key, []).append(index)
         uneven = [
             group
-            for group in groups.values()
+            for group in _groups(members, np.arange(len(members)))
             if 0 < members.before[group].sum() < len(group)
             and 2 * members.before[group].sum() != len(group)
         ]
@@ -215,6 +221,14 @@ class PairFinder:
                 f"more than {self._max_strays:,} before images lie far from their UPDATE; sort the input by"
                 " change_seq, or raise join_strays (32 bytes of memory each) or join_rows"
             )
+
+
+def _groups(members: _Unpaired, which: Integers) -> list[list[int]]:
+    """Groups the indices of some members by their change_seq."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for index in which.tolist():
+        groups.setdefault((int(members.high[index]), int(members.low[index])), []).append(index)
+    return list(groups.values())
 
 
 def _contents(members: _Unpaired, which: list[int], all_of: FullRows) -> dict[int, str]:

@@ -41,7 +41,7 @@ def write_retry(
 
     The place of a before image that was rejected as a record is that of its UPDATE."""
     with_images = [part for record in records for part in _with_before_image(record)]
-    files = write_json_lines(with_images, folder, {})
+    files = write_json_lines(with_images, folder, {}, f"{options.prefix}change_seq")
     for record, (path, _) in zip(with_images, files.places, strict=True):
         if record.file is not None and (dfm := find_description(Path(record.file))) is not None:
             shutil.copyfile(dfm, path.with_suffix(".dfm"))

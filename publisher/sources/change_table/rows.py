@@ -204,8 +204,8 @@ def _reject_invalid_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None
         ~rows.placed,
         lambda row: RecordFault(
             Reason.CHANGE_SEQ,
-            f"{_short(rows.value(seq, row))} is not a change_seq: {change_seq.EXPECTED_FORM};"
-            " export it as text",
+            f"{seq} {_short(rows.value(seq, row))} is not a change_seq{_hex_note(rows.value(seq, row))}:"
+            f" {change_seq.EXPECTED_FORM}; export it as text",
         ),
     )
     rows.reject(
@@ -224,6 +224,15 @@ def _reject_invalid_headers(rows: ChangeRows, layout: ChangeTableLayout) -> None
             " snapshot of the table",
         ),
     )
+
+
+def _hex_note(value: str | None) -> str:
+    """Says that a binary column, which is read as hex, has text."""
+    try:
+        is_text = bytes.fromhex(value or "x").isdigit()
+    except ValueError:
+        return ""
+    return ", because the column is binary (this is its hex)" if is_text else ""
 
 
 def _short(value: str | None) -> str:

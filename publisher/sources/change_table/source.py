@@ -23,7 +23,7 @@ from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits, survey
 from publisher.sources.change_table.before_images import PairedRows, PairJoiner, Strays
-from publisher.sources.change_table.change_seq import Flags
+from publisher.sources.change_table.change_seq import Flags, Integers
 from publisher.sources.change_table.child_rows import builder_class
 from publisher.sources.change_table.copies import CopyFinder, copies_by_number
 from publisher.sources.change_table.data_columns import DataColumns
@@ -306,7 +306,7 @@ class ChangeTableReader:
         self.text = columns.text
         self._window = plan.window
         self._finder = CopyFinder() if plan.in_order else None
-        self._known_copies = plan.copies
+        self._known_copies, self._doubles = plan.copies, plan.doubles
         self._cut = plan.cut
         self._selector = None if plan.chosen is None else RowSelector(plan.chosen)
         self._builder = builder_class(columns.target, ctx.classes)(
@@ -326,11 +326,11 @@ class ChangeTableReader:
             if self._cut is not None and (held := are_held(rows, self._cut)).any():
                 yield self._builder.rejects.hold(rows.take(np.flatnonzero(held)), self._cut)
                 rows = rows.without(held)
+            for number, fault in self._doubles:
+                rows.reject(rows.numbers == number, fault)
             if rows.faults:
                 yield self._builder.rejects.reject_rows(rows)
-                good = np.ones(len(rows), bool)
-                good[list(rows.faults)] = False
-                rows = rows.take(np.flatnonzero(good))
+                rows = rows.take(_without_fault(rows))
             yield from self._join(joiner, *self._mark_copies(rows))
         if self._finder is not None and (last := self._finder.finish()) is not None:
             yield from self._join(joiner, *last)
@@ -347,6 +347,10 @@ class ChangeTableReader:
         self, joiner: PairJoiner, rows: ChangeRows, copies: Flags
     ) -> Iterator[pa.RecordBatch]:
         """Joins rows into operations and yields their records; ignores copies."""
+        if rows.faults:
+            yield self._builder.rejects.reject_rows(rows)
+            good = _without_fault(rows)
+            rows, copies = rows.take(good), copies[good]
         if copies.any():
             yield self._builder.rejects.ignore_copies(rows.take(np.flatnonzero(copies)))
             rows = rows.take(np.flatnonzero(~copies))
@@ -364,6 +368,11 @@ class ChangeTableReader:
     def _records(self, operations: Iterator[PairedRows]) -> Iterator[pa.RecordBatch]:
         for pairs in operations:
             yield from self._builder.records(pairs)
+
+
+def _without_fault(rows: ChangeRows) -> Integers:
+    """Returns the indices of the rows that are not rejected."""
+    return np.setdiff1d(np.arange(len(rows)), np.array(sorted(rows.faults), np.int64))
 
 
 def _align(batch: pa.RecordBatch, layout: ChangeTableLayout) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from publisher.model.catalogue import Catalogue
 from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Ranking
+from publisher.sources.change_table.copies import double_fault
 from publisher.sources.change_table.extent import RowSelection
 from publisher.sources.change_table.held_rows import HeldRows
 from publisher.sources.change_table.keys import key_bits
@@ -34,6 +36,7 @@ from publisher.sources.change_table.masks import (
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.pairs import FullRows, HeaderRows, PairFinder
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
+from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.files.file_splits import FileRange, Split
 
 MAX_PAIRS_COMPARED = 2_000
@@ -82,6 +85,8 @@ class SplitPlan:
     """The splits of ``taking``."""
     copies: tuple[int, ...] = ()
     """Rows that repeat an UPDATE or before image with the same content."""
+    doubles: tuple[tuple[int, RecordFault], ...] = ()
+    """Rows of UPDATEs with several different before images."""
     in_order: bool = False
     """Whether rows are read in the order of change_seq, so that copies are neighbours."""
     cut: str | None = None
@@ -271,6 +276,12 @@ def _complete_plans(
     for u_split, u_row, b_split, b_row in sorted(pairs.strays):
         given[b_split].append(b_row)
         taking[u_split].append(DistantImage(u_row, b_split - u_split, b_row))
+    doubles = defaultdict[int, list[tuple[int, RecordFault]]](list)
+    for images, updates in pairs.doubles:
+        names = [f"{Path(splits[split].path).name}, record {row}," for split, row in images]
+        fault = double_fault(names)
+        for number, row in (*images, *updates):
+            doubles[number].append((row, fault))
     for number, row in pairs.copies:
         copies[number].append(row)
     ranking = Ranking.of(pairs.least, max(pairs.least, pairs.greatest))
@@ -285,6 +296,7 @@ def _complete_plans(
             taking=tuple(taking[number]),
             others=tuple(OtherSplit(step, splits[number + step]) for step in steps),
             copies=tuple(copies[number]),
+            doubles=tuple(doubles[number]),
             cut=cut,
         )
         plans.append(completed)

@@ -12,9 +12,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.errors import FatalError
+from publisher.model.keys import BLANKS
 from publisher.sources.columns.columns import plain, texts
 
 Mask = npt.NDArray[np.bool_]
+_DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 
 
 def column_texts(
@@ -64,4 +66,7 @@ def _from_hex(value: str) -> str:
 
 
 def _from_base64(value: str) -> str:
-    return _to_base64(base64.b64decode("".join(value.split()), validate=True))
+    text = value.translate(_DROP_BLANKS)
+    if _to_base64(base64.b64decode(text, validate=True)) != text:
+        raise ValueError("unused bits are set")
+    return text

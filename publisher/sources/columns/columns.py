@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.model.keys import BLANKS
+
 Integers = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]
 """Values, and marks of the valid values; invalid values are 0."""
 
@@ -35,8 +37,8 @@ _NUMERIC = (
 _PLAIN_INTEGER = "^[0-9]{1,18}$"
 _PLAIN_TIME = r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,9})?$"
 _TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?"
-    r"\s*(?:(Z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?",
+    r"(\d{4})-(\d\d)-(\d\d)(?:[ Tt](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?"
+    r"\s*(?:(Z|z|UTC)|([+-])(\d\d)(?::?(\d\d))?)?",
     re.ASCII,
 )
 
@@ -232,7 +234,7 @@ def _integer(value: object) -> int | None:
 
 
 def _time(value: object, zone: ZoneInfo) -> int | None:
-    match = _TIME.fullmatch(value.strip()) if isinstance(value, str) else None
+    match = _TIME.fullmatch(value.strip(BLANKS)) if isinstance(value, str) else None
     if match is None:
         return None
     year, month, day, hour, minute, second, fraction, utc, sign, hours, minutes = match.groups()

@@ -21,7 +21,7 @@ from publisher.model.catalogue import (
     Table,
 )
 from publisher.model.classes import attribute_of
-from publisher.model.keys import IdentifierCase, KeyForm
+from publisher.model.keys import IdentifierCase, KeyForm, merged_names
 from publisher.model.lanes import table_hash
 from publisher.model.names import find_name
 from publisher.sources.columns.key_lanes import key_lanes
@@ -67,9 +67,7 @@ class DeclaredNames:
         if described is not None and described.parent is not None:
             parts = _parts_of_child(described.name, described.parent, columns, case)
             return cls(**parts, **subclass_fields)
-        layers = LayeredCatalogue(catalogue, JobCatalogue([declared]))
-        known = layers.table(declared.schema, declared.name)
-        assert known is not None  # the settings describe it
+        known = _known_table(declared, catalogue, case)
         schema = declared.schema or known.schema
         if schema is not None:
             schema = case.apply(schema, known.schema)
@@ -106,6 +104,17 @@ class DeclaredNames:
     def lanes(self, keys: pa.Array, lanes: int) -> pa.Array:
         """Computes the lane of each key."""
         return pa.array(key_lanes(self.hash, keys, lanes), pa.int32())
+
+
+def _known_table(declared: Table, catalogue: Catalogue, case: IdentifierCase) -> Table:
+    """Describes a table; raises ``FatalError`` if ``case`` would make one name of two."""
+    layers = LayeredCatalogue(catalogue, JobCatalogue([declared]))
+    known = layers.table(declared.schema, declared.name)
+    assert known is not None  # the settings describe it
+    merged = merged_names(known, case)
+    if merged is not None:
+        raise FatalError(merged)
+    return known
 
 
 def _parts_of_child(

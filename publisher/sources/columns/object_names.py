@@ -23,7 +23,7 @@ from publisher.model.catalogue import (
 )
 from publisher.model.change import Outcome, Reason
 from publisher.model.classes import attribute_of
-from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, parse
+from publisher.model.keys import BLANKS, IdentifierCase, KeyForm, KeyProblem, merged_names, parse
 from publisher.model.lanes import key_lane, table_hash
 from publisher.model.names import equal_in_any_case
 from publisher.sources.columns.key_lanes import key_lanes
@@ -178,13 +178,14 @@ class Names:
         try:
             known = self._catalogue.table(schema, table)
         except TableRefusedError as refused:
-            return RecordFault(Reason.DATABASE_REFUSED, refused.message)
+            return RecordFault(Reason(refused.reason), refused.message)
         if known is None and self._catalogue.closed:
             return RecordFault(
                 Reason.TABLE_NAME,
                 f"the database has no table {name!r}; fix table_name, or set the schema",
             )
-        return known
+        merged = None if known is None else merged_names(known.parent or known, self._case)
+        return known if merged is None else RecordFault(Reason.TABLE_NAME, merged)
 
     def _is_excluded(self, schema: str | None, table: str) -> bool:
         return self._excludes is not None and self._excludes(schema, table)
@@ -285,14 +286,15 @@ class Names:
         return [self._case.apply(name, name) for name in names]
 
     def _find_column(self, target: TargetTable, column: str) -> NamedColumn | RecordFault:
-        column = column.strip(BLANKS)  # columns of fixed width pad their values
-        if not column:
+        known = target.known
+        if known is None or column not in known.columns:
+            column = column.rstrip(" ")  # columns of fixed width pad their values
+        if not column.strip(BLANKS):
             return RecordFault(
                 Reason.COLUMN_NAME, "column_name is empty; per-field events need a column"
             )
         if _is_too_long(column):
             return _too_long(Reason.COLUMN_NAME, column)
-        known = target.known
         match = None if known is None else _find_attribute(known, target.child, column)
         if known is None or match is None:
             fault = None if known is None else self._unknown_column(known, target.child, column)

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.masking.sealed_files import create_private
-from publisher.sources.dispatch_queue.operations import RowKind
+from publisher.model.change import Reason
+from publisher.sources.dispatch_queue.operations import Operations, RowKind
 from publisher.sources.dispatch_queue.rows.rows import LostRow
 from publisher.sources.dispatch_queue.transactions.facts import (
     TransactionRows,
@@ -73,6 +74,25 @@ def rows_of_open_transactions(rows: Sequence[LostRow], fates: Fates) -> Iterator
         at = np.array([row.address or 0], np.uint64)
         if fates.span((row.node,), node, number, at)[0] < 0:
             yield row
+
+
+def broken_operations(operations: Operations) -> list[int]:
+    """Returns the operations whose names cannot be read: they are rejected, and so is their transaction."""
+    return [n for n, fault in operations.faults.items() if fault.reason is Reason.BROKEN_RECORD]
+
+
+def lost_rows_of_operations(operations: Operations) -> list[LostRow]:
+    """Returns the lost rows of a split, and its operations whose names cannot be read."""
+    node, number = operations.node, operations.column("TRANSACT_ID")
+    return [*operations.rows.lost] + [
+        LostRow(
+            operations.rows.nodes[int(node[n])],
+            int(number[n]),
+            int(operations.address[n]),
+            operations.faults[n].detail,
+        )
+        for n in broken_operations(operations)
+    ]
 
 
 def write_lost_rows(folder: Path, rows: Sequence[LostRow]) -> None:

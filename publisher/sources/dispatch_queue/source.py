@@ -18,7 +18,9 @@ from publisher.sources.columns.record_batches import Place
 from publisher.sources.contract import Context, PrepareContext, PreparedSource, Source
 from publisher.sources.dispatch_queue.as_json import raw_of
 from publisher.sources.dispatch_queue.lost import (
+    broken_operations,
     lost_as_facts,
+    lost_rows_of_operations,
     rows_of_open_transactions,
     write_lost_rows,
 )
@@ -206,7 +208,7 @@ class DispatchQueue(Source):
             for number in self.fates.open_parts:
                 operations = self._operations(splits[number])
                 self._write_open(operations, writer)
-                lost += rows_of_open_transactions(operations.rows.lost, self.fates)
+                lost += rows_of_open_transactions(lost_rows_of_operations(operations), self.fates)
         write_lost_rows(folder, lost)
 
     def _write_open(self, operations: Operations, writer: queue_state.OpenRowWriter) -> None:
@@ -215,17 +217,22 @@ class DispatchQueue(Source):
         is_open &= (operations.kind == RowKind.OPERATION) & (
             operations.use != OperationUse.EXCLUDED
         )
+        is_open[broken_operations(operations)] = False
         numbers = np.flatnonzero(is_open).tolist()
         places = [row for number in numbers for row in operations.rows_of(number)]
         writer.write(operations.rows, np.array(places, np.int64), operations.reading)
 
     def forget(self, splits: Sequence[QueueSplit], refused: Sequence[bool], folder: Path) -> None:
-        """Removes the marks of transactions of refused files, so that a later run reads these again."""
+        """Removes the marks and lost rows of refused files, so that a later run reads these again."""
         assert self.fates is not None  # the survey is over
         spans: dict[bool, set[int]] = {True: set(), False: set()}
+        refused_rows: list[LostRow] = []
         for split, is_refused in zip(splits, refused, strict=True):
             if not has_marks(split):
-                spans[is_refused] |= self._spans(self._operations(split))
+                operations = self._operations(split)
+                spans[is_refused] |= self._spans(operations)
+                refused_rows += lost_rows_of_operations(operations) if is_refused else ()
+        queue_state.forget_lost_rows(folder, refused_rows)
         queue_state.remove_marks(folder, self.fates, spans[True] - spans[False])
 
     def _spans(self, operations: Operations) -> set[int]:

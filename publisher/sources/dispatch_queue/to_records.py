@@ -254,12 +254,14 @@ class DispatchQueueRecordBuilder:
         if fate == Fate.DROP:
             mark = address_text(int(self.fates.marks[span]))
             return _Ending(Outcome.IGNORED, Reason.ROLLBACK, f"ROLLBACK at {mark}")
-        if fate in (Fate.OPEN, Fate.HOLD):
+        fault = operations.faults.get(number)
+        is_broken = fault is not None and fault.reason is Reason.BROKEN_RECORD
+        if fate in (Fate.OPEN, Fate.HOLD) and not is_broken:
             return _Ending(Outcome.HELD, Reason.OPEN_TRANSACTION, self._held_detail(number))
-        if use == OperationUse.COPY and number not in operations.faults:
+        if use == OperationUse.COPY and fault is None:
             return _COPIED
         why = f"its whole transaction is rejected: {self.fates.why.get(span, '')}"
-        fault = operations.faults.get(number, RecordFault(Reason.HELD_BACK, why))
+        fault = fault or RecordFault(Reason.HELD_BACK, why)
         is_blob = operations.ignored[number] and fate == Fate.PUBLISH
         return _BLOB if is_blob else _Ending(Outcome.REJECTED, fault.reason, fault.detail)
 

@@ -61,7 +61,7 @@ def _write_retry(
 ) -> RetryFiles:
     from publisher.sources.retry import write_json_lines
 
-    return write_json_lines(records, folder, options.expected_columns().written)
+    return write_json_lines(records, folder, options.expected_columns().written, "record_id")
 
 
 EVENT_LOG = Format(

@@ -15,7 +15,15 @@ from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.model.change import Outcome, Position, Reason
-from publisher.sources.contract import Context, LiveSource, PrepareContext, PreparedSource
+from publisher.sources.columns.record_batches import as_json
+from publisher.sources.contract import (
+    Context,
+    LiveSource,
+    PrepareContext,
+    PreparedSource,
+    RowNow,
+)
+from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import position_of, read_frames
 from publisher.sources.files.digest import digest_of_text
@@ -104,10 +112,24 @@ class LiveEventLog(LiveSource):
         """As ``Source.parse_position``."""
         return position_of(text)
 
-    def _frames(self, database: Database, split: TableSplit[None]) -> Iterator[Frame]:
+    def rows_at(self, position: Position) -> list[RowNow]:
+        """As ``LiveSource.rows_at``."""
+        column = self.options.expected_columns().written_name("record_id")
+        live = replace(self._live(), where=(column, str(position.high)), without=())
+        rows: list[RowNow] = []
+        with Database(self.database) as database:
+            for frame in self._frames(database, TableSplit(0), live):
+                fingerprints = fingerprints_of([frame.batch.column(n) for n in FINGERPRINTED])
+                texts = map(as_json, frame.batch.to_pylist())
+                rows += map(RowNow, texts, fingerprints.tolist())
+        return rows if not position.part else []
+
+    def _frames(
+        self, database: Database, split: TableSplit[None], live: LiveTable | None = None
+    ) -> Iterator[Frame]:
         places = self.places(database)
         names = self.options.expected_columns().names
-        for frame in table_reader.read(database, self._live(), split, self.text_of):
+        for frame in table_reader.read(database, live or self._live(), split, self.text_of):
             columns = [frame.batch.column(place) for place in places]
             batch = pa.RecordBatch.from_arrays(columns, names=list(names))
             named = frame._replace(batch=batch)

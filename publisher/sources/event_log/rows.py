@@ -247,8 +247,8 @@ class EventColumns:
 
 def _other_name(logged: str, column: NamedColumn) -> str | None:
     """Returns the name of a column in the log, unless it is only another spelling of its name."""
-    name = logged.strip(BLANKS)
-    return None if equal_in_any_case(name, column.name) else name
+    name = logged.rstrip(" ")
+    return None if equal_in_any_case(name, column.name.rstrip(" ")) else name
 
 
 def _child_row_fault(child: str) -> RecordFault:
@@ -271,6 +271,7 @@ def _ranks_of(values: Codes, order: dict[int, int]) -> Codes:
     return places
 
 
+_DROP_BLANKS = dict.fromkeys(map(ord, BLANKS))
 _PLAIN_BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?\z"
 """Base64 without white space, of the right length; in RE2's syntax."""
 
@@ -287,7 +288,7 @@ def _base64(array: pa.Array, rows: Mask) -> tuple[pa.Array, Mask]:
     doubtful = ~pc.fill_null(plain_flags, True).to_numpy(zero_copy_only=False)
     for row in places[doubtful].tolist():
         value = array[row].as_py()
-        plain = "".join(value.split())
+        plain = value.translate(_DROP_BLANKS)
         try:
             base64.b64decode(plain.encode("ascii"), validate=True)
         except (binascii.Error, UnicodeEncodeError):

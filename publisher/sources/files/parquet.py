@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -29,6 +29,8 @@ WIDE_ROW = 1 << 10
 WIDE_ROWS = 256
 _SMALL_DICTIONARY = 1 << 12
 """Maximum bytes of a dictionary whose entries may be unpacked for a whole batch at once."""
+_NANOSECONDS_END = (1 << 63) // 1000 - 1
+"""The last microsecond since 1970 that 64 bits of nanoseconds can count."""
 TOO_LONG = (
     "the row is longer than max_record; raise that setting, or export the table without the row"
 )
@@ -77,7 +79,8 @@ def frames(
         rows = _batch_rows(sizes[group])
         with _open(path, metadata, _dictionaries(path, metadata, group, sizes[group])) as file:
             budget = _Budget(options.max_record, sizes[group].allowed)
-            for batch in file.iter_batches(rows, [group], names, use_threads=False):
+            batches = file.iter_batches(rows, [group], names, use_threads=False)
+            for batch in _with_exact_moments(batches, path, metadata, group, rows):
                 yield from budget.frames(batch.select(names), columns, first)
                 first += batch.num_rows
         if first - group_first != row_count:
@@ -85,6 +88,37 @@ def frames(
                 f"{path} is damaged: its row group {group + 1} has {first - group_first:,} rows and should"
                 f" have {row_count:,}; export it again"
             )
+
+
+def _with_exact_moments(
+    batches: Iterable[pa.RecordBatch],
+    path: str,
+    metadata: pq.FileMetaData,
+    group: int,
+    rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Replaces INT96 moments that do not fit 64 bits of nanoseconds, with which the reader wraps around.
+
+    These are read in microseconds, and the column becomes text.
+    """
+    chunks = metadata.row_group(group)  # the schema would stay in a cycle with its file
+    leaves = [chunks.column(place) for place in range(metadata.num_columns)]
+    names = [leaf.path_in_schema for leaf in leaves if leaf.physical_type == "INT96"]
+    if not names:
+        yield from batches
+        return
+    with _open(path, metadata, int96_unit="us") as file:
+        others = file.iter_batches(rows, [group], names, use_threads=False)
+        for batch, wide in zip(batches, others, strict=True):
+            for name in {*names} & {*batch.schema.names}:
+                moments = wide.column(name)
+                fits = pc.less_equal(pc.abs(moments.cast(pa.int64())), _NANOSECONDS_END)
+                if not pc.all(fits, min_count=0).as_py():
+                    place = batch.schema.get_field_index(name)
+                    narrow = batch.column(name).cast(pa.string())
+                    exact = pc.if_else(fits, narrow, moments.cast(pa.string()))
+                    batch = batch.set_column(place, name, exact)  # noqa: PLW2901
+            yield batch
 
 
 class _Budget:
@@ -190,7 +224,10 @@ def column_names(path: str) -> list[str]:
 
 @contextmanager
 def _open(
-    path: str, known: pq.FileMetaData | None = None, dictionaries: Sequence[str] = ()
+    path: str,
+    known: pq.FileMetaData | None = None,
+    dictionaries: Sequence[str] = (),
+    int96_unit: str | None = None,
 ) -> Iterator[pq.ParquetFile]:
     """Opens a Parquet file; its errors become ``FatalError``, here and while it is read.
 
@@ -202,6 +239,7 @@ def _open(
             content_path(path),
             metadata=known,
             read_dictionary=[*dictionaries],
+            coerce_int96_timestamp_unit=int96_unit,
             memory_map=True,
             pre_buffer=False,
             page_checksum_verification=True,

@@ -162,7 +162,7 @@ class Notifications:
             stop.wait(seconds)
             return
         deadline = time.monotonic() + seconds
-        while not stop.is_set():
+        while not stop.is_set() and not stop.has_work():
             begun = [listener.connect() for listener in self._listeners]
             active = [listener for listener in self._listeners if listener.is_listening]
             remaining = deadline - time.monotonic()

@@ -19,7 +19,7 @@ from publisher.database import ordered_ranges
 from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, begin_snapshot, fatal_errors
 from publisher.database.ordered_ranges import Bounds, TableExtent
-from publisher.database.statements import select_all
+from publisher.database.statements import select_texts
 from publisher.model.packed_batches import gather
 from publisher.sources.files.frame import Frame
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of, sorting
@@ -216,10 +216,15 @@ def _portions(
     connection: Connection, relation: Relation, bounds: Bounds
 ) -> Iterator[Sequence[Sequence[Any]]]:
     """Yields the rows of one statement, a few at a time."""
-    statement = select_all(relation)
+    statement = select_texts(relation, connection.dialect)
     if bounds.where is not None:
         name, value = bounds.where
-        statement = statement.where(column(quoted_name(name, quote=True)) == value)
+        wanted: ColumnElement[Any] = column(quoted_name(name, quote=True))
+        if isinstance(
+            relation.types[name], types.NullType
+        ):  # SQLite compares no number with a text
+            wanted = ordered_ranges.as_text(relation, name)
+        statement = statement.where(wanted == value)
     if bounds.order is not None and bounds.high is not None:
         order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
         statement = statement.where((order < bounds.high) | order.is_(None))

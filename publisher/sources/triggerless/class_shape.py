@@ -118,7 +118,6 @@ def _child_shape(
         columns=tuple(attributes),
         others=tuple(attributes.values()),
         octets=frozenset(octets),
-        known=True,
     )
 
 

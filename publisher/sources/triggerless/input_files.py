@@ -39,6 +39,17 @@ def group_by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[s
     this table.
     Raises ``FatalError`` if a file belongs to none of the tables in the settings.
     """
+    own_names = {name.casefold() for name in options.tables}
+    for path in paths:
+        is_part = (
+            path.name.startswith(_PART) or file_splits.stem_of(path).casefold() not in own_names
+        )
+        if "=" in path.parent.name and is_part:
+            raise FatalError(
+                f"{path}: the folder {path.parent.name} holds a value of the column"
+                f" {path.parent.name.partition('=')[0]}, and values in names of folders are not read:"
+                " export the table without partitions"
+            )
     if len(options.tables) == 1:
         return {options.tables[0]: sorted(paths, key=str)}
     folded = {name.casefold(): name for name in options.tables}
@@ -46,7 +57,7 @@ def group_by_table(paths: Sequence[Path], options: TriggerlessOptions) -> dict[s
     for path in sorted(paths, key=str):
         name = table_of(path)
         if folded:
-            table = folded.get(name.casefold())
+            table = name if name in options.tables else folded.get(name.casefold())
             if table is None:
                 raise FatalError(
                     f"{path}: {name} is none of the tables {', '.join(options.tables)}; give the file"

@@ -113,6 +113,14 @@ def comparison_of(
     state = TriggerlessState.read(context.state) if context.state is not None else None
     if state is not None:
         refuse_other_contents(state, options)
+    names: dict[tuple[object, ...], str] = {}
+    for table in tables:
+        other = names.setdefault(table.shape.identity[:2], table.name)
+        if other != table.name:
+            raise FatalError(
+                f"{other} and {table.name} would be one table, {table.shape.table}, in documents: correct"
+                " tables or identifier_case"
+            )
     works = tuple(_work(table, options, context, state) for table in tables)
     return Comparison(
         works, str(context.target), context.keep, options.binary_text, database, text_of

@@ -70,8 +70,6 @@ class TableShape:
     """Names in the input of the columns outside the key."""
     octets: frozenset[str]
     """Names in the input of binary columns."""
-    known: bool
-    """The catalogue knows the types of the columns."""
     children: tuple[TableShape, ...] = ()
     """Child tables.  Their keys are those of their parents, ``columns`` are names of attributes."""
     multiple: frozenset[str] = frozenset()
@@ -157,7 +155,6 @@ def shape_of(
         columns=tuple(spelled[name] for name in others),
         others=others,
         octets=octets,
-        known=bool(known.columns),
         multiple=multiple,
         is_view=known.view_columns is not None,
         key_change_by=_key_change_by(
@@ -300,7 +297,10 @@ def _text_fault(shape: TableShape, name: str, binary_text: str | None) -> Record
         return RecordFault(
             Reason.VALUE, f"the binary column {name} does not hold {form}; export it again"
         )
-    return RecordFault(Reason.BROKEN_RECORD, f"{name} is not text; export it as UTF-8 text")
+    return RecordFault(
+        Reason.BROKEN_RECORD,
+        f"{name} is not text; export it as UTF-8 text, or declare it octet in [tables]",
+    )
 
 
 def _key_texts(
@@ -342,6 +342,6 @@ def _column_texts(
         array,
         f"{where}: column {name} of {shape.source_name}",
         octet=name in shape.octets,
-        untyped=not shape.known,
+        untyped=False,  # some engines write text as bytes
         binary_text=binary_text,
     )

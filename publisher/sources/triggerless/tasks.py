@@ -118,7 +118,7 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
             )
         if faults:
             yield packers[member].rejects(faults)
-        if any(_may_concern_objects(fault, member) for fault, _ in faults):
+        if any(may_concern_objects(fault, member) for fault, _ in faults):
             unreadable.add(member)
     for member, packer in packers.items():
         yield from packer.rest()
@@ -128,15 +128,18 @@ def read_pieces(comparison: Comparison, number: int) -> Iterator[pa.RecordBatch]
         yield packers[work.members[0]].tally(record_count)
 
 
-def read_split_rows(comparison: Comparison, number: int) -> Iterator[tuple[int, ComparableRows]]:
-    """Reads the rows of split ``number``, with the number of their table in its class."""
+def read_split_rows(
+    comparison: Comparison, number: int
+) -> Iterator[tuple[int, ComparableRows, list[RecordFault]]]:
+    """Reads the rows of split ``number``, with the number of their table in its class, and all faults."""
     work = comparison.splits()[number]
     table = comparison.tables[work.table]
     for member, frame in _frames(comparison, table, work):
-        yield member, _read_rows(comparison, work, table, member, frame)
+        rows = _read_rows(comparison, work, table, member, frame)
+        yield member, rows, [f for f, _ in _faults(work, table.tables[member].shape, frame, rows)]
 
 
-def _may_concern_objects(fault: RecordFault, member: int) -> bool:
+def may_concern_objects(fault: RecordFault, member: int) -> bool:
     """Tests whether an unreadable row may be one of a known object; a value without a key is of none."""
     return member == 0 or fault.reason is not Reason.TABLE_KEY
 

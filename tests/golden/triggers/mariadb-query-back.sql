@@ -6,7 +6,7 @@ SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES,NO_ENGINE_SUBSTIT
 
 CREATE TABLE IF NOT EXISTS `indirect`.`event_log` (
   record_id   BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY,
-  table_key   TEXT NOT NULL,
+  table_key   LONGTEXT NOT NULL,
   status      CHAR(1) NOT NULL DEFAULT 'N',
   event_type  SMALLINT NOT NULL CHECK (event_type BETWEEN 1 AND 8),
   event_time  DATETIME(6) NOT NULL
@@ -46,7 +46,12 @@ CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE new_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-    DEFAULT CONCAT('idu=', CAST(NEW.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END);
+    DEFAULT CONCAT('idu=', COALESCE(CAST(NEW.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END, ''));
+  DECLARE EXIT HANDLER FOR 1048, 1264, 1292, 1300, 1301, 1366, 1406, 4078, 4079
+  BEGIN
+    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+    VALUES (new_key, 5, 'indirect.usr');
+  END;
   INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
   VALUES (new_key, 7, 'indirect.usr', 'active');
   INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
@@ -60,30 +65,39 @@ CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-    DEFAULT CONCAT('idu=', CAST(OLD.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END);
+    DEFAULT CONCAT('idu=', COALESCE(CAST(OLD.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END, ''));
   DECLARE new_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-    DEFAULT CONCAT('idu=', CAST(NEW.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END);
-  IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN
+    DEFAULT CONCAT('idu=', COALESCE(CAST(NEW.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(NEW.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(NEW.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(NEW.`mail box` AS CHAR) END, ''));
+  DECLARE EXIT HANDLER FOR 1048, 1264, 1292, 1300, 1301, 1366, 1406, 4078, 4079
+  BEGIN
     INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
-    VALUES (old_key, 4, 'indirect.usr');
-    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-    VALUES (new_key, 7, 'indirect.usr', 'active');
-    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-    VALUES (new_key, 7, 'indirect.usr', 'seen');
-    INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-    VALUES (new_key, 7, 'indirect.usr', 'photo');
-  ELSE
-    IF NOT (CAST(CASE OLD.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(OLD.`active` AS CHAR) END AS BINARY) <=> CAST(CASE NEW.`active` + 0 WHEN 1 THEN 'true' WHEN 0 THEN 'false' ELSE CAST(NEW.`active` AS CHAR) END AS BINARY)) THEN
+    VALUES (new_key, IF(CAST(old_key AS BINARY) <> CAST(new_key AS BINARY), 5, 6), 'indirect.usr');
+  END;
+  IF EXISTS (SELECT 1 FROM `indirect`.`usr` AS o WHERE o.`idu` = NEW.`idu` AND o.`mail box` = NEW.`mail box` AND o.`active` <=> NEW.`active` AND CAST(o.`seen` AS CHAR) <=> CAST(NEW.`seen` AS CHAR))
+  AND NOT (CAST(old_key AS BINARY) <> CAST(new_key AS BINARY)
+    AND EXISTS (SELECT 1 FROM `indirect`.`usr` AS o WHERE o.`idu` = OLD.`idu` AND o.`mail box` = OLD.`mail box` AND CAST(CONCAT('idu=', COALESCE(CAST(o.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(o.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(o.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(o.`mail box` AS CHAR) END, '')) AS BINARY) = CAST(old_key AS BINARY))) THEN
+    IF CAST(old_key AS BINARY) <> CAST(new_key AS BINARY) THEN
+      INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
+      VALUES (old_key, 4, 'indirect.usr');
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-      VALUES (new_key, 8, 'indirect.usr', 'active');
-    END IF;
-    IF NOT (CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS CHAR) AS BINARY) <=> CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS CHAR) AS BINARY)) THEN
+      VALUES (new_key, 7, 'indirect.usr', 'active');
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-      VALUES (new_key, 8, 'indirect.usr', 'seen');
-    END IF;
-    IF NOT (OLD.`photo` <=> NEW.`photo`) THEN
+      VALUES (new_key, 7, 'indirect.usr', 'seen');
       INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
-      VALUES (new_key, 8, 'indirect.usr', 'photo');
+      VALUES (new_key, 7, 'indirect.usr', 'photo');
+    ELSE
+      IF NOT (CAST(CAST(OLD.`active` AS CHAR) AS BINARY) <=> CAST(CAST(NEW.`active` AS CHAR) AS BINARY)) THEN
+        INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
+        VALUES (new_key, 8, 'indirect.usr', 'active');
+      END IF;
+      IF NOT (CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(OLD.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(OLD.`seen` AS CHAR)) AS BINARY) <=> CAST(COALESCE(CAST(CAST(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL UNIX_TIMESTAMP(NEW.`seen`) SECOND AS DATETIME(0)) AS CHAR), CAST(NEW.`seen` AS CHAR)) AS BINARY)) THEN
+        INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
+        VALUES (new_key, 8, 'indirect.usr', 'seen');
+      END IF;
+      IF NOT (OLD.`photo` <=> NEW.`photo`) THEN
+        INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name, column_name)
+        VALUES (new_key, 8, 'indirect.usr', 'photo');
+      END IF;
     END IF;
   END IF;
 END$$
@@ -93,7 +107,7 @@ CREATE OR REPLACE DEFINER = `xds_indirect.event_log_writer`
   ON `indirect`.`usr` FOR EACH ROW
 BEGIN
   DECLARE old_key LONGTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
-    DEFAULT CONCAT('idu=', CAST(OLD.`idu` AS CHAR), '+mail box=', CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END);
+    DEFAULT CONCAT('idu=', COALESCE(CAST(OLD.`idu` AS CHAR), ''), '+mail box=', COALESCE(CASE WHEN CAST(OLD.`mail box` AS CHAR) REGEXP '[,;''+"=\\<>]|\A[ \t\r\n]|[ \t\r\n]\z|\A\z' THEN CONCAT('"', REPLACE(REPLACE(CAST(OLD.`mail box` AS CHAR), '\', '\\'), '"', '\"'), '"') ELSE CAST(OLD.`mail box` AS CHAR) END, ''));
   INSERT INTO `indirect`.`event_log` (table_key, event_type, table_name)
   VALUES (old_key, 4, 'indirect.usr');
 END$$

@@ -78,16 +78,48 @@ SET extra_float_digits TO 1
 SET lc_monetary TO 'C'
 AS $xds$
 DECLARE
-  old_key text := 'idu=' || CASE WHEN num_nulls(OLD."idu") = 0 THEN concat(OLD."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(OLD."mail box") = 0 THEN concat(OLD."mail box") END COLLATE "C") AS k (v));
-  new_key text := 'idu=' || CASE WHEN num_nulls(NEW."idu") = 0 THEN concat(NEW."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(NEW."mail box") = 0 THEN concat(NEW."mail box") END COLLATE "C") AS k (v));
+  old_key text;
+  new_key text;
+  written text := 'indirect.usr';
+  is_changed boolean;
 BEGIN
+  BEGIN
+    old_key := 'idu=' || CASE WHEN num_nulls(OLD."idu") = 0 THEN concat(OLD."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(OLD."mail box") = 0 THEN concat(OLD."mail box") END COLLATE "C") AS k (v));
+    new_key := 'idu=' || CASE WHEN num_nulls(NEW."idu") = 0 THEN concat(NEW."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(NEW."mail box") = 0 THEN concat(NEW."mail box") END COLLATE "C") AS k (v));
+    is_changed := num_nulls(NEW."idu") IS NULL OR num_nulls(NEW."mail box") IS NULL OR pg_typeof(NEW."active") IN (regtype 'text', regtype 'varchar') OR num_nulls(NEW."seen") IS NULL OR pg_typeof(NEW."photo") IN (regtype 'text', regtype 'varchar');
+  EXCEPTION WHEN undefined_column OR undefined_object THEN
+    is_changed := true;
+  END;
+  IF (TG_TABLE_SCHEMA <> 'indirect' OR TG_TABLE_NAME <> 'usr') AND (TG_OP = 'TRUNCATE' OR NOT (SELECT relispartition FROM pg_class WHERE oid = TG_RELID)) THEN
+    is_changed := true;
+    written := format('%I.%I', TG_TABLE_SCHEMA, TG_TABLE_NAME);
+  END IF;
   IF TG_OP = 'TRUNCATE' THEN
-    IF TG_RELID IS DISTINCT FROM to_regclass('"indirect"."usr"') THEN
-      RAISE EXCEPTION 'the table was renamed after its triggers were made: make them again';
+    IF is_changed THEN
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      VALUES ('changed after its triggers were made, so run xds-publisher ddl again', 6, written);
+    ELSIF row_security_active(TG_RELID) THEN
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      VALUES ('truncated with row-level security, so run xds-publisher verify --repair', 6, written);
+    ELSE
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      SELECT 'idu=' || CASE WHEN num_nulls(t."idu") = 0 THEN concat(t."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(t."mail box") = 0 THEN concat(t."mail box") END COLLATE "C") AS k (v)), 4, 'indirect.usr'
+      FROM ONLY "indirect"."usr" AS t;
+      INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
+      SELECT 'idu=' || CASE WHEN num_nulls(t."idu") = 0 THEN concat(t."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(t."mail box") = 0 THEN concat(t."mail box") END COLLATE "C") AS k (v)), 4, 'indirect.usr'
+      FROM "indirect"."usr" AS t WHERE (SELECT relkind FROM pg_class WHERE oid = TG_RELID) = 'p';
     END IF;
+  ELSIF is_changed THEN
     INSERT INTO "indirect"."event_log" (table_key, event_type, table_name)
-    SELECT 'idu=' || CASE WHEN num_nulls(t."idu") = 0 THEN concat(t."idu") END || '+mail box=' || (SELECT CASE WHEN v ~ '[,;''+"=\\<>]|^[ \t\r\n]|[ \t\r\n]$|^$' THEN '"' || replace(replace(v, '\', '\\'), '"', '\"') || '"' ELSE v END FROM (SELECT CASE WHEN num_nulls(t."mail box") = 0 THEN concat(t."mail box") END COLLATE "C") AS k (v)), 4, 'indirect.usr'
-    FROM "indirect"."usr" AS t;
+    SELECT e.key, e.event_type, written
+    FROM (VALUES
+      (1, old_key, 4, old_key IS DISTINCT FROM new_key),
+      (2, new_key, 5, old_key IS DISTINCT FROM new_key),
+      (3, new_key, 6, old_key = new_key),
+      (4, 'changed after its triggers were made, so run xds-publisher ddl again', 6, num_nonnulls(old_key, new_key) = 0)
+    ) AS e (place, key, event_type, applies)
+    WHERE e.applies AND e.key IS NOT NULL
+    ORDER BY e.place;
   ELSIF old_key = new_key THEN
     INSERT INTO "indirect"."event_log" (table_key, event_type, table_name, column_name, old_value, new_value)
     SELECT new_key, 2, 'indirect.usr', c.name, c.old_text, c.new_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,14 +13,17 @@ from hypothesis import strategies as st
 
 from publisher.consumer import (
     Add,
+    ConsumerError,
     Delete,
     Delivery,
+    EventIdError,
     HeldError,
     Inbox,
     KeyChange,
     ModifyAssociation,
     Objects,
     Origin,
+    from_record,
 )
 from tests.support.key_change_histories import (
     History,
@@ -136,7 +140,8 @@ def test_a_restarted_consumer_goes_on_where_the_earlier_one_ended(
     assert second.resume_at() == first.resume_at()
     start = second.resume_at()
     rest = [
-        partition[start.get(f"xds/{number}", 0) :] for number, partition in enumerate(partitions)
+        partition[int(start.get(f"xds/{number}", 0)) :]
+        for number, partition in enumerate(partitions)
     ]
     apply(interleave(rest, rng), second, objects)
     assert values_of(objects) == history.values
@@ -188,12 +193,53 @@ def test_too_many_waiting_documents_are_an_error_that_loses_nothing() -> None:
         HeldError, match=r"event s:1 \(a becomes b\), which arrived first at xds/b:1"
     ):
         inbox.accept(added("b", 3))
-    assert inbox.accept(added("c", 1)) == [added("c", 1)]
-    assert inbox.resume_at() == {"xds/b": 1, "xds/c": 2}
+    assert inbox.accept(added("c", 4)) == [added("c", 4)]
+    assert inbox.resume_at() == {"xds/b": 1, "xds/c": 5}
     assert inbox.release() == [copy_of("b", change, 1), added("b", 2)]
     assert inbox.accept(added("b", 3)) == [added("b", 3)]
     assert inbox.accept(copy_of("a", change, 9)) == []
     assert inbox.held == 0
+
+
+def record(offset: int, key: str, name: str, event_id: str = "hr@0123456789abcdef.1:1") -> Delivery:
+    text = (
+        f'<nds><input><add class-name="usr"><association>{key}</association><add-attr attr-name="name">'
+        f'<value type="string">{name}</value></add-attr></add></input></nds>'
+    )
+    headers = [("event-id", event_id.encode())]
+    return from_record(text.encode(), key.encode(), headers, Origin("xds/0", offset))
+
+
+def test_a_repetition_has_the_same_id_key_and_value() -> None:
+    inbox = Inbox()
+    assert len(inbox.accept(record(1, "a", "Ann"))) == 1
+    assert inbox.accept(record(2, "a", "Ann")) == []
+    later = Inbox(snapshot=json.loads(json.dumps(inbox.snapshot())))
+    for reader in (inbox, later):
+        assert reader.accept(record(3, "a", "Ann")) == []
+        for other, difference in ((record(4, "a", "Bob"), "value"), (record(4, "b", "Ann"), "key")):
+            with pytest.raises(
+                EventIdError, match=f"xds/0:4: event .* another {difference} than at xds/0:1"
+            ):
+                reader.accept(other)
+            assert reader.resume_at() == {"xds/0": 4}
+        assert len(reader.accept(replace(record(4, "b", "Ann"), event_id=None))) == 1
+
+
+def test_a_copy_of_a_key_change_has_the_value_of_the_other_copy() -> None:
+    change = KeyChange("a", "b")
+    inbox = Inbox()
+    inbox.accept(copy_of("a", change, 1))
+    with pytest.raises(EventIdError, match="another key"):
+        inbox.accept(copy_of("c", KeyChange("a", "c"), 1))
+    assert len(inbox.accept(copy_of("b", change, 1))) == 1
+
+
+def test_a_snapshot_of_another_version_is_refused() -> None:
+    with pytest.raises(
+        ConsumerError, match="has format 1, this version reads format 2: go on with"
+    ):
+        Inbox(snapshot={"parts": {}, "seen": []})
 
 
 def test_a_long_chain_of_key_changes_is_released_by_one_copy() -> None:

@@ -33,6 +33,7 @@ from publisher.journal.segment_header import SEGMENT_FORMAT
 from publisher.reports.explain import RecordStory, explain
 from publisher.reports.rejects import RejectedRecord, read_rejects
 from publisher.runs.replay import dispatch
+from tests.support.event_ids import ORIGIN
 from tests.support.finished_runs import (
     contents_of,
     contents_of_all,
@@ -259,7 +260,7 @@ def test_runs_with_files_or_records_in_states_and_large_or_damaged_ones_stay(
     if kind == "files":
         content["sources"][0]["files"] = [{"path": "/in/a.csv", "bytes": 1}]
     elif kind == "state":
-        held = SourceEntry("held", "linkexpress", (), {}, {}, 0)
+        held = SourceEntry("held", "linkexpress", (), {}, {}, 0, origin=ORIGIN)
         content["sources"].append(asdict(held))
         content["states"] = ["held"]
     elif kind == "damaged":

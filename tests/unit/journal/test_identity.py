@@ -86,7 +86,9 @@ def test_the_files_of_a_lost_journal_are_not_overwritten(tmp_path: Path) -> None
     (tmp_path / "in" / "1.csv").unlink()
     write_file(tmp_path, "2.csv", 6, 7)
     for _ in range(2):
-        with pytest.raises(FatalError, match=r"came from another journal.*set another path"):
+        with pytest.raises(
+            FatalError, match=r"came from another journal.*run `xds-publisher recover"
+        ):
             publish(tmp_path)
     assert published_files(tmp_path) == before
     job = tmp_path / "job.toml"
@@ -133,7 +135,7 @@ def test_a_directory_of_runs_of_another_version_is_refused(tmp_path: Path, versi
     publish(tmp_path)
     mark = tmp_path / "out/runs/job-000001/run.json"
     mark.write_text(json.dumps(json.loads(mark.read_text()) | {"format": version}))
-    with pytest.raises(FatalError, match=f"format {version}, this program reads format 2: use"):
+    with pytest.raises(FatalError, match=f"format {version}, this program reads format 3: use"):
         publish(tmp_path)
     assert published_values(tmp_path) == ["1"]
 

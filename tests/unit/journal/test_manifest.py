@@ -25,6 +25,7 @@ from publisher.journal.manifest import (
     Manifest,
     SourceEntry,
 )
+from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
 
@@ -65,7 +66,9 @@ class Run:
             lanes=self.work.lanes,
             clock="2024-01-01T00:00:00Z",
             settings={"poll": {"poll_size": 10_000}},
-            sources=(SourceEntry("log", "event-log", ({"path": "é.csv"},), {}, {}, 0),),
+            sources=(
+                SourceEntry("log", "event-log", ({"path": "é.csv"},), {}, {}, 0, origin=ORIGIN),
+            ),
             results=tuple(results),
             documents="..",
             records_read=check_conservation(results, [[0]]),

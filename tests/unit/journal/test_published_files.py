@@ -12,12 +12,13 @@ from publisher.errors import FatalError
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.manifest import Manifest, SourceEntry
 from publisher.journal.published_files import FileRules, PublishedFiles
+from tests.support.event_ids import ORIGIN
 
 
 def run_of(*files: Path, source: str = "hr", number: int = 1) -> Manifest:
     """The manifest of a run that read these files as they are now."""
     read = tuple(FileEntry.of(path).with_digest() for path in files)
-    entry = SourceEntry(source, "event-log", (), {}, {}, 0, files=read)
+    entry = SourceEntry(source, "event-log", (), {}, {}, 0, files=read, origin=ORIGIN)
     return Manifest(f"job-{number:06d}", "job", 1, "", {}, (entry,), (), ".", 0)
 
 
@@ -60,7 +61,7 @@ def test_a_file_that_changed_since_is_refused(files: list[Path], content: str) -
         list(known.new_of("hr", files))
     assert caught.value.message == (
         f"{files[1]} had 5 bytes when it was published, and has {len(content)} now: write new "
-        "records to a new file, and restore this one"
+        "records to a new file, and restore this one (or the list, if only that has changed)"
     )
 
 

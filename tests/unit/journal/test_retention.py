@@ -13,6 +13,7 @@ from publisher.config.settings import JournalOptions
 from publisher.journal.file_entries import FileEntry
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import MANIFEST, Journal, Manifest, SourceEntry
+from tests.support.event_ids import ORIGIN
 
 DAY = 86_400
 
@@ -28,7 +29,7 @@ def plan_run(journals: Journals, *files: tuple[str, int]) -> Journal:
     """Plans a run completely."""
     run = journals.create_run()
     read = tuple(FileEntry(*file) for file in files)
-    entry = SourceEntry("hr", "event-log", (), {}, {}, 0, files=read)
+    entry = SourceEntry("hr", "event-log", (), {}, {}, 0, files=read, origin=ORIGIN)
     journal = journals.journal(run)
     journal.commit(Manifest(run, "job", 0, "", {}, (entry,), (), ".", 0))
     return journal

@@ -1,5 +1,7 @@
 """Tables of the job file, alone and over those of a database."""
 
+from dataclasses import replace
+
 import pytest
 
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, LayeredCatalogue, Table
@@ -42,7 +44,8 @@ def test_the_job_file_is_asked_by_the_name_that_the_source_writes(
     tables: tuple[Table, ...], asked: tuple[str | None, str], found: Table | None
 ) -> None:
     catalogue: Catalogue = JobCatalogue(tables)
-    assert catalogue.table(*asked) == found
+    answer = catalogue.table(*asked)
+    assert (answer and replace(answer, twins=())) == found
     assert not catalogue.closed
 
 

@@ -67,7 +67,8 @@ def check_order(batched: set[int], single: set[int], cut: int, places: list[int]
     seen: list[int] = []
     for place in sorted(places):
         seen += [
-            found.position.high for found in flatten(outbox.take((place, Position("", 0, 0, 0))))
+            found.position.high
+            for found in flatten(outbox.take(("", place, Position("", 0, 0, 0))))
         ]
         assert seen == [rank for rank in everything if rank < place]
     seen += [found.position.high for found in flatten(outbox.take())]

@@ -50,6 +50,6 @@ def test_changes_of_a_refused_class_are_rejected_beside_deletes_and_query_backs(
     )
     planned = Setup(catalogue=classes(), lookup=Rows()).plan(changes)
     found = outcomes(planned, changes)
-    refused = f"{Outcome.REJECTED.label}: {Reason.DATABASE_REFUSED}"
+    refused = f"{Outcome.REJECTED.label}: {Reason.TABLE_NAME}"
     assert found[0] == found[3] == refused
     assert found[2] in ("document 0", refused)

@@ -17,6 +17,7 @@ from publisher.model.change import Object
 from publisher.reports.history import KnownValues, ValueChange, read_history
 from publisher.reports.object_histories import AttributeDiff
 from publisher.runs.publisher_instance import publish
+from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import csv_text, event
 from tests.support.finished_runs import finish_run, make_journals
 
@@ -113,7 +114,7 @@ def test_the_command_prints_changes_of_values(journals: Journals) -> None:
     finish_run(journals, [13], refused=False)
     result = CliRunner().invoke(cli, ["history", "idu=1", str(journals.root)])
     assert result.exit_code == 0
-    assert result.output.splitlines() == [
+    assert plain_ids(result.output).splitlines() == [
         "idu=1 of usr: 3 record(s) in 2 run(s), 2 document(s)",
         "2026-01-01 10:00:00+00:00  3 update field (remove all values): fname",
         "  1 of log in job-000001: published, status S",

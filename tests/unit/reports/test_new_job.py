@@ -198,6 +198,7 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         NewDatabase(url_env="DATABASE_URL", schema="hr"),
         NewSink(),
         [],
+        "hr",
     )
     Path("hr.toml").write_text(text)
     monkeypatch.setenv("DATABASE_URL", "postgresql://u:secret@h/d")
@@ -216,7 +217,8 @@ def test_every_example_can_be_composed(format_: str) -> None:
     source = NewSource(format_, snapshots=('a "b".csv', "c\\d", "e\x7f\tf"))
     example = resource(f"conf/{format_}.toml").read_text("utf-8")
     database = NewDatabase(url="sqlite:///hr.db") if "# [database]" in example else None
-    Path("job.toml").write_text(compose_job_file(example, source, database, NewSink(), ["note"]))
+    text = compose_job_file(example, source, database, NewSink(), ["note"], "job")
+    Path("job.toml").write_text(text)
     settings = load_to_publish(Path("job.toml"))
     assert [path.name for path in settings.sources[0].snapshots] == [*source.snapshots]
     assert settings.sink.path is not None
@@ -226,9 +228,10 @@ def test_every_example_can_be_composed(format_: str) -> None:
 def test_an_example_without_the_setting_is_an_error_of_the_installation() -> None:
     with pytest.raises(InternalError, match="has no snapshots"):
         compose_job_file(
-            '[job]\n[[sources]]\nformat = ""\n[dispatch]\n',
+            '[job]\nname = ""\n[[sources]]\nname = ""\nformat = ""\n[dispatch]\n',
             NewSource("event-log", ("a",)),
             None,
             NewSink(),
             [],
+            "job",
         )

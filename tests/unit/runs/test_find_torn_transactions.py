@@ -31,7 +31,7 @@ def test_a_value_that_cannot_be_rendered_rejects_its_transaction(
     assert report.reasons["rejected"] == {"forbidden-character": 1, "held-back": 6}
     why = set(rejects(tmp_path / "out")["held-back"])
     assert len(why) == 1
-    assert "its record MAIN:3.1200@3.1900: the value has U+0001" in why.pop()
+    assert "its record MAIN:3.1200@3.1900: column fname: the value has U+0001" in why.pop()
 
 
 def test_what_is_replaced_or_left_out_rejects_nothing(tmp_path: Path) -> None:

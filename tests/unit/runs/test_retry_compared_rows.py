@@ -65,7 +65,7 @@ def test_corrected_rows_are_published_once(tmp_path: Path, state: str) -> None:
     (corrected,) = [entry for entry in chosen if entry["reason"] == "table-key"]
     assert f"rejected record {corrected['id']}" in shown
     listed = json.loads(invoke(tmp_path, "rejects", "--json").stdout)
-    assert sum(group["retried"] for group in listed) == 4
+    assert listed == []  # one of several rows with a key is corrected: none is rejected
 
     # the table is corrected as the records were: nothing is published
     rows = [table_row(1, "bell!"), table_row("7"), table_row(4, "a")]
@@ -146,9 +146,7 @@ def test_a_retry_keeps_the_states_of_other_tables_and_sources(tmp_path: Path) ->
     dry = invoke(tmp_path, "rejects", "--json", "--dry-run", "--retry", _write(tmp_path, entries))
     assert json.loads(dry.stdout)["outcomes"]["published"] == 3
     assert _retry(tmp_path, entries[::-1])["outcomes"]["published"] == 3
-    assert (
-        len(invoke(tmp_path, "rejects").stdout.split("retried in run job-000002: published")) == 3
-    )
+    assert invoke(tmp_path, "rejects").stdout == "no rejected records\n"
     assert publish(tmp_path, rest=rest).state == "nothing new to read"
     write_table(tmp_path, [table_row(1), table_row(3, "bell!"), table_row(4)], "dep.csv")
     assert kinds_and_keys(publish(tmp_path, rest=rest), tmp_path) == [("add", "4")]

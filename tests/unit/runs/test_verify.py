@@ -307,7 +307,7 @@ def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
         (path, _), *_ = job.lines().items()
         hidden = path.rename(path.with_name("hidden"))
         path.mkdir()
-        with pytest.raises(FatalError, match=f"the running instance could not repair: {path}"):
+        with pytest.raises(FatalError, match=f"the running instance failed: {path}"):
             repair(VerifyRequest(settings))
         path.rmdir()
         hidden.rename(path)
@@ -344,7 +344,7 @@ def test_a_damaged_order_does_not_stop_the_instance(job: Job, content: bytes, pr
     assert counts(job.verify()) == {"equal": 62}
     assert len(errors) == 1
     assert errors[0].startswith(f"{order} {problem}")
-    assert errors[0].endswith("start the repair again; it is kept as 1.order.json.damaged")
+    assert errors[0].endswith("start the command again; it is kept as 1.order.json.damaged")
     answer = json.loads(order.with_name("1.answer.json").read_text())
     assert answer == {"format": 1, "message": errors[0]}
     assert order.with_name("1.order.json.damaged").read_bytes() == content
@@ -376,11 +376,12 @@ def test_unsettled_objects_are_compared_again(job: Job) -> None:
         thread.join(30)
 
 
-def test_rows_that_cannot_be_read_are_counted(job: Job) -> None:
+def test_rows_of_child_tables_that_belong_to_no_object_are_counted(job: Job) -> None:
     job.execute("INSERT INTO phone (idu, number) VALUES (NULL, '1'), (4711, '2')")
     report = job.verify()
     assert counts(report) == {"equal": 62}
-    assert {t.table: t.unreadable_rows for t in report.outcome.tables} == {"usr": 2, "dep": 0}
+    assert {t.table: t.orphans for t in report.outcome.tables} == {"usr": 2, "dep": 0}
+    assert not report.outcome.has_findings
 
 
 def test_the_state_of_a_consumer_is_compared(job: Job, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ from tests.support.child_rows import (
     tables_after,
     write_change_tables,
 )
+from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import lines, plan_all, read_all, readers
 
 LANES = 3
@@ -84,6 +85,7 @@ def run(
             filters=FilterOptions(),
             polls=None,
             identifier_case=loaded.sources[0].options.identifier_case,
+            origin=ORIGIN,
         )
         work = Work((source,), loaded.rules, lanes=LANES, clock=0, shared=folder / ".shared")
         results = plan_all(work, read_all(work), folder)

@@ -178,9 +178,11 @@ def test_a_document_that_is_too_large_is_a_finding(
     ]
 
 
-def test_a_value_beyond_ten_megabytes_passes(tmp_path: Path) -> None:
+def test_a_value_beyond_ten_megabytes_is_a_finding(tmp_path: Path) -> None:
     large = LINE.replace(b">a<", b">" + b"a" * 11_000_000 + b"<")
-    assert findings(tmp_path / "large", large + LINE) == []
+    (finding,) = findings(tmp_path / "large", large + LINE)
+    assert finding.line == 1
+    assert "more than 10,000,000 bytes" in finding.reason
 
 
 def test_memory_does_not_grow_with_the_number_of_lines(tmp_path: Path) -> None:

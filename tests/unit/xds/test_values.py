@@ -183,7 +183,7 @@ def test_damaged_base64_is_refused(text: str) -> None:
         ("+1", "1"),
         ("-0", "0"),
         ("42.000", "42"),
-        ("9" * 5000, "9" * 5000),
+        ("9" * 1000, "9" * 1000),
     ],
 )
 def test_integers_go_in_canonical_form(text: str, number: str) -> None:

@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 
 from publisher.errors import FatalError
 from publisher.masking.sealed_files import content_path, content_size, create_private
-from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of
+from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of, write_lost_rows
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows.file_probe import index_of
 from publisher.sources.dispatch_queue.rows.layout import INTEGERS, TEXTS
-from publisher.sources.dispatch_queue.rows.rows import Codes, Destination, QueueRows
+from publisher.sources.dispatch_queue.rows.rows import Codes, Destination, LostRow, QueueRows
 from publisher.sources.dispatch_queue.splits import QueueSplit, StateFile, StateRows
 from publisher.sources.dispatch_queue.transactions.facts import FACTS, FactKind
 from publisher.sources.dispatch_queue.transactions.fates import Fate, Fates
@@ -277,6 +277,15 @@ def remove_marks(folder: Path, fates: Fates, spans: Collection[int]) -> None:
     path.unlink()  # the old file is mapped into memory, so a new file replaces it
     with pa.ipc.new_file(str(path), _MARK_SCHEMA) as writer:
         writer.write_table(remaining.select(_MARK_SCHEMA.names).cast(_MARK_SCHEMA))
+
+
+def forget_lost_rows(folder: Path, rows: Iterable[LostRow]) -> None:
+    """Removes lost rows of files that a later run reads again."""
+    path, forgotten = folder / LOST, {row[:3] for row in rows}
+    if forgotten and path.exists():
+        known = lost_rows_of(_read_table(str(path)))
+        path.unlink()
+        write_lost_rows(folder, [row for row in known if row[:3] not in forgotten])
 
 
 def _latest(rows: pa.Table, remember: int) -> Iterator[pa.Table]:

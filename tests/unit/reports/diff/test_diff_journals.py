@@ -25,6 +25,7 @@ from publisher.reports.diff import build, journal_rows
 from publisher.reports.diff.build import diff_journals
 from publisher.reports.diff.compare_objects import Counts
 from publisher.xds.document import DocumentOptions
+from tests.support.event_ids import plain_ids
 from tests.support.finished_runs import finish_run, make_journals
 from tests.support.planned_journals import HEAD, commit_plan, manifest_of
 from tests.support.task_runs import work_of
@@ -74,7 +75,7 @@ def outcomes_of(root: Path) -> dict[int, tuple[object, ...]]:
 def operations_of(root: Path) -> dict[str, object]:
     """The operations of a run that does not batch."""
     return {
-        document.event_id: operation
+        plain_ids(document.event_id): operation
         for reader in readers(root)
         for document in reader.documents()
         for operation in parse_document(document.text)

@@ -23,6 +23,7 @@ from publisher.reports.page import chosen_objects, histories
 from publisher.reports.page.build import Report, build_report
 from publisher.reports.page.overview import PhaseSeconds
 from tests.support import finished_runs
+from tests.support.event_ids import plain_ids
 from tests.support.finished_runs import LANES, finish_run, finish_runs, make_journals
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -133,7 +134,7 @@ def test_objects_have_their_histories(journals: Journals) -> None:
     ]
     assert events[0][10] == events[1][10]  # one document of both, in which the first value is gone
     operation, event_id, diffs = data["documents"][events[0][10]]
-    assert (operation, event_id) == ("modify", "log:1")
+    assert (operation, plain_ids(event_id)) == ("modify", "log:1")
     assert diffs == [["fname", [], ["Jack\n9"], 1]]
 
 

@@ -51,9 +51,9 @@ def test_copies_in_another_file_are_duplicates(tmp_path: Path, copy: Row, first:
     assert sorted(found, key=str) == [("duplicate",), UPDATE]
 
 
-def test_a_before_image_that_differs_is_no_copy(tmp_path: Path) -> None:
+def test_before_images_that_differ_are_doubles(tmp_path: Path) -> None:
     found = meant(tmp_path, [[*AROUND, B, OTHER_B, U]])
-    assert sorted(found, key=str) == [("before-image-alone",), UPDATE]
+    assert found == [("double-record",)] * 3
 
 
 def test_copies_are_found_anywhere_among_other_records(tmp_path: Path) -> None:

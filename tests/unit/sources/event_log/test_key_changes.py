@@ -25,7 +25,7 @@ def update(old: str | None = "1", new: str | None = "5", **changes: object) -> R
 
 
 @pytest.mark.parametrize("catalogue", [Tables(), OPEN])
-@pytest.mark.parametrize("written", ["idu", "IDU", " idu "])
+@pytest.mark.parametrize("written", ["idu", "IDU", "idu "])
 def test_an_update_of_a_key_column_is_a_change_of_the_key(
     tmp_path: Path, catalogue: Tables, written: str
 ) -> None:

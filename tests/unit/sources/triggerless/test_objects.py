@@ -59,7 +59,6 @@ VIEW = TableShape(
     columns=("fname", "phoneno"),
     others=("fname", "mv_phoneno"),
     octets=frozenset(),
-    known=True,
     multiple=frozenset({"phoneno"}),
     is_view=True,
 )
@@ -99,7 +98,6 @@ USER = TableShape(
     columns=("fname", "fax.no", "phone.no"),
     others=("fname",),
     octets=frozenset(),
-    known=True,
     children=tuple(
         TableShape(
             source_name=name,
@@ -110,7 +108,6 @@ USER = TableShape(
             columns=(f"{name}.no",),
             others=("no",),
             octets=frozenset(),
-            known=True,
         )
         for name in ("phone", "fax")
     ),
