@@ -162,7 +162,7 @@ def _topic_id(settings: Mapping[str, Any], topic: str, seconds: float) -> str:
     admin = AdminClient({**settings, "log_level": 0})
     futures = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
     try:
-        id_ = futures[topic].result(seconds).topic_id
+        id_ = futures[topic].result().topic_id
     except KafkaException as error:
         raise _topic_error(topic, error.args[0]) from error
     return "" if str(id_) == _NO_ID else str(id_)

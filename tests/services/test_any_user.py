@@ -65,7 +65,7 @@ def test_documents_and_journals_are_private_under_any_umask(tmp_path: Path, umas
     (tmp_path / "in" / "log.csv").write_text(LOG)
     (tmp_path / "job.toml").write_text(
         '[[sources]]\nname = "hr"\nsnapshots = ["in"]\n[dispatch]\npath = "deep/out"\n'
-        '[job]\njournal = "far/away"\n[run]\nengine = "local"\n'
+        '[journal]\npath = "far/away"\n[run]\nengine = "local"\n'
     )
     run_as(umask, "publish", "-c", tmp_path / "job.toml")
     made = [

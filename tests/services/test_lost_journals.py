@@ -77,7 +77,7 @@ def test_an_older_copy_of_the_journal_directory_is_refused(
     ("value", "why"),
     [
         (b'{"run":"people-000001","plan":"0123456789abcdef","sent":3}', "tokens have format 1"),
-        (b'{"format":99,"sent":"3"}', "tokens have format 99, this program reads format 2"),
+        (b'{"format":99,"sent":"3"}', "tokens have format 99, this program reads format 3"),
         (b"?", "not a token of this program"),
     ],
 )
