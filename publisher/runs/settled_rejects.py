@@ -45,7 +45,7 @@ class _Record(NamedTuple):
     others: tuple[object, ...]
 
 
-class _Reading(NamedTuple):
+class _Attempt(NamedTuple):
     """One reading of a record: the place of its run among all runs, and what became of it."""
 
     order: int
@@ -128,21 +128,21 @@ def _read_rejected(
 
 def _read_last(
     parts: Iterable[JournalPart], runs: dict[str, int], wanted: Collection[_Record | None]
-) -> dict[_Record, _Reading]:
+) -> dict[_Record, _Attempt]:
     """Finds the last run that has handled each of the wanted records."""
     condition = pc.field("outcome") == _REJECTED
     for column in ("high", "key"):
         values = {record.value for record in wanted if record and record.column == column}
         if values:
             condition |= pc.field(column).isin(sorted(values))
-    last: dict[_Record, _Reading] = {}
+    last: dict[_Record, _Attempt] = {}
     for part in parts:
         for entry, run, row in _rows(part, condition, _READ):
             record = _record(entry, row)
             if record is not None and record in wanted and row["reason"] not in _UNTOUCHED:
                 order = runs.setdefault(run, len(runs))
                 result = ReadAgain(run, Outcome(row["outcome"]).label, row["reason"])
-                last[record] = _Reading(order, result)
+                last[record] = _Attempt(order, result)
     return last
 
 

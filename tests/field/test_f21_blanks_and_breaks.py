@@ -50,15 +50,14 @@ def test_names_with_inner_breaks_are_parsed_as_they_were_logged(
     assert bench.objects() == {"idu=1,table=usr": {name: ("v",)}}
 
 
-@pytest.mark.parametrize("name", [" e ", "\te"])
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [(" e ", " e"), ("\te", "\te")],  # blanks at the end fill a CHAR column of the log
+)
 def test_a_name_with_blanks_at_its_edge_is_never_another_column(
-    bench: Workbench, name: str
+    bench: Workbench, name: str, published: str
 ) -> None:
     events = [event("idu=1", 3, "e", new="plain"), event("idu=1", 3, name, new="edged")]
     bench.write("log.csv", log_file(events))
     bench.replay("log.csv")
-    values = bench.objects()["idu=1,table=usr"]
-    assert values["e"] == ("plain",)
-    assert values.get(name, ("edged",)) == ("edged",)
-    if name not in values:
-        assert [reject.reason for reject in bench.rejects()] == ["column-name"]
+    assert bench.objects() == {"idu=1,table=usr": {"e": ("plain",), published: ("edged",)}}

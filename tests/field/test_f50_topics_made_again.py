@@ -7,6 +7,7 @@ added, later records of a key lay elsewhere.
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from publisher.consumer import Inbox, TopicError
@@ -21,6 +22,14 @@ def make_again(kafka: Topics, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions)], operation_timeout=30)[topic].result(30)
     kafka.made.append(topic)
+
+
+def fill(bootstrap: str, topic: str) -> None:
+    """Sends as many records as no stored offset exceeds."""
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+    for _ in range(100):
+        producer.produce(topic, b"<nds/>", partition=0, key=b"idu=1,table=usr")
+    producer.flush(60)
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
@@ -40,7 +49,9 @@ def test_a_consumer_refuses_to_skip_records(
     snapshot = inbox.snapshot()
     make_again(topics, topic, partitions)
     log_values(place, dict.fromkeys(range(60), "b"), first=100)
-    bench.publish(job=job, codes=None)
+    refused = bench.run("publish", "-c", job, codes=[1])
+    assert topic in refused.err
+    fill(kafka.bootstrap, topic)
 
     def resume() -> None:
         resumed = Inbox(snapshot=snapshot)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
+from publisher.consumer import Inbox
+from publisher.consumer.topics import TopicReader
 from tests.field.kafka_jobs import log_values, make_log, write_job
 from tests.services.topics import Topics
 from tests.support.workbench import Workbench
@@ -46,12 +48,7 @@ def test_records_behind_an_open_transaction_are_unsettled(bench: Workbench, kafk
         done = bench.verify(job=job)
         assert "unsettled" in done.out
         assert "missing" not in done.out.replace("not missing", "")
-        repair = bench.run("verify", "-c", job, "--repair", "--dry-run", codes=None)
-        assert (
-            "to publish: 0" in repair.text
-            or "nothing to repair" in repair.text
-            or repair.code not in (0, 3)
-        )
+        assert "to publish: nothing" in bench.verify("--repair", "--dry-run", job=job).out
     assert bench.verify(job=job).code == 0
 
 
@@ -61,10 +58,13 @@ def test_a_recovery_is_refused_meanwhile(bench: Workbench, kafka: Topics) -> Non
     job = write_job(bench, kafka.bootstrap, topic)
     log_values(place, dict.fromkeys(range(6), "a"))
     bench.publish(job=job)
+    place.execute("UPDATE log SET status = 'N'")  # a crash before the statuses were written
     (bench.folder / ".xds-publisher").rename(bench.folder / "lost")
     with open_transaction(kafka.bootstrap, topic):
         done = bench.run("recover", "-c", job, codes=[1, 3, 5])
         assert topic in done.err
         assert "offset" in done.err
     bench.run("recover", "-c", job, codes=[0, 4])
-    assert len([r for r in kafka.read(topic) if r.key and r.key != b"k"]) == 6
+    with TopicReader({"bootstrap.servers": kafka.bootstrap}, topic) as reader:
+        arrived = list(Inbox().in_order(reader.deliveries(follow=False)))
+    assert len(arrived) == 6  # what was sent again has the same event ids

@@ -17,9 +17,11 @@ import pytest
 from tests.support.workbench import Workbench, event, log_file
 
 NUMBER = 1_234_567
+CAPABILITIES = "+dac_override,+dac_read_search"  # Python may lie below a directory of root's
 NAMELESS = (
-    *("setpriv", f"--reuid={NUMBER}", "--regid=0", "--clear-groups", "env"),
-    *("-u", "HOME", "-u", "USER", "-u", "LOGNAME"),
+    *("setpriv", f"--reuid={NUMBER}", "--regid=0", "--clear-groups"),
+    *(f"--inh-caps={CAPABILITIES}", f"--ambient-caps={CAPABILITIES}"),
+    *("env", "-u", "HOME", "-u", "USER", "-u", "LOGNAME"),
 )
 JOB = """
 [[sources]]

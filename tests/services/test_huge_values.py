@@ -103,7 +103,7 @@ def check_rejected(job: Job, column: str) -> None:
     ((reason, detail),) = job.rejects()
     assert reason == "long-value"
     assert "idu=1,table=usr: " in detail
-    assert f"{column} has 10,000,001 bytes" in detail
+    assert f"column {column}: the value has 10,000,001 bytes" in detail
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from tests.services.dispatching import (
     texts_by_key,
 )
 from tests.services.topics import Topics
+from tests.support.event_ids import ORIGIN
 from tests.support.journals import PlannedDocument, commit_run, documents
 
 
@@ -80,7 +81,7 @@ def test_the_size_is_counted_to_the_byte(
     near = limit - 1_500  # lengths take as many bytes as those that follow
     probed, _ = commit_run(tmp_path / "near", [value(near)])
     ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
-    exact = near + limit - int(sizes(rows, ("log",), (len("log:"),))[0])
+    exact = near + limit - int(sizes(rows, ("log",), (ORIGIN.length("log"),))[0])
     lanes = [value(exact + more) for more in (-1, 0, 1)]
     journal, manifest = commit_run(tmp_path / "journal", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
@@ -109,7 +110,7 @@ def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
         journal.root,
         ("log",),
         TopicTemplate(topic),
-        id_prefixes=(len("log:"),),
+        id_prefixes=(ORIGIN.length("log"),),
     )
 
 

@@ -29,6 +29,7 @@ transaction_size = 10_000
 transaction_ms = 10_000
 [dispatch.kafka]
 "transaction.timeout.ms" = "3000"
+"batch.num.messages" = "100"  # sends slowly enough to be stopped
 [run]
 lanes = 1
 engine = "local"

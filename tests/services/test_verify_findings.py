@@ -151,9 +151,7 @@ def test_restored_rows_whose_delete_was_published_are_missing(place: Place, tmp_
     job.publish()
     place.execute("DELETE FROM usr")
     job.publish()
-    job.execute_unlogged(
-        "usr", "INSERT INTO usr VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')"
-    )
+    job.execute_unlogged("INSERT INTO usr VALUES (1, 'a', 'x'), (2, 'b', 'y'), (3, 'c', 'z')")
     place.execute("UPDATE usr SET fname = 'B' WHERE idu = 2")
     job.publish()
     # of row 3 there is no document: it may be older than the log
@@ -291,7 +289,8 @@ def test_unreadable_rows_of_a_child_table_remove_no_values(tmp_path: Path) -> No
 def test_tables_whose_names_differ_in_case_only_are_both_compared(
     postgres: Place, tmp_path: Path, other: str
 ) -> None:
-    check_two_tables(postgres, tmp_path, other)
+    # USR could be either of two tables
+    check_two_tables(postgres, tmp_path, other, declared="usr" if other == '"Usr"' else "USR")
 
 
 def test_tables_whose_names_differ_in_case_only_are_both_compared_in_mariadb(
@@ -300,7 +299,7 @@ def test_tables_whose_names_differ_in_case_only_are_both_compared_in_mariadb(
     check_two_tables(mariadb, tmp_path, "Usr")
 
 
-def check_two_tables(place: Place, folder: Path, other: str) -> None:
+def check_two_tables(place: Place, folder: Path, other: str, declared: str = "USR") -> None:
     for name in ("usr", other):
         place.execute(f"CREATE TABLE {name} (idu INTEGER PRIMARY KEY, fname VARCHAR(9))")
     job = Job(place, folder).start("usr", other)
@@ -308,8 +307,8 @@ def check_two_tables(place: Place, folder: Path, other: str) -> None:
         "INSERT INTO usr VALUES (1, 'a'), (2, 'b')", f"INSERT INTO {other} VALUES (1, 'c')"
     )
     job.publish()
-    with job.path.open("a") as file:  # a declared table, whose name the database does not fold
-        file.write('[tables.USR]\ncolumns = { idu = "int" }\n')
+    with job.path.open("a") as file:  # a declared table, whose name the database may not fold
+        file.write(f'[tables.{declared}]\ncolumns = {{ idu = "int" }}\n')
     code, text = job.verify()
     assert code == 0, text
     assert "no table to compare with" not in text
