@@ -118,9 +118,12 @@ def read_to_export(
         FatalError: They were masked with another key.
     """
     use_masking(masking)
-    present = {record.id: selection.matches(record) for record in read()}
+    present, selected = set[str | None](), set[str | None]()
+    for record in read():  # a record may be there once in each lane
+        present.add(record.id)
+        if selection.matches(record):
+            selected.add(record.id)
     known = {name: reject for name, reject in known.items() if name in present}
-    selected = {name for name, matches in present.items() if matches}
     groups = {reject.group for name, reject in known.items() if name in selected} - {None}
     chosen = {
         name: reject for name, reject in known.items() if name in selected or reject.group in groups

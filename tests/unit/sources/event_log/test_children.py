@@ -29,7 +29,7 @@ USR = Table(
     references={"boss": Reference("usr"), "in.grp.no": Reference("grp", key="id")},
 )
 NAMES = {
-    "v": [("usr", "v"), ("USR", "usr.v"), ("hr.usr", "hr.usr.V"), ("usr", " v ")],
+    "v": [("usr", "v"), ("USR", "usr.v"), ("hr.usr", "hr.usr.V"), ("usr", "v ")],
     "boss": [("usr", "boss"), ("HR.usr", '"usr"."BOSS"')],
     "tag.v": [("tag", "v"), ("usr", "tag.v"), ("TAG", "Tag.v"), ("hr.usr", '"hr".tag."v"')],
     "in.grp.no": [('"in.grp"', "no"), ("usr", '"in.grp".no'), ("usr", "in.grp.no")],
