@@ -199,6 +199,22 @@ def test_errors_of_a_job_file_are_those_that_are_shown(
     assert comparable(run(".venv/bin/xds-publisher check -c wrong.toml")) == shown
 
 
+def test_defaults_beside_parameters_of_the_driver_are_those_of_the_settings() -> None:
+    page, settings = text_of("reference/driver-parameters.md"), text_of("reference/settings.md")
+    rows = re.findall(
+        r"^\| [^|]+ \| \[[^|]*settings\.md#([\w.-]+)\)[^|]* \| [^|]*, `([^`|]+)` \|",
+        page,
+        re.MULTILINE,
+    )
+    assert len(rows) >= 18
+    for anchor, default in rows:
+        assert re.search(
+            rf"\{{ #{re.escape(anchor)} \}} .* · default `{re.escape(default)}`$",
+            settings,
+            re.MULTILINE,
+        ), anchor
+
+
 def test_the_consumer_is_the_same_on_both_pages() -> None:
     pages = [text_of(f"{name}.md") for name in ("tutorials/log-to-kafka", "how-to/consume")]
     assert blocks(pages[0], "python") == blocks(pages[1], "python")[:1]
