@@ -137,7 +137,7 @@ def test_leaves_a_directory_alone_that_is_not_its_own(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorials/replay-and-explain.md"])
+@pytest.mark.parametrize("page", ["docs/tutorials/replay-and-explain.md"])
 def test_the_documentation_shows_what_it_prints(
     page: str, tour: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from publisher.cli.main import cli
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = [DOCS / "reference" / name for name in ("cli.md", "dataframes.md", "settings.md")]
-PROGRAM = ".venv/bin/xds-publisher "
+PROGRAM = "xds-publisher "
 _DURATION = re.compile(r"\b\d+\.\d\b")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00")
 
@@ -62,6 +62,7 @@ def run(line: str) -> str:
     """Runs a command of a page in the working directory and returns what it prints."""
     if line.startswith("sqlite3 "):
         return _run_sqlite(line)
+    line = line.removeprefix(".venv/bin/")
     assert line.startswith(PROGRAM), line
     arguments = line.removeprefix(PROGRAM).split()
     names = [name for word in arguments for name in _expand(word)]
@@ -99,10 +100,10 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, shown.split("…"))), printed) is not None
 
 
-def shown_documents() -> list[str]:
-    """Returns the documents of the first tutorial, each on one line as a part file has it."""
+def shown_documents(page: str) -> list[str]:
+    """Returns the documents of a page with operations, each on one line as a part file has it."""
     (envelope,) = blocks(text_of("reference/documents.md"), "xml")
-    (operations,) = blocks(text_of("tutorials/first-documents.md"), "xml")
+    (operations,) = blocks(page, "xml")
     before, after = re.split("<add .*</add>", _join(envelope))
     matches = re.finditer(r"<(add|modify|delete) .*?</\1>", _join(operations))
     return [f"{before}{match[0]}{after}" for match in matches]
