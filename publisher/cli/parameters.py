@@ -195,7 +195,10 @@ status = click.option(
     help="Records to read: new records (N), or all (any).",
 )
 lanes = click.option(
-    "--lanes", type=int, metavar="N", help="Number of part files and parallel lanes; default 8."
+    "--lanes",
+    type=int,
+    metavar="N",
+    help="Number of part files and parallel lanes; default 8, and 1 to replay small input to files.",
 )
 
 engine = click.option(
