@@ -63,7 +63,7 @@ def run(line: str) -> str:
     if line.startswith("sqlite3 "):
         return _run_sqlite(line)
     assert line.startswith(PROGRAM), line
-    arguments = line.removeprefix(PROGRAM).split()
+    arguments = line.removeprefix(PROGRAM).removesuffix(" | cat").split()
     names = [name for word in arguments for name in _expand(word)]
     return CliRunner().invoke(cli, names).output
 

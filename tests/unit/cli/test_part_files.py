@@ -10,7 +10,10 @@ from publisher.cli.main import cli
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
-HEADER = "record_id,table_key,status,event_type,event_time,perpetrator,table_name,column_name,old_value,new_value\n"
+HEADER = (
+    "record_id,table_key,status,event_type,event_time,perpetrator,"
+    "table_name,column_name,old_value,new_value\n"
+)
 
 
 def write_log(path: Path, rows: int, size: int = 1) -> None:
@@ -59,8 +62,10 @@ def test_a_rehearsal_shows_the_first_documents_of_the_one_file(here: Path) -> No
     write_log(here / "log.csv", 20)
     result = CliRunner().invoke(cli, ["replay", "log.csv", "--to", "out", "--dry-run", "--json"])
     samples = json.loads(result.stdout)["samples"]
-    assert ["idu=1,", "idu=2,", "idu=3,"] == [
-        sample.partition("<association>")[2][:6] for sample in samples
+    assert [sample.partition("<association>")[2][:6] for sample in samples] == [
+        "idu=1,",
+        "idu=2,",
+        "idu=3,",
     ]
 
 
