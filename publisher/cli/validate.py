@@ -47,7 +47,12 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
     if missing:
         raise UsageError(f"{len(missing):,} of {len(files):,} files not found: check their names")
     if is_terminal() and not json_:
-        echo([f"{len(files):,} files, {documents.total():,} documents, all valid"])
+        texts = (_number(len(files), "file"), _number(documents.total(), "document"), "all valid")
+        echo([", ".join(texts)])
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _problem_of(path: Path) -> str:

@@ -204,10 +204,12 @@ def test_a_failed_check_is_red(here: Path) -> None:
 
 
 def test_validate_counts_what_is_valid(here: Path) -> None:
-    part = next(str(p) for p in (here / "published").rglob("part-*.xds") if p.stat().st_size)
-    count = len(Path(part).read_text("utf-8").splitlines())
+    part, count = str(here / "two.xds"), 2
+    published = next(p for p in (here / "published").rglob("part-*.xds") if p.stat().st_size)
+    document = published.read_text("utf-8").splitlines()[0]
+    Path(part).write_text(f"{document}\n" * count, "utf-8")
     shown, code = on_terminal("validate", part, directory=here)
-    assert (shown, code) == (f"1 files, {count} documents, all valid\n", 0)
+    assert (shown, code) == (f"1 file, {count} documents, all valid\n", 0)
     assert piped("validate", part, directory=here).stdout == ""
 
 
