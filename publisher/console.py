@@ -1,4 +1,4 @@
-"""Text for terminals: control characters as escapes, counts, and the phases of runs.
+"""Text for terminals: control characters as escapes, styles, counts, and the phases of runs.
 
 Imports no part of the program, so that the command line starts fast.
 """
@@ -6,6 +6,9 @@ Imports no part of the program, so that the command line starts fast.
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import sys
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 
@@ -44,6 +47,37 @@ def printable_json(text: str) -> str:
         c if c.isprintable() or c == "\n" else json.dumps(c).removeprefix('"').removesuffix('"')
         for c in text
     )
+
+
+class Styled(str):
+    """A line for terminals, with styles, in which control characters are escaped already."""
+
+    __slots__ = ()
+
+
+_STYLES = {"bold": 1, "dim": 2, "red": 31, "green": 32}
+
+
+def style(text: str, **styles: bool) -> str:
+    """Adds styles (``bold``, ``dim``, ``red``, ``green``) to each line that has text, unless the environment
+    has ``NO_COLOR``."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    codes = ";".join(str(_STYLES[name]) for name, is_set in styles.items() if is_set)
+    return "\n".join(
+        f"\x1b[{codes}m{line}\x1b[0m" if codes and line.strip() else line
+        for line in text.split("\n")
+    )
+
+
+def is_terminal() -> bool:
+    """Returns whether standard output is a terminal."""
+    return sys.stdout.isatty()
+
+
+def terminal_width() -> int:
+    """The number of columns of the terminal."""
+    return shutil.get_terminal_size().columns
 
 
 def shorten(text: str, longest: int = 500) -> str:

@@ -4,14 +4,19 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
+from publisher.console import is_terminal
 from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import FindingsError
+
+if TYPE_CHECKING:
+    from publisher.config.settings import Settings
 
 
 @command("check -c hr.toml")
@@ -30,7 +35,8 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
     from publisher.reports.check import check as findings_of
 
     findings = []
-    for finding in findings_of(parameters.load_settings_to_publish(config, **overrides)):
+    settings = parameters.load_settings_to_publish(config, **overrides)
+    for finding in findings_of(settings):
         findings.append(finding)
         if not json_:  # one by one: some checks take seconds
             echo(output.checks_text([finding]))
@@ -41,3 +47,14 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
         raise FindingsError(
             f"{problems} of {len(findings)} checks failed: correct them, then check again"
         )
+    if is_terminal() and not json_:
+        echo([f"{len(findings)} checks passed; next: {_next_command(settings, config)}"])
+
+
+def _next_command(settings: Settings, config: Path) -> str:
+    """The command that publishes the job: continuously, if it has a table and settings that allow it."""
+    from publisher.config.publish_problems import publish_problems
+
+    is_live = not all(source.snapshots for source in settings.sources)
+    follow = "--follow " if is_live and not list(publish_problems(settings, follows=True)) else ""
+    return f"xds-publisher publish {follow}-c {shlex.quote(str(config))}"

@@ -18,6 +18,7 @@ from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError, UsageError
 
 if TYPE_CHECKING:
+    from publisher.config.settings import Settings
     from publisher.engine.contract import EngineName
     from publisher.reports.diff.compare_objects import Counts
     from publisher.reports.diff.differences import JournalDiff, JournalSummary
@@ -29,7 +30,11 @@ _ATTRIBUTES_OF_EXAMPLE = 5
 """Maximum number of attributes of an operation."""
 
 
-@command("diff before/ after/", "diff out/ --set documents.minimal=true")
+@command(
+    "diff before/ after/",
+    "diff out/ --set documents.minimal=true",
+    "diff -c hr.toml hr-000001 hr-000002",
+)
 @click.argument("first", metavar="JOURNAL", type=parameters.PATH)
 @click.argument("second", metavar="[OTHER]", type=parameters.PATH, required=False)
 @click.option(
@@ -62,7 +67,8 @@ def diff(
     """Compare two runs object by object: records, outcomes and documents.
 
     JOURNAL and OTHER are each the journal of a run, a directory that replay wrote, or the journal
-    directory of a job, whose runs are compared as a whole.  The exit code is 3 if anything differs.
+    directory of a job, whose runs are compared as a whole; with -c also names of runs of the job.  The exit
+    code is 3 if anything differs.
 
     Without OTHER, the input of the run JOURNAL is planned again, with the settings of --set, and both
     plans are compared.  Nothing is published, and no status is written.  A run that read an event log in
@@ -71,15 +77,16 @@ def diff(
     start_arrow()
     from publisher.reports.diff.build import diff_journals
 
-    if second is not None:
+    job = None if config is None else parameters.load_settings(config)
+    first, *others = (_place(path, job) for path in (first, second) if path is not None)
+    if others:
         if assignments:
             raise UsageError("--set appears beside OTHER: leave one of both out")
-        _show(diff_journals(first, second, examples), json_)
+        _show(diff_journals(first, others[0], examples), json_)
         return
     from publisher.cli.progress import show_progress
     from publisher.runs.what_if import plan_again
 
-    job = None if config is None else parameters.load_settings(config)
     name = " ".join(["planned again", *(["with", *assignments] if assignments else [])])
     with (
         show_progress() as progress,
@@ -87,6 +94,11 @@ def diff(
     ):
         found = diff_journals(first, planned, examples, name=name)
     _show(found, json_)
+
+
+def _place(path: Path, job: Settings | None) -> Path:
+    """The place of a journal, which may be the name of a run of the job."""
+    return path if job is None or path.exists() else job.journals / path
 
 
 def _show(found: JournalDiff, json_: bool) -> None:

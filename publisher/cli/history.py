@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from publisher.reports.history import HistoryEntry, IdentityHistory, ValueChange
 
 
-@command("history idu=1 -c hr.toml")
-@click.argument("what", metavar="OBJECT")
-@click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
+@command("history -c hr.toml idu=1", "history out/ idu=1")
+@click.argument("words", metavar="[JOURNAL...] OBJECT", nargs=-1, required=True)
 @click.option("--source", metavar="NAME", help="Show only the records of this source.")
 @click.option(
     "--to",
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 @parameters.journal_of_job
 @parameters.report_form
 def history(
-    what: str,
-    journals: tuple[Path, ...],
+    words: tuple[str, ...],
     source: str | None,
     config: Path | None,
     journal: Path | None,
@@ -59,7 +57,8 @@ def history(
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history
 
-    directories = _directories(journals, config, journal)
+    *places, what = _object_last(words)
+    directories = parameters.journal_directories(map(Path, places), config, journal)
     if target is not None:
         if with_raw and not json_:
             raise UsageError(
@@ -78,13 +77,13 @@ def history(
         echo(_text(histories, with_raw=with_raw))
 
 
-def _directories(journals: Sequence[Path], config: Path | None, journal: Path | None) -> list[Path]:
-    directories = list(journals)
-    if config is not None:
-        directories.append(parameters.load_settings(config, journal=journal).journals)
-    if not directories:
-        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
-    return directories
+def _object_last(words: Sequence[str]) -> list[str]:
+    """The words with the object at the end; earlier versions had it at the beginning."""
+    first, *others = words
+    if not others or "=" not in first or Path(first).exists():
+        return [*words]
+    is_last = "=" in others[-1] and not Path(others[-1]).exists()
+    return [*words] if is_last else [*others, first]
 
 
 def _text(histories: Sequence[IdentityHistory], *, with_raw: bool) -> Iterator[str]:

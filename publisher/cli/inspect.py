@@ -13,7 +13,8 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo_json, echo_notes
+from publisher.cli.print_report import echo, echo_json, echo_notes
+from publisher.console import is_terminal, terminal_width
 from publisher.engine.start_arrow import start_arrow
 
 
@@ -27,7 +28,8 @@ from publisher.engine.start_arrow import start_arrow
 def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> None:
     """Print the normalised changes of files as JSON lines; those of a masked job are masked.
 
-    With --format table-queue it prints the elements of samples of the table queue.
+    On a terminal it prints a table, in which long values are truncated.  With --format table-queue it
+    prints the elements of samples of the table queue.
     """
     start_arrow()
     from publisher.reports.changes import inspect as records_of
@@ -41,13 +43,18 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
         _print(call_lines(files, settings.table_queue, masker), files)
         return
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
-    _print(records_of(settings, files), files)
+    _print(records_of(settings, files), files, as_table=is_terminal())
 
 
-def _print(records: Iterator[str], files: tuple[Path, ...]) -> None:
+def _print(records: Iterator[str], files: tuple[Path, ...], *, as_table: bool = False) -> None:
     """Prints records, or a note that the files have no records."""
     first = next(records, None)
     if first is None:
         echo_notes([f"no records in {', '.join(map(str, files))}"])
+    elif as_table:
+        from publisher.cli.change_table import table_lines
+
+        has_several = len(files) > 1 or files[0].is_dir()
+        echo(table_lines(chain([first], records), terminal_width(), with_files=has_several))
     else:
         echo_json(chain([first], records))

@@ -6,12 +6,20 @@ Imports no part of the program at run time, so that the command line starts fast
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from publisher.console import counts_text, printable
+from publisher.console import (
+    Styled,
+    counts_text,
+    is_terminal,
+    printable,
+    style,
+    terminal_width,
+)
 from publisher.model.change import Reason, Status
 
 if TYPE_CHECKING:
@@ -42,7 +50,10 @@ def _with_names(value: Any) -> Any:
 def checks_text(findings: Iterable[CheckFinding]) -> Iterator[str]:
     """Lines of text, one for each check."""
     for finding in findings:
-        yield printable(f"{'ok' if finding.ok else 'FAILED':<7} {finding.what}: {finding.detail}")
+        result = f"{'ok' if finding.ok else 'FAILED':<7}"
+        if is_terminal():
+            result = style(result, green=finding.ok, red=not finding.ok, bold=not finding.ok)
+        yield Styled(f"{result} {printable(finding.what)}: {printable(finding.detail)}")
 
 
 def classes_text(classes: Iterable[ClassDescription]) -> Iterator[str]:
@@ -87,7 +98,16 @@ def run_text(report: RunReport) -> Iterator[str]:
     if report.seconds:
         parts = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in report.seconds.items())
         yield f"  seconds    {sum(report.seconds.values()):.1f} ({parts})"
-    yield from (printable(sample) for sample in report.samples)
+    for sample in report.samples:
+        yield from ["", *_document_text(sample)] if is_terminal() else [printable(sample)]
+
+
+def _document_text(text: str, margin: str = "") -> Iterator[Styled]:
+    """Lines of a document for a terminal."""
+    from publisher.xds.layout import document_lines  # noqa: PLC0415 - only where there is a terminal
+
+    lines = document_lines(text, terminal_width() - len(margin))
+    return (Styled(margin + line) for line in lines)
 
 
 def rejects_file(report: RunReport) -> Path | None:
@@ -122,6 +142,9 @@ def _outcome(name: str, report: RunReport) -> str:
 
 
 _WRITTEN = {"D": "row deleted"}
+_MOST_DIGITS = 80
+_HEX = re.compile(rf"\b(?:[0-9a-f]{{2}}){{{_MOST_DIGITS // 2 + 1},}}\b", re.IGNORECASE)
+"""Raw bytes that are too long to show; the JSON form of a report has all of them."""
 
 
 def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
@@ -130,13 +153,23 @@ def stories_text(stories: Sequence[RecordStory]) -> Iterator[str]:
         if number:
             yield ""
         for name, value in _story_lines(story):
-            yield printable(f"{name:<11} {value}")
+            if not is_terminal():
+                yield printable(f"{name:<11} {value}")
+            elif name:
+                yield Styled(f"{style(f'{name:<11}', dim=True)} {printable(value)}")
+            else:
+                yield from _document_text(value, "  ")
 
 
 def raw_text(story: RecordStory) -> str:
     """A record as it was, or why it is not shown."""
     reason = story.not_shown or f"it cannot be read again from {story.place}"
-    return story.raw or f"not shown: {reason}"
+    return _HEX.sub(_cut_hex, story.raw) if story.raw else f"not shown: {reason}"
+
+
+def _cut_hex(match: re.Match[str]) -> str:
+    digits = match.group()
+    return f"{digits[:_MOST_DIGITS]}… ({len(digits) // 2:,} bytes)"
 
 
 def _story_lines(story: RecordStory) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import wraps
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from publisher.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -195,7 +197,10 @@ status = click.option(
     help="Records to read: new records (N), or all (any).",
 )
 lanes = click.option(
-    "--lanes", type=int, metavar="N", help="Number of part files and parallel lanes; default 8."
+    "--lanes",
+    type=int,
+    metavar="N",
+    help="Number of part files and parallel lanes; default 8, and 1 to replay small input to files.",
 )
 
 engine = click.option(
@@ -229,6 +234,18 @@ def load_settings(config: Path | None, *, format_: str | None = None, **override
 
     options = Overrides(format=format_, **overrides)
     return defaults(options) if config is None else load(config, options)
+
+
+def journal_directories(
+    journals: Iterable[Path], config: Path | None, journal: Path | None
+) -> list[Path]:
+    """The journals of a question, and those of the job of ``-c``.  Raises ``UsageError`` without any."""
+    directories = list(journals)
+    if config is not None:
+        directories.append(load_settings(config, journal=journal).journals)
+    if not directories:
+        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+    return directories
 
 
 def load_settings_to_publish(config: Path, *, follows: bool = False, **overrides: Any) -> Settings:

@@ -22,12 +22,12 @@ _LINES_AT_ONCE = 200
 
 def echo(lines: Iterable[str], *, err: bool = False) -> None:
     """Prints lines, with control characters as escapes."""
-    from publisher.console import printable
+    from publisher.console import Styled, printable
 
     waiting: list[str] = []
     try:
         for line in lines:
-            waiting.append(printable(line))
+            waiting.append(line if isinstance(line, Styled) else printable(line))
             if len(waiting) == _LINES_AT_ONCE:
                 waiting, ready = [], waiting
                 click.echo("\n".join(ready), err=err)

@@ -59,7 +59,7 @@ def replay(
         settings = settings.with_masking()
     with show_progress() as progress:
         if dry_run:
-            report = rehearse_replay(settings, snapshots, progress=progress, **of_run)
+            report = rehearse_replay(settings, snapshots, target, progress=progress, **of_run)
         else:
             report = run_replay(
                 settings, snapshots, target, again=again, progress=progress, **of_run

@@ -15,23 +15,33 @@ from publisher.cli.print_report import echo, echo_json
 from publisher.engine.start_arrow import start_arrow
 
 
-@command("report out/ --to report.html")
-@click.argument("journals", metavar="JOURNAL...", nargs=-1, required=True, type=parameters.PATH)
+@command("report -c hr.toml", "report out/ --to out.html")
+@click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
 @click.option(
     "--to",
     "target",
     metavar="FILE.html",
     type=parameters.PATH,
-    required=True,
+    default="report.html",
+    show_default=True,
     help="File to write; an existing one is replaced.",
 )
+@parameters.config
+@parameters.journal_of_job
 @parameters.report_form
-def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
+def report(
+    journals: tuple[Path, ...],
+    target: Path,
+    config: Path | None,
+    journal: Path | None,
+    json_: bool,
+) -> None:
     """Write a page about runs: where every record went.
 
     The page shows outcomes and reasons, documents over time, rejected records, tables, lanes and times,
     and the history of objects.  It is one file that needs no network, and contains personal data.  Each
-    JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job.
+    JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job; with
+    -c it is the job's.
     """
     start_arrow()
     from publisher.cli import output
@@ -39,8 +49,9 @@ def report(journals: tuple[Path, ...], target: Path, json_: bool) -> None:
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.page.build import build_report
 
+    directories = parameters.journal_directories(journals, config, journal)
     check_report_target(target)
-    built = build_report(journals, datetime.now(UTC))
+    built = build_report(directories, datetime.now(UTC))
     write_report(target, built.page)
     if json_:
         echo_json([output.as_json(built.overview)])

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,11 +115,16 @@ def _files(files: FilesStatus) -> str:
 def _last(last: LastRun) -> Iterator[str]:
     from publisher.cli import output
 
-    done = f"acknowledged {last.done}" if last.done else "not acknowledged yet"
-    yield f"last run {last.run}: begun {last.begun}, {done}"
+    done = f"acknowledged {_time_text(last.done)}" if last.done else "not acknowledged yet"
+    yield f"last run {last.run}: begun {_time_text(last.begun)}, {done}"
     yield from output.outcomes_text(last.read, last.outcomes, last.reasons)
     yield output.documents_text(last)
     yield from (f"  note       {note}" for note in last.notes)
+
+
+def _time_text(time: str) -> str:
+    """A time in UTC, to the second."""
+    return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="seconds")
 
 
 def _sink(sink: SinkStatus) -> str:

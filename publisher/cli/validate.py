@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo
+from publisher.console import is_terminal
 from publisher.errors import FindingsError, UsageError
 
 
@@ -31,10 +33,11 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
     """
     from publisher.xds.validate import json_line, text_line, validate_files
 
-    findings = 0
+    findings, documents = 0, Counter[str]()
     missing = [path for path in files if path.is_dir() or not path.exists()]
     echo((f"error: {path}: {_problem_of(path)}" for path in missing), err=True)
-    for finding in validate_files([path for path in files if path not in missing], profile):
+    present = [path for path in files if path not in missing]
+    for finding in validate_files(present, profile, documents):
         findings += 1
         click.echo(json_line(finding) if json_ else text_line(finding))
     if findings:
@@ -43,6 +46,13 @@ def validate(files: tuple[Path, ...], profile: str, json_: bool) -> None:
         )
     if missing:
         raise UsageError(f"{len(missing):,} of {len(files):,} files not found: check their names")
+    if is_terminal() and not json_:
+        texts = (_number(len(files), "file"), _number(documents.total(), "document"), "all valid")
+        echo([", ".join(texts)])
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _problem_of(path: Path) -> str:

@@ -123,12 +123,18 @@ class ReportOptions:
 class RunOptions:
     """``[run]``."""
 
-    lanes: Annotated[int, Ge(1), Le(10_000)] = 8
-    """Number of lanes, the units of order and parallelism; each writes one part file."""
+    lanes: Annotated[int, Ge(1), Le(10_000)] | None = None
+    """Number of lanes, the units of order and parallelism; each writes one part file. If it is not set: 8,
+    and 1 for a ``replay`` to files of at most 32 MB (gzip counts 10 times its size, Parquet 6 times)."""
     engine: EngineName = "auto"
     """Engine that runs the tasks: ``"spark"``; ``"local"``, processes of this machine without Spark; or
     ``"auto"``, which chooses ``local`` if the input is known to be small, no Spark master is set and
     ``spark-submit`` did not start the program. All engines give the same documents."""
+
+    @property
+    def lane_count(self) -> int:
+        """The number of lanes; 8 if it is not set."""
+        return self.lanes or 8
 
 
 @dataclass(frozen=True, slots=True)

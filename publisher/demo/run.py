@@ -86,7 +86,7 @@ def publish_recordings(
     print_documents(console, sample_documents(target))
     print_counts(console, story.counts(live=True))
     acts = [source.acts for source in sources]
-    operations = recordings(Path(report.journal), target, settings.run.lanes, acts)
+    operations = recordings(Path(report.journal), target, settings.run.lane_count, acts)
     print_recordings(console, story.acts, sources, operations)
     console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
     return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 from publisher.demo.story import Counts
 from publisher.journal.conservation import RunReport
 from publisher.model.change import Outcome, Reason
+from publisher.xds.layout import layout
 
 SAMPLES = {
     "add": "idu=1,table=usr",
@@ -28,11 +28,6 @@ TITLES = {
     "delete": "user 2",
 }
 """Describes the documents that are shown."""
-_WIDTH = 80
-_LONE_VALUE = re.compile(
-    r"(<(?:add-attr|add-value|remove-value)[^<>]*>)\n\s+(<value type=\"(?!dn)[^<>]*>[^<>]*</value>)\n\s+(</)"
-)
-_REFERENCE = re.compile(r"<value type=(\S+) association-ref=(\"[^\"]*\")>")
 
 
 def sample_documents(folder: Path) -> dict[str, str]:
@@ -60,20 +55,6 @@ def print_documents(console: Console, documents: Mapping[str, str]) -> None:
         shown = root if number == 0 else root[-1][0]
         console.rule(f"[bold]<{kind}>[/] {title}", align="left", style="dim")
         console.print(Syntax(layout(shown), "xml", background_color="default", word_wrap=True))
-
-
-def layout(element: etree._Element) -> str:
-    """Formats a document for terminals: short values beside their parent, long tags over several lines."""
-    etree.indent(element)
-    text = _LONE_VALUE.sub(r"\1\2\3", etree.tostring(element, encoding="unicode").rstrip())
-    return "\n".join(map(_break, text.splitlines()))
-
-
-def _break(line: str) -> str:
-    if len(line) <= _WIDTH:
-        return line
-    margin = " " * (len(line) - len(line.lstrip()) + 2)
-    return _REFERENCE.sub(rf"<value type=\1\n{margin}association-ref=\2\n{margin}>", line)
 
 
 def differences(expected: Mapping[str, Counts], report: RunReport) -> list[str]:

@@ -48,6 +48,10 @@ def find_journal(directory: Path) -> Path:
             raise UsageError(
                 f"{directory} is not a journal: it does not exist; publish first, or give another journal"
             )
+        if directory.suffix == ".toml":
+            raise UsageError(
+                f"{directory} is not a journal: name a job file with -c {directory}, or give a journal"
+            )
         raise UsageError(
             f"{directory} is not a journal: give a journal, or a directory that this program wrote"
         )

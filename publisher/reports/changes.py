@@ -34,7 +34,7 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
     with Resources(rules) as resources:
         catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(
-            source=0, lanes=settings.run.lanes, catalogue=catalogue, classes=settings.classes
+            source=0, lanes=settings.run.lane_count, catalogue=catalogue, classes=settings.classes
         )
         split_count = _split_count(reader, snapshots)
         with prepare_here(reader, snapshots, split_count, catalogue) as prepared:

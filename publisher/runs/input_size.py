@@ -23,14 +23,16 @@ def input_size(request: RunRequest) -> InputSize:
         rows = sum(_count_rows(request, source) for source in sources if source.table is not None)
     states = {} if request.retried else request.state or {}  # few rows of which are read again
     folders = [states.get(source.name) for source in sources if source.reads]
-    earlier = [
-        path
-        for source in sources
-        if (comparison := source.comparison) is not None
-        for path in comparison.earlier_files
-    ]
-    files = [path for source in sources for path in source.snapshots]
-    return InputSize(rows, _bytes_of([*files, *earlier, *filter(None, folders)]))
+    return InputSize(rows, size_of_files(sources) + _bytes_of(filter(None, folders)))
+
+
+def size_of_files(sources: Iterable[SourceSettings]) -> int:
+    """Approximate bytes of the files of sources after decompression: a number of the files alone."""
+    files: list[Path | str] = []
+    for source in sources:
+        files += source.snapshots
+        files += () if source.comparison is None else source.comparison.earlier_files
+    return _bytes_of(files)
 
 
 def _count_rows(request: RunRequest, source: SourceSettings) -> int:

@@ -86,7 +86,7 @@ def read_only_kafka(settings: Settings, *, recovers: bool = False) -> KafkaDispa
         settings.kafka,
         settings.name,
         owner=settings.name,
-        lanes=settings.run.lanes,
+        lanes=settings.run.lane_count,
         recovery=_recovery_of(settings) if recovers else None,
     )
 

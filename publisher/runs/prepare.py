@@ -149,7 +149,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
         rules=request.rules,
-        lanes=settings.run.lanes,
+        lanes=settings.run.lane_count,
         clock=request.clock,
         shared=request.journal.staging / "shared",
         states=_states_before(request),

@@ -51,4 +51,4 @@ def prepare_reading(
         )
         prepared = reader.prepare(context)
     work = source_work(source, prepared, IdOrigin.of("", source.name))
-    return Work((work,), rules, settings.run.lanes, microseconds(None), folder / "shared")
+    return Work((work,), rules, settings.run.lane_count, microseconds(None), folder / "shared")

@@ -63,7 +63,7 @@ class PublisherInstance:
         self._progress = progress
         self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
         self._journals = self._lease.journals
-        lanes = self._journals.raise_lanes(settings.run.lanes)
+        lanes = self._journals.raise_lanes(settings.run.lane_count)
         lineage, check_lease = self._lease.lineage, self._lease.check
         self.sink = JobSink(settings, lineage, engine, check_lease, lanes, recovers, progress)
         self._folding = Folding(self._journals, check_lease)
@@ -268,7 +268,7 @@ class PublisherInstance:
 
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
-            lanes = min(lanes, settings.run.lanes)
+            lanes = min(lanes, settings.run.lane_count)
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
         leftovers = read_leftovers(self._journals.root)
         live = self._acknowledgement.live_sources

@@ -20,7 +20,7 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.engine.contract import Engine
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.journal.conservation import PLANNED, RunReport
@@ -36,6 +36,7 @@ from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import Window
 from publisher.runs.execute import build_report, plan_and_send, send
+from publisher.runs.input_size import size_of_files
 from publisher.runs.notes import object_note, with_notes
 from publisher.runs.open_engine import open_engine
 from publisher.runs.prepare import RunRequest
@@ -63,7 +64,7 @@ class SinkOwner:
     @classmethod
     def of_replay(cls, settings: Settings, run: str) -> SinkOwner:
         """The owner for a replay."""
-        return cls(settings.name, run, run, settings.run.lanes)
+        return cls(settings.name, run, run, settings.run.lane_count)
 
     @classmethod
     def of_journal(cls, manifest: Manifest) -> SinkOwner:
@@ -102,6 +103,7 @@ def replay(
         directory = Path(target).absolute()
         _refuse_inside(directory, snapshots)
         journal = Journal(directory / JOURNAL)
+        planned = planned.to_files()
     request = planned.request(journal, directory)
     owner = SinkOwner.of_replay(settings, run)
     with open_engine(settings, engine) as started:
@@ -112,6 +114,7 @@ def replay(
 def rehearse_replay(
     settings: Settings,
     snapshots: Sequence[Path],
+    target: str,
     *,
     window: PositionTexts = (None, None),
     now: datetime | None = None,
@@ -124,6 +127,8 @@ def rehearse_replay(
         PublisherError: See ``errors``.
     """
     planned = _prepare(settings, snapshots, window, now)
+    if not target.startswith(SCHEME):
+        planned = planned.to_files()
 
     def request(journal: Journal, directory: Path) -> RunRequest:
         return _with_objects(
@@ -141,6 +146,13 @@ class _Replay(NamedTuple):
     clock: int
     window: Window | None
     origin: IdOrigin
+
+    def to_files(self) -> _Replay:
+        """This replay with one lane, and so one part file, if its input is small and no number is set."""
+        run = self.settings.run
+        if run.lanes is not None or size_of_files(self.settings.sources) > ONE_PROCESS.bytes:
+            return self
+        return self._replace(settings=replace(self.settings, run=replace(run, lanes=1)))
 
     def request(self, journal: Journal, directory: Path) -> RunRequest:
         """Requests the run, for documents in a directory."""

@@ -7,6 +7,7 @@ Content that is not a document is a finding, too: no content of a file raises an
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,22 +39,26 @@ _HINTS = re.compile(r", use XML_PARSE_HUGE option|, line \d+, column \d+$|( as)?
 
 
 def validate_files(
-    paths: Iterable[str | Path], profile: Profile | str = Profile.STRICT
+    paths: Iterable[str | Path],
+    profile: Profile | str = Profile.STRICT,
+    counts: Counter[str] | None = None,
 ) -> Iterator[Finding]:
     """Yields the findings of all files in the order of files, documents and lines.
 
     A file contains one document, or one on each line, and may be compressed with gzip.  An unreadable file
-    is a finding.  Raises ``ValueError`` for an unknown profile, ``FatalError`` if the schema is missing.
+    is a finding.  Adds the documents of each file to ``counts``.  Raises ``ValueError`` for an unknown
+    profile, ``FatalError`` if the schema is missing.
     """
     schema = load(Profile(profile))
     for path in paths:
-        yield from _validate_file(Path(path), schema)
+        yield from _validate_file(Path(path), schema, Counter() if counts is None else counts)
 
 
-def _validate_file(path: Path, schema: Schema) -> Iterator[Finding]:
+def _validate_file(path: Path, schema: Schema, counts: Counter[str]) -> Iterator[Finding]:
     last = Framed(0, 1, b"")
     try:
         for last in documents(path):
+            counts[str(path)] += 1
             for line, element, reason in _validate_document(last, schema):
                 yield Finding(str(path), line, last.number, element, reason)
     except BROKEN_FILE as error:

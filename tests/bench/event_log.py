@@ -60,7 +60,7 @@ def _in_turn(
     floors: list[float] = []
     watches: list[Watch] = []
     floor_cpu: list[float] = []
-    lanes = settings.run.lanes
+    lanes = settings.run.lane_count
     for _ in range(runs):
         with Watch() as watch:
             replays.append(replay(settings, log, work / "out"))
@@ -109,7 +109,9 @@ def _larger(
         done = replay(settings, log, work / "out")
     report.add(f"{scale} times the input: replay, engine {engine_of(done)}", done.seconds, "s")
     start = time.perf_counter()
-    write_floor(spark, log, work / "floor", lanes=settings.run.lanes, bytes_out=done.report.bytes)
+    write_floor(
+        spark, log, work / "floor", lanes=settings.run.lane_count, bytes_out=done.report.bytes
+    )
     floor = time.perf_counter() - start
     report.add(f"{scale} times the input: replay / floor", done.seconds / floor, "", bound=RATIO)
     bound = TIMES_TEN * scale / 10

@@ -64,7 +64,7 @@ def run(line: str) -> str:
         return _run_sqlite(line)
     line = line.removeprefix(".venv/bin/")
     assert line.startswith(PROGRAM), line
-    arguments = line.removeprefix(PROGRAM).split()
+    arguments = line.removeprefix(PROGRAM).removesuffix(" | cat").split()
     names = [name for word in arguments for name in _expand(word)]
     return CliRunner().invoke(cli, names).output
 

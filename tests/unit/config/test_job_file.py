@@ -52,7 +52,7 @@ def test_an_empty_file_gives_the_defaults(job: Job) -> None:
     assert empty.sources == without.sources
     assert empty.meaning() == without.meaning()
     assert empty.database is None
-    assert empty.run.lanes == 8
+    assert empty.run.lane_count == 8
 
 
 def test_values_arrive_as_typed_frozen_objects(job: Job, tmp_path: Path) -> None:

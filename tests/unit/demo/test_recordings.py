@@ -34,7 +34,6 @@ from publisher.demo.recordings import (
     operations,
     recordings,
 )
-from publisher.demo.show import layout
 from publisher.demo.story import Story, write_story
 from publisher.errors import InternalError
 from publisher.journal.lane_result import LaneNames
@@ -47,6 +46,7 @@ from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.types import parse_item
+from publisher.xds.layout import layout
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
 from tests.support.event_log_files import Row, Tables
 
