@@ -2,64 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 import sqlite3
-from collections.abc import Iterable, Mapping
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import datetime
 from pathlib import Path
 
-from publisher.demo.log import Event
-from publisher.demo.opening import PHONES, USERS
-from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Company, Value
+from publisher.demo.company import JACK, Company, LogRow
 from publisher.model.change import LOG_COLUMNS
 
-TABLES = """
+_TABLES = """
 CREATE TABLE usr (
     idu INTEGER NOT NULL PRIMARY KEY,
     fname VARCHAR(64),
     lname VARCHAR(64),
-    photo BLOB,
+    title VARCHAR(64),
+    hired DATE,
     manager INTEGER REFERENCES usr (idu)
 );
--- Child tables have no primary key: each row is a value of its parent's attribute, such as usr_phone.phoneno.
+-- A child table has no primary key: each row is a value of its parent's attribute usr_phone.phoneno.
 CREATE TABLE usr_phone (
     idu INTEGER NOT NULL REFERENCES usr (idu),
     phoneno VARCHAR(32) NOT NULL,
     UNIQUE (idu, phoneno)
 );
-CREATE TABLE employee (
-    empno INTEGER NOT NULL PRIMARY KEY,
-    given_name VARCHAR(64) NOT NULL,
-    family_name VARCHAR(64) NOT NULL,
-    badge CHAR(6),
-    title VARCHAR(64),
-    address VARCHAR(200),
-    hired DATE,
-    last_login TIMESTAMP,
-    active BOOLEAN,
-    salary DECIMAL(10, 2),
-    photo BLOB,
-    manager INTEGER REFERENCES employee (empno)
-);
-CREATE TABLE employee_phone (
-    empno INTEGER NOT NULL REFERENCES employee (empno),
-    phoneno VARCHAR(32) NOT NULL,
-    UNIQUE (empno, phoneno)
-);
-CREATE TABLE membership (
-    grp VARCHAR(64) NOT NULL,
-    empno INTEGER NOT NULL,
-    role VARCHAR(16),
-    since DATE,
-    PRIMARY KEY (grp, empno)
-);
-CREATE VIEW view_employee AS
-    SELECT empno AS pk_empno, given_name, family_name, title, active FROM employee;
 CREATE TABLE audit_trail (
     id INTEGER NOT NULL PRIMARY KEY,
     note VARCHAR(200)
 );
--- No primary key: the demo shows a record id that appears twice.
+-- No primary key: the demo has a record id that appears twice.
 CREATE TABLE event_log (
     record_id BIGINT NOT NULL,
     table_key VARCHAR(512) NOT NULL,
@@ -76,68 +46,51 @@ CREATE INDEX event_log_status ON event_log (status, record_id);
 """
 
 
-def write_database(path: Path, company: Company, events: Iterable[Event]) -> None:
+def write_database(path: Path, company: Company) -> None:
     """Creates the database at ``path``, which must not exist."""
     connection = sqlite3.connect(path)
     try:
-        connection.executescript(TABLES)
-        users = [(number, *values) for number, values in USERS.items()]
-        _fill(connection, "usr", users)
-        _fill(connection, "usr_phone", _phones(PHONES))
-        _fill(connection, "employee_phone", _phones(company.phones))
-        employees = (
-            (number, *(_sqlite_value(row[name]) for name in EMPLOYEE_COLUMNS))
-            for number, row in company.employees.items()
+        connection.executescript(_TABLES)
+        connection.executemany(
+            "INSERT INTO usr VALUES (?, ?, ?, ?, ?, ?)",
+            [(number, *row.values()) for number, row in company.users.items()],
         )
-        _fill(connection, "employee", employees)
-        members = (
-            (*key, *(_sqlite_value(row[name]) for name in MEMBERSHIP_COLUMNS))
-            for key, row in company.memberships.items()
+        phones = [(number, phone) for number, own in company.phones.items() for phone in own]
+        connection.executemany("INSERT INTO usr_phone VALUES (?, ?)", phones)
+        marks = ", ".join("?" * len(LOG_COLUMNS))
+        connection.executemany(
+            f"INSERT INTO event_log VALUES ({marks})",  # noqa: S608  our names
+            map(_log_values, company.log),
         )
-        _fill(connection, "membership", members)
-        _fill(connection, "event_log", map(_log_row, events))
         connection.commit()
     finally:
         connection.close()
 
 
-def _phones(phones: Mapping[int, Iterable[str]]) -> list[tuple[object, ...]]:
-    return [(number, phone) for number, own in phones.items() for phone in own]
-
-
-def write_snapshot(path: Path, events: Iterable[Event]) -> None:
+def write_snapshot(path: Path, company: Company) -> None:
     """Writes the event log as CSV with header; NULL is an unquoted empty field (RFC 4180)."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.write(",".join(LOG_COLUMNS) + "\r\n")
-        for event in events:
-            file.write(",".join(map(_csv_field, _log_row(event))) + "\r\n")
+        writer = csv.writer(file)
+        writer.writerow(LOG_COLUMNS)
+        writer.writerows(map(_log_values, company.log))
 
 
-def _fill(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[object, ...]]) -> None:
-    values = list(rows)
-    marks = ", ".join("?" * len(values[0]))
-    connection.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608  our names
+def change_phone_unlogged(path: Path) -> None:
+    """Changes a phone of Jack without an event in the log."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute(
+            "UPDATE usr_phone SET phoneno = '555-5555' WHERE idu = ? AND phoneno = '222-2222'",
+            (JACK,),
+        )
+        connection.commit()
+    finally:
+        connection.close()
 
 
-def _log_row(event: Event) -> tuple[object, ...]:
-    values = (getattr(event, name) for name in LOG_COLUMNS)
-    return tuple(_sqlite_value(value) for value in values)
-
-
-def _sqlite_value(value: Value) -> object:
-    """A value as SQLite stores it; times with microseconds, as SQLAlchemy writes them."""
-    match value:
-        case datetime():
-            return value.isoformat(sep=" ", timespec="microseconds")
-        case date():
-            return value.isoformat()
-        case Decimal():
-            return float(value)
-    return value
-
-
-def _csv_field(value: object) -> str:
-    if value is None:
-        return ""
-    escaped = str(value).replace('"', '""')
-    return f'"{escaped}"'
+def _log_values(row: LogRow) -> list[object]:
+    values = [getattr(row, name) for name in LOG_COLUMNS]
+    return [
+        v.isoformat(sep=" ", timespec="microseconds") if isinstance(v, datetime) else v
+        for v in values
+    ]

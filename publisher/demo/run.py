@@ -1,40 +1,28 @@
-"""Creates the company, publishes its event log and the recordings of other systems; prints the results."""
+"""Creates the company, publishes its event log, and runs commands that ask about it."""
 
 from __future__ import annotations
 
 import shlex
 import shutil
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 from rich.console import Console
 
 from publisher.config.job_file import load
-from publisher.config.settings import Settings
-from publisher.demo.acts import Act
-from publisher.demo.compare import lines
-from publisher.demo.comparison import JOB as COMPARISON
-from publisher.demo.comparison import SAMPLES, compare, print_comparison, print_verification
-from publisher.demo.consumer import agreed_objects
-from publisher.demo.database import write_database, write_snapshot
-from publisher.demo.identity import USER, RecordedRun, print_change, print_history
-from publisher.demo.recorded_sources import RECORDINGS_FOLDER, RecordedSource, write_recordings
-from publisher.demo.recordings import Operations, recordings
-from publisher.demo.show import differences, print_counts, print_documents, sample_documents
-from publisher.demo.side_by_side import print_lines, print_sources
-from publisher.demo.story import NOW, PROCESSED, Story, write_story
-from publisher.engine.contract import Engine
-from publisher.engine.spark.options import SparkOptions
-from publisher.engine.start import start_engine
+from publisher.console import Progress
+from publisher.demo.company import JACK, NOW, REJECTED, SUPERSEDED, Company
+from publisher.demo.database import change_phone_unlogged, write_database, write_snapshot
+from publisher.demo.show import find_document, print_document, print_outcomes
 from publisher.errors import InternalError, UsageError
-from publisher.journal.conservation import RunReport
 from publisher.journal.durable import write_report
 from publisher.reports.page.build import build_report
 from publisher.resources import resource
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publisher_instance import publish
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"
@@ -42,108 +30,35 @@ JOB = "demo.toml"
 REPORT = "report.html"
 DEMO_FILES = (DATABASE, SNAPSHOT, JOB)
 
+Run: TypeAlias = Callable[[Sequence[str]], tuple[int, list[str]]]
+"""Runs a command of the program; returns its exit code (0, or that of findings) and the lines it prints."""
+Bar: TypeAlias = Callable[[], AbstractContextManager[Progress | None]]
+"""Shows the progress of a run."""
 
-def run_demo(console: Console, directory: Path) -> None:
-    """Runs the whole demo: the first run on Spark, the comparison on the engine that suits its size.
 
-    Raises ``InternalError`` if counts differ from the expected ones.
+def run_demo(console: Console, directory: Path, run: Run, bar: Bar) -> None:
+    """Runs the whole demo.
+
+    Raises:
+        UsageError: The directory contains anything but an earlier demo.
+        InternalError: The output is not what the demo promises.
     """
-    start = time.perf_counter()
     check_directory(directory)
-    options = SparkOptions()  # the job files of the demo have no Spark settings
-    with start_engine("spark", options) as engine:
-        engine.warm_up()
-        story = write_story()
-        sources = prepare(directory, story)
-        report = publish_recordings(console, directory, story, sources, engine)
-    with start_engine("auto", options) as engine:
-        comparison = compare_tables(console, directory, story, engine)
-    seconds = time.perf_counter() - start
-    console.print(f"\nAll counts match the demo's own bookkeeping ({seconds:.0f} s).")
-    target, journal = Path(report.target), Path(report.journal)
-    runs = [RecordedRun(source.title, journal, source.name) for source in sources]
-    later = RecordedRun("comparison of tables, later", Path(comparison.journal), "tables")
-    print_history(console, [*runs, later])
-    print_report(console, directory, journal)
-    print_next(console, directory, target, journal, story)
-
-
-def publish_recordings(
-    console: Console,
-    directory: Path,
-    story: Story,
-    sources: Sequence[RecordedSource],
-    engine: Engine,
-) -> RunReport:
-    """Publishes the recordings of all systems, and prints their documents and outcomes."""
-    settings = load(directory / JOB)
-    print_input(console, directory, story)
-    report = publish(settings, engine)
-    problems = differences({source.name: source.counts for source in sources}, report)
-    if problems:
-        raise InternalError("counts differ from the expected ones: " + "; ".join(problems))
-    target = Path(report.target)
-    print_documents(console, sample_documents(target))
-    print_counts(console, story.counts(live=True))
-    acts = [source.acts for source in sources]
-    operations = recordings(Path(report.journal), target, settings.run.lane_count, acts)
-    print_recordings(console, story.acts, sources, operations)
-    console.print(f"\n{report.documents:,} documents in {_relative(target)}", soft_wrap=True)
-    return report
-
-
-def compare_tables(console: Console, directory: Path, story: Story, engine: Engine) -> RunReport:
-    """Compares the tables with their last known state, and prints the differences."""
-    reports = compare(directory, story.company, engine)
-    print_comparison(console, reports)
+    company = prepare(directory)
     console.print(
-        f"\nThe comparison ran on the {engine.use.name} engine ({engine.use.reason}),"
-        " the run before it on Spark.",
-        soft_wrap=True,
+        f"A made-up company, {len(company.users):,} people, logged {len(company.log):,} changes in a week.\n"
     )
-    print_verification(console, directory, engine)
-    return reports.second
-
-
-def print_report(console: Console, directory: Path, journal: Path) -> None:
-    """Writes the page of the run, and prints its path."""
-    page = directory / REPORT
-    write_report(page, build_report([journal], datetime.now(UTC)).page)
-    console.print(
-        f"\n[bold]Where every record went[/]: open {_relative(page)} in a browser.", soft_wrap=True
-    )
-
-
-def print_input(console: Console, directory: Path, story: Story) -> None:
-    """Prints the counts of the input."""
-    console.print(
-        f"{directory / DATABASE}: {len(story.company.employees):,} employees, "
-        f"{len(story.events):,} rows in event_log, {len(story.events) - PROCESSED:,} of them new.\n"
-        f"{directory / RECORDINGS_FOLDER}: the last day of the same tables, {len(story.acts):,}"
-        " transactions, as other systems recorded it. Publishing ...\n",
-        soft_wrap=True,
-    )
-
-
-def print_recordings(
-    console: Console,
-    acts: Sequence[Act],
-    sources: Sequence[RecordedSource],
-    recorded: Sequence[Sequence[Operations]],
-) -> None:
-    """Prints the sources side by side.  Raises ``InternalError`` if their documents contradict."""
-    print_sources(console, sources)
-    users = [number for number, act in enumerate(acts) if act.row[0] == "usr"]
-    print_change(console, sources, [system[users[1]] for system in recorded])
-    numbers = [number for number in range(len(acts)) if number not in users]
-    other_acts = [acts[number] for number in numbers]
-    operations = [[system[number] for number in numbers] for system in recorded]
-    print_lines(console, sources, lines(other_acts, operations))
-    console.print(
-        "Applied in order, the documents of all systems lead to the same values in "
-        f"{agreed_objects(acts, recorded):,} objects, wherever more than one system gives a value.",
-        soft_wrap=True,
-    )
+    with bar() as progress:
+        settings = load(directory / JOB)
+        report = publish(settings, now=datetime.fromisoformat(NOW), progress=progress)
+    print_jack(console, Path(report.target))
+    print_outcomes(console, report)
+    console.print("superseded: another event publishes the same column or row.\n", style="dim")
+    job = ["-c", _word(directory / JOB)]
+    print_explanation(console, run, job)
+    print_repair(console, directory, run, job)
+    print_report(console, directory, settings.journals)
+    print_next(console, job)
 
 
 def check_directory(directory: Path) -> None:
@@ -153,61 +68,87 @@ def check_directory(directory: Path) -> None:
         raise UsageError(f"{directory} is not empty and not from a demo: name another directory")
 
 
-def prepare(directory: Path, story: Story) -> list[RecordedSource]:
-    """Creates database, snapshot, job file and recordings in the directory; returns the job's sources."""
-    if directory.exists() and any(directory.iterdir()):
+def prepare(directory: Path) -> Company:
+    """Creates database, snapshot of the log and job file in the directory."""
+    if directory.exists():
         shutil.rmtree(directory)
-    directory.mkdir(parents=True, exist_ok=True)
-    write_database(directory / DATABASE, story.company, story.events)
-    write_snapshot(directory / SNAPSHOT, story.events)
+    directory.mkdir(parents=True)
+    company = Company()
+    company.live_through_a_week()
+    write_database(directory / DATABASE, company)
+    write_snapshot(directory / SNAPSHOT, company)
     shutil.copyfile(resource("conf/demo.toml"), directory / JOB)
-    return write_recordings(directory / JOB, story)
+    return company
 
 
-def publish(settings: Settings, engine: Engine) -> RunReport:
-    """Runs ``xds-publisher publish -c demo.toml``."""
-    with PublisherInstance(settings, engine) as job:
-        report = job.run_once(datetime.fromisoformat(NOW))
-    if report is None:
-        raise InternalError("there was nothing to publish")
-    return report
+def print_jack(console: Console, documents: Path) -> None:
+    """Prints one document."""
+    association = f"idu={JACK},table=usr,schema=indirect"
+    document = find_document(documents, "modify", association)
+    if document is None:
+        raise InternalError(f"{documents} has no <modify> of {association}")
+    console.print("[bold]User 1, Jack, gets another name and phone: two events, one document")
+    print_document(console, document)
+    console.print()
 
 
-def print_next(
-    console: Console, directory: Path, target: Path, journal: Path, story: Story
-) -> None:
+def print_explanation(console: Console, run: Run, job: Sequence[str]) -> None:
+    """Runs ``explain``, and prints what it prints."""
+    console.print(f"[bold]? Row {SUPERSEDED} changed a name. Where is its document?")
+    words = ["explain", *job, str(SUPERSEDED)]
+    _print_command(console, words)
+    _print_lines(console, run(words)[1])
+
+
+def print_repair(console: Console, directory: Path, run: Run, job: Sequence[str]) -> None:
+    """Changes a phone without an event; ``verify`` finds the difference and repairs it.
+
+    Raises ``InternalError`` if it finds none, or documents and tables differ after the repair.
+    """
+    words = ["verify", *job]
+    change_phone_unlogged(directory / DATABASE)
+    console.print("\n[bold]! Somebody changes a phone behind the log's back. Who notices?")
+    _print_command(console, words)
+    found, findings = run(words)
+    _print_lines(console, findings[1:])
+    _print_command(console, [*words, "--repair"])
+    run([*words, "--repair"])
+    code, lines = run(words)
+    if code or not found:
+        raise InternalError("verify: " + "; ".join(lines))
+    _print_command(console, words)
+    _print_lines(console, lines[1:])
+    console.print("[bold green]All equal: consumers have what the tables have.")
+
+
+def print_report(console: Console, directory: Path, journals: Path) -> None:
+    """Writes the page of the runs, and prints its path."""
+    page = directory / REPORT
+    write_report(page, build_report([journals], datetime.now(UTC)).page)
+    console.print(f"\n[bold]Where every record went[/]: open {_relative(page)} in a browser.")
+
+
+def print_next(console: Console, job: Sequence[str]) -> None:
     """Prints commands that work as they are printed."""
-    program = _word(Path(sys.executable).with_name("xds-publisher"))
-    explain = f"explain {_word(journal)}"
-    commands = {
-        "Why did this change produce no document of its own?": (
-            f"explain -c {_word(directory / JOB)} {story.superseded_id}"
-        ),
-        "Why was this record rejected?": f"{explain} {story.rejected_id}",
-        "What happened to this user?": f"{explain} idu=4,table=usr,schema=indirect",
-        "Are all documents valid?": f"validate {_word(target)}/part-*.xds",
-        "Replay a snapshot of the log:": (
-            f"replay {_word(directory / SNAPSHOT)} --to {_word(directory / 'replayed')} "
-            f"-c {_word(directory / JOB)} --format event-log --now {NOW}"
-        ),
-        "Which records and documents did the log have of this user?": (
-            f"history {USER} {_word(journal)} --source company"
-        ),
-        "Where did every record go? Write the report again:": (
-            f"report {_word(journal)} --to {_word(directory / REPORT)}"
-        ),
-        "Do consumers have what the tables have?": f"verify -c {_word(directory / COMPARISON)}",
-        "What is in an extraction file?": (
-            f"inspect {_word(directory / RECORDINGS_FOLDER / 'people.dat')} --format linkexpress "
-            f"-c {_word(directory / JOB)} | grep -m 3 event_type"
-        ),
-        "How often are tables used?": (
-            f"activity {_word(directory / SAMPLES)} -c {_word(directory / COMPARISON)}"
-        ),
-    }
-    console.print("\n[bold]Next commands")
-    for title, command in commands.items():
-        console.print(f"  [dim]{title}[/]\n    {program} {command}", soft_wrap=True)
+    program = Path(sys.executable).with_name("xds-publisher")
+    on_path = shutil.which("xds-publisher") == str(program)
+    name = "xds-publisher" if on_path else _word(program)
+    console.print("[bold]Your turn")
+    for words, comment in (
+        (["explain", *job, str(REJECTED)], "rejected: why?"),
+        (["history", f"idu={JACK}", *job], "user 1"),
+        (["init", "--database", "URL", "-o", "hr.toml"], "yours"),
+    ):
+        console.print(f"  {' '.join([name, *words])}  [dim]# {comment}", soft_wrap=True)
+
+
+def _print_command(console: Console, words: Sequence[str]) -> None:
+    console.print(f"$ xds-publisher {' '.join(words)}", markup=False, soft_wrap=True)
+
+
+def _print_lines(console: Console, lines: Sequence[str]) -> None:
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _word(path: Path) -> str:

@@ -87,17 +87,3 @@ def plain(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
     return str(value) if isinstance(value, Path) else value
-
-
-def test_the_demo_shows_every_setting_too() -> None:
-    def settings(path: Path) -> set[tuple[str, str]]:
-        found, section = set(), ""
-        for line in in_force(path).splitlines():
-            if line.startswith("["):
-                section = line.strip("[] ")
-            elif " = " in line and not line.startswith("#"):
-                found.add((section, line.split(" = ")[0]))
-        return found
-
-    # beside the log it has sources of other formats, whose settings have files of their own
-    assert settings(SHOWN) <= settings(reference_file("demo"))

@@ -141,8 +141,7 @@ def test_shipped_job_files_name_the_schema_and_are_valid(path: Path) -> None:
     reference = text.splitlines()[0].removeprefix("#:schema ")
     assert (path.parent / reference).resolve() == generate.JOB_SCHEMA
     assert not list(VALIDATOR.iter_errors(tomllib.loads(text)))
-    if path.stem != "demo":  # its examples repeat settings that are in force
-        assert not list(VALIDATOR.iter_errors(tomllib.loads(in_force(path))))
+    assert not list(VALIDATOR.iter_errors(tomllib.loads(in_force(path))))
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

@@ -1,4 +1,4 @@
-"""Documents of each format compared with the tables of the demo's company."""
+"""Documents of each format compared with the tables of the company."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.demo.run import DATABASE, JOB, prepare
-from publisher.demo.story import write_story
 from publisher.errors import UsageError
 from publisher.runs.publisher_instance import publish
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
+from tests.support.company.job import DATABASE, JOB, prepare
+from tests.support.company.story import write_story
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 FORMATS = {"change-tables": "change-table", "queue": "dispatch-queue", "extract": "linkexpress"}
-"""Formats of the demo's sources."""
+"""Formats of the company's sources."""
 
 
 @pytest.fixture(scope="module")
 def company(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a demo that has published nothing."""
+    """The directory of a company that has published nothing."""
     directory = tmp_path_factory.mktemp("company")
     prepare(directory, write_story())
     return directory
@@ -34,7 +34,7 @@ MASKING = '[masking]\nhash = ["*"]\n'
 
 
 def job_of(company: Path, name: str, *, has_database: bool = True, masking: str = "") -> Path:
-    """A job file with one of the demo's sources."""
+    """A job file with one of the company's sources."""
     sources = re.split(r"(?m)^(?=\[\[sources\]\]$)", (company / JOB).read_text())[1:]
     source = next(source for source in sources if f'name = "{name}"' in source)
     database, rest = sources[-1][sources[-1].index("[database]") :].split("[documents]", 1)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.demo.acts import Act
-from publisher.demo.change_tables import write_change_tables
-from publisher.demo.dispatch_rows import ATTRIBUTES, write_queue
-from publisher.demo.extracts import recorded_acts, write_extract
-from publisher.demo.story import Counts, Story
 from publisher.errors import InternalError
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
+from tests.support.company.acts import Act
+from tests.support.company.change_tables import write_change_tables
+from tests.support.company.dispatch_rows import ATTRIBUTES, write_queue
+from tests.support.company.extracts import recorded_acts, write_extract
+from tests.support.company.story import Counts, Story
 
 RECORDINGS_FOLDER = "recorded"
 """Folder of the files."""
@@ -84,4 +84,4 @@ def _options(settings: Settings, name: str) -> object:
     for source in settings.sources:
         if source.name == name:
             return source.options
-    raise InternalError(f"the demo's job file has no source {name}")
+    raise InternalError(f"the job file has no source {name}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from publisher.demo.acts import Act, act_of
-from publisher.demo.episodes import (
+from tests.support.company.acts import Act, act_of
+from tests.support.company.episodes import (
     ARRIVALS,
     CHANGES,
     CHANGES_WITHOUT_DELETE,
@@ -16,9 +16,9 @@ from publisher.demo.episodes import (
     insert_fields,
     replace_fields,
 )
-from publisher.demo.log import Event, Subject, Trigger
-from publisher.demo.opening import ERRORS, double_record, excluded_event, wrong_event
-from publisher.demo.people import (
+from tests.support.company.log import Event, Subject, Trigger
+from tests.support.company.opening import ERRORS, double_record, excluded_event, wrong_event
+from tests.support.company.people import (
     EMPLOYEE_COLUMNS,
     GROUPS,
     MEMBERSHIP_COLUMNS,
@@ -32,7 +32,7 @@ from publisher.demo.people import (
     membership_key,
     view_key,
 )
-from publisher.demo.phones import phone_episode
+from tests.support.company.phones import phone_episode
 
 EPISODE_DISTANCE = 12_000
 """Minimum number of rows between two episodes of an object: more than a poll, so that no poll has both."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from publisher.demo.log import Event, Subject, Trigger
-from publisher.demo.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Row, Value
+from tests.support.company.log import Event, Subject, Trigger
+from tests.support.company.people import EMPLOYEE_COLUMNS, MEMBERSHIP_COLUMNS, Row, Value
 
 USR_COLUMNS = ("fname", "lname", "photo", "manager")
 

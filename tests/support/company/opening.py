@@ -1,14 +1,14 @@
-"""Rows that are not random: the changes of ``usr`` that the demo prints, and one row for each error."""
+"""Rows that are not random: changes of ``usr``, and one row for each error."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from publisher.demo.acts import USR_COLUMNS, Act, RowChange, phone_change
-from publisher.demo.log import Event
-from publisher.demo.people import Row
 from publisher.model.change import Outcome, Reason
+from tests.support.company.acts import USR_COLUMNS, Act, RowChange, phone_change
+from tests.support.company.log import Event
+from tests.support.company.people import Row
 
 USERS: dict[int, tuple[str, str, bytes | None, int | None]] = {
     1: ("John", "Doe", b"\xbb\xbb", 4),

@@ -10,14 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from publisher.demo.acts import Act, RowChange
-from publisher.demo.people import Value
-from publisher.demo.story import Counts
 from publisher.model.change import Outcome, Reason
 from publisher.sources.linkexpress import layout
 from publisher.sources.linkexpress.layout import ItemLayout
 from publisher.sources.linkexpress.options import ByteOrder, ExtractedTable, LinkexpressOptions
 from publisher.sources.linkexpress.types import NATIONAL, VARIABLE, Item
+from tests.support.company.acts import Act, RowChange
+from tests.support.company.people import Value
+from tests.support.company.story import Counts
 
 BYTE_ORDER: ByteOrder = "little"
 """Byte order of the extracting machine, which the publisher detects."""

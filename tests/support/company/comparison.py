@@ -1,4 +1,4 @@
-"""The demo of the format ``triggerless``: compares the tables of the company with their last known state.
+"""The company by the format ``triggerless``: compares the tables of the company with their last known state.
 
 Samples of LINTER's table queue show which tables have changed.
 """
@@ -13,25 +13,19 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lxml import etree
-from rich.console import Console
-from rich.table import Table
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.demo.acts import PARENTS
-from publisher.demo.opening import USERS
-from publisher.demo.people import Company
 from publisher.engine.contract import Engine
 from publisher.errors import InternalError
 from publisher.journal.conservation import RunReport
-from publisher.resources import resource
 from publisher.runs.publisher_instance import PublisherInstance
-from publisher.runs.verify import VerifyRequest
-from publisher.runs.verify import compare as compare_documents
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
-from publisher.verify.compare import ResultKind
+from tests.support.company.acts import PARENTS
+from tests.support.company.opening import USERS
+from tests.support.company.people import Company
 
 JOB = "comparison.toml"
 SAMPLES = Path("recorded") / "dirr"
@@ -39,7 +33,6 @@ CLASSES = ("usr", "employee", "membership")
 TABLES = (*CLASSES, *PARENTS)
 PROMOTED = 12
 """Employees who get a new title."""
-KINDS = ("add", "modify", "delete")
 TITLE = "Principal"
 OLD_PHONE, NEW_PHONE = "222-2222", "555-5555"
 """A phone of user 1, before and after."""
@@ -89,7 +82,7 @@ def compare(directory: Path, company: Company, engine: Engine) -> ComparisonRepo
 
     Raises ``InternalError`` if the documents are not exactly those of the changed rows.
     """
-    shutil.copyfile(resource("conf/demo-comparison.toml"), directory / JOB)
+    shutil.copyfile(Path(__file__).with_name(JOB), directory / JOB)
     settings = load(directory / JOB)
     (directory / SAMPLES).mkdir(parents=True)
     _sweep(settings, 1, ())
@@ -101,52 +94,6 @@ def compare(directory: Path, company: Company, engine: Engine) -> ComparisonRepo
         second = _require_report(job.run_once())
     _check(company, first, second, changes)
     return ComparisonReports(first, second, changes)
-
-
-def print_comparison(console: Console, reports: ComparisonReports) -> None:
-    """Prints the touched tables and the operations of the second run."""
-    row_count, second = reports.first.outcomes["ignored"], reports.second
-    operations = reports.changes.operations
-    console.print(
-        f"\n[bold]Tables whose changes no system records[/]: a first run reads {row_count:,} objects. Then"
-        f" {PROMOTED} employees get a new title, one membership ends and another begins, user 1 gets another"
-        f" phone ({NEW_PHONE}), and user 3 another manager. A sweep of LINTER's table queue shows the touched"
-        " tables, and a second run compares their classes:",
-        soft_wrap=True,
-    )
-    table = Table()
-    for name in ("class", "touched", "add", "modify", "delete"):
-        table.add_column(name, justify="right" if name in KINDS else "left")
-    for name in CLASSES:
-        kinds = [kind for (table_, _), kind in operations.items() if table_ == name]
-        touched = [table_ for table_ in reports.changes.touched if table_.startswith(name)]
-        table.add_row(name, ", ".join(touched), *(f"{kinds.count(kind)}" for kind in KINDS))
-    console.print(table)
-    console.print(
-        f"{second.read:,} objects (present and deleted), {second.outcomes['ignored']:,} of them unchanged;"
-        f" {second.documents} documents, one for each object that changed.",
-        soft_wrap=True,
-    )
-
-
-def print_verification(console: Console, directory: Path, engine: Engine) -> None:
-    """Compares the documents with the tables again, as ``xds-publisher verify``, and prints the result.
-
-    Raises ``InternalError`` if they differ.
-    """
-    request = VerifyRequest(load(directory / JOB).for_publish())
-    with compare_documents(request, engine) as verification:
-        outcome = verification.report.outcome
-    if outcome.has_findings:
-        raise InternalError("the documents of the comparison differ from the tables")
-    equal = sum(table.equal for table in outcome.tables)
-    older = outcome.count([ResultKind.NEVER_PUBLISHED])
-    console.print(
-        f"[bold]Do consumers have what the tables have?[/] verify finds no difference: {equal:,} object"
-        f" is equal, and {older:,} were never published completely, because they are older than the first"
-        " run.",
-        soft_wrap=True,
-    )
 
 
 def _choose_changes(company: Company) -> UnrecordedChanges:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from publisher.demo.log import DRIVER_USER, Event, Trigger
-from publisher.demo.people import employee
 from publisher.model.change import Outcome, Reason
+from tests.support.company.log import DRIVER_USER, Event, Trigger
+from tests.support.company.people import employee
 
 Episode: TypeAlias = Callable[[Trigger], list[Event]]
 
-FIRST_EFFECTIVE_DATE = datetime(2026, 6, 1, 0, 0, 0)  # noqa: DTZ001  the columns have no zone; after the demo's now
+FIRST_EFFECTIVE_DATE = datetime(2026, 6, 1, 0, 0, 0)  # noqa: DTZ001  the columns have no zone; after the clock
 
 
 def _superseded_by_row(*events: Event) -> list[Event]:

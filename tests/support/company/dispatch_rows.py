@@ -12,9 +12,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from publisher.demo.acts import Act, RowChange
-from publisher.demo.people import Row, Value
-from publisher.demo.story import Counts, Story
 from publisher.model.change import Outcome, Reason
 from publisher.sources.dispatch_queue.images.column_types import (
     FRACTION,
@@ -26,6 +23,9 @@ from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows import layout
 from publisher.sources.dispatch_queue.rows.layout import OperationCode
+from tests.support.company.acts import Act, RowChange
+from tests.support.company.people import Row, Value
+from tests.support.company.story import Counts, Story
 
 NUMBERS = {"usr": 1, "employee": 2, "membership": 3, "usr_phone": 4, "employee_phone": 5}
 """Numbers of the tables at the source."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from publisher.consumer import AttributeChange, Modify, Operation, RemoveAllValues
-from publisher.demo.acts import COLUMNS, PARENTS, Act, RowChange
-from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.model.change import QUERY_BACK, Reason
+from tests.support.company.acts import COLUMNS, PARENTS, Act, RowChange
+from tests.support.company.recordings import Operations, attributes_of, changes_of
 
 
 class ActKind(NamedTuple):

@@ -1,4 +1,4 @@
-"""Minimal modifies of the company of the demo: four formats, classes, several values, references."""
+"""Minimal modifies of the company with four recordings: four formats, classes, several values, references."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.demo.run import JOB, prepare
-from publisher.demo.story import NOW, write_story
 from publisher.engine.local.engine import LocalEngine
 from publisher.journal.conservation import RunReport
 from publisher.runs.publisher_instance import PublisherInstance
+from tests.support.company.job import JOB, prepare
+from tests.support.company.story import NOW, write_story
 from tests.support.published_objects import values_of
 
 
@@ -24,7 +24,7 @@ def publish(directory: Path, *, minimal: bool) -> RunReport:
         return job.publish_pending(datetime.fromisoformat(NOW))
 
 
-def test_consumers_of_the_demo_get_the_same_objects_from_fewer_documents(tmp_path: Path) -> None:
+def test_consumers_get_the_same_objects_from_fewer_documents(tmp_path: Path) -> None:
     prepare(tmp_path / "False", write_story())
     shutil.copytree(tmp_path / "False", tmp_path / "True")
     reports, objects = [], []

@@ -1,4 +1,4 @@
-"""The demo's story is the same each time, and has all that the demo promises to show."""
+"""The company's story is the same each time, and has all kinds of outcomes."""
 
 import csv
 import sqlite3
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from publisher.demo.author import EPISODE_DISTANCE
-from publisher.demo.database import write_database, write_snapshot
-from publisher.demo.story import EVENTS, PROCESSED, Story, write_story
 from publisher.model.change import LOG_COLUMNS, Outcome, Reason
+from tests.support.company.author import EPISODE_DISTANCE
+from tests.support.company.database import write_database, write_snapshot
+from tests.support.company.story import EVENTS, PROCESSED, Story, write_story
 
 REJECTS_OF_A_TABLE = {
     Reason.RECORD_ID,

@@ -1,4 +1,4 @@
-"""The demo's recordings read as its story; its comparison of documents."""
+"""The company's recordings read as its story; its comparison of documents."""
 
 from __future__ import annotations
 
@@ -13,41 +13,39 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Operation
-from publisher.demo.acts import COLUMNS, KEYS, PARENTS, Act, RowChange, act_of
-from publisher.demo.compare import EARLIER_UPDATE, KINDS, form_of, kind_of, lines
-from publisher.demo.consumer import agreed_objects
-from publisher.demo.dispatch_rows import decimal
-from publisher.demo.episodes import delete_and_read_back, effective_later, nothing_new
-from publisher.demo.extracts import pack_decimal, recorded_acts
-from publisher.demo.log import Subject, Trigger
-from publisher.demo.opening import user_acts, user_stories
-from publisher.demo.people import employee, log_text
-from publisher.demo.recorded_sources import RecordedSource, write_recordings
-from publisher.demo.recordings import (
-    Operations,
-    association,
-    operations,
-    recordings,
-)
-from publisher.demo.story import Story, write_story
 from publisher.errors import InternalError
 from publisher.journal.lane_result import LaneNames
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
-from publisher.resources import resource
 from publisher.runs.sample import RECORDS, sample_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.types import parse_item
-from publisher.xds.layout import layout
 from tests.support import change_table_files, dispatch_queue_files, linkexpress_files
+from tests.support.company.acts import COLUMNS, KEYS, PARENTS, Act, RowChange, act_of
+from tests.support.company.compare import EARLIER_UPDATE, KINDS, form_of, kind_of, lines
+from tests.support.company.consumer import agreed_objects
+from tests.support.company.dispatch_rows import decimal
+from tests.support.company.episodes import delete_and_read_back, effective_later, nothing_new
+from tests.support.company.extracts import pack_decimal, recorded_acts
+from tests.support.company.job import JOB_FILE
+from tests.support.company.log import Subject, Trigger
+from tests.support.company.opening import user_acts, user_stories
+from tests.support.company.people import employee, log_text
+from tests.support.company.recorded_sources import RecordedSource, write_recordings
+from tests.support.company.recordings import (
+    Operations,
+    association,
+    operations,
+    recordings,
+)
+from tests.support.company.story import Story, write_story
 from tests.support.event_log_files import Row, Tables
 
 Change = tuple[Any, ...]
@@ -71,7 +69,7 @@ class Recordings:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.story: Story = write_story()
-        job = Path(shutil.copy(resource("conf/demo.toml"), folder / "demo.toml"))
+        job = Path(shutil.copy(JOB_FILE, folder / "company.toml"))
         self.sources: list[RecordedSource] = write_recordings(job, self.story)
         self.settings: Settings = load(job)
 
@@ -344,23 +342,6 @@ def test_linkexpress_records_another_phone_as_a_delete_and_an_insert(written: Re
     ]
     assert changes[0].before is not None
     assert changes[0].after is not None
-
-
-def test_documents_fit_a_terminal() -> None:
-    user = "idu=3,table=usr,schema=indirect"
-    reference = f'<value type="dn" association-ref="{user}">{user}</value>'
-    document = (
-        f'<add class-name="usr"><add-attr attr-name="fname"><value type="string">Jo</value></add-attr>'
-        f'<add-attr attr-name="manager">{reference}</add-attr></add>'
-    )
-    text = layout(etree.fromstring(document))
-    assert text.splitlines()[1] == (
-        '  <add-attr attr-name="fname"><value type="string">Jo</value></add-attr>'
-    )
-    assert max(map(len, text.splitlines())) <= 80
-    again = etree.fromstring(text)
-    [value] = again.iterfind("add-attr/value[@type='dn']")
-    assert (value.text, value.get("association-ref")) == (user, user)
 
 
 def test_a_consumer_knows_the_values_of_a_child_table_only_if_a_document_shows_all() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from random import Random
 from typing import TypeAlias
 
-from publisher.demo.acts import Act, phone_change
-from publisher.demo.log import PERPETRATORS, Event, Subject
-from publisher.demo.people import employee_key, phone_number
+from tests.support.company.acts import Act, phone_change
+from tests.support.company.log import PERPETRATORS, Event, Subject
+from tests.support.company.people import employee_key, phone_number
 
 TABLE = "employee_phone"
 MOST_PHONES = 3

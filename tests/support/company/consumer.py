@@ -15,10 +15,10 @@ from publisher.consumer import (
     RemoveValue,
     Value,
 )
-from publisher.demo.acts import ATTRIBUTES, Act
-from publisher.demo.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
-from publisher.demo.recordings import Operations, attributes_of, changes_of
 from publisher.errors import InternalError
+from tests.support.company.acts import ATTRIBUTES, Act
+from tests.support.company.compare import LOOPBACK_UPDATE, VIEW_UPDATE, kind_of
+from tests.support.company.recordings import Operations, attributes_of, changes_of
 
 
 @dataclass(frozen=True, slots=True)

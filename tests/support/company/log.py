@@ -1,4 +1,4 @@
-"""Rows of the demo's event log, with their expected outcomes."""
+"""Rows of the company's event log, with their expected outcomes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from publisher.demo.people import Row, column_value, log_text
 from publisher.model.change import PER_FIELD_LOGGED, QUERY_BACK, Outcome, Reason
+from tests.support.company.people import Row, column_value, log_text
 
 DRIVER_USER = "idm"
 PERPETRATORS = ("hr_app", "portal", "anna", None)

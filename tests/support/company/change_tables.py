@@ -10,15 +10,15 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from publisher.demo.acts import COLUMNS, KEYS, Act, RowChange
-from publisher.demo.people import Row, log_text
-from publisher.demo.story import Counts
 from publisher.model.change import Outcome
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS
 from publisher.sources.change_table.layout import HEADERS
 from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.recognise import dfm_of
+from tests.support.company.acts import COLUMNS, KEYS, Act, RowChange
+from tests.support.company.people import Row, log_text
+from tests.support.company.story import Counts
 
 HEADER_COLUMNS = HEADERS[:7]
 """All header columns but partition_name, which tasks without partitions do not have."""

@@ -20,10 +20,10 @@ from publisher.consumer import (
     RemoveAllValues,
     parse_document,
 )
-from publisher.demo.acts import Act, RowChange
-from publisher.demo.people import employee_key, membership_key
 from publisher.errors import InternalError
 from publisher.journal.lane_result import LaneNames
+from tests.support.company.acts import Act, RowChange
+from tests.support.company.people import employee_key, membership_key
 
 Operations = tuple[Operation, ...]
 Change = TypeVar("Change", bound=AttributeChange)

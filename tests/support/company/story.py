@@ -1,4 +1,4 @@
-"""The whole event log of the demo, generated from a seed, with the expected counts of publishing it."""
+"""The whole event log of the company, generated from a seed, with the expected counts of publishing it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from itertools import islice
 from random import Random
 
-from publisher.demo.acts import Act, RowChange
-from publisher.demo.author import Author
-from publisher.demo.log import Event
-from publisher.demo.opening import user_acts, user_stories
-from publisher.demo.people import Company, company
 from publisher.model.change import Outcome, Reason
+from tests.support.company.acts import Act, RowChange
+from tests.support.company.author import Author
+from tests.support.company.log import Event
+from tests.support.company.opening import user_acts, user_stories
+from tests.support.company.people import Company, company
 
 SEED = 20260511
 PEOPLE = 10_000
@@ -25,7 +25,7 @@ FIRST_EVENT = datetime(2026, 5, 4, 6, 0, 0)  # noqa: DTZ001  the column has no z
 RECORDED_FROM = datetime(2026, 5, 7, 6, 0, 0)  # noqa: DTZ001  as above
 """Time at which three more systems begin to record the changes of the same tables."""
 NOW = "2026-05-11T00:00:00Z"
-"""The demo's clock: later than all events that have no future effective date."""
+"""The clock: later than all events that have no future effective date."""
 
 Counts = Mapping[tuple[Outcome, Reason | None], int]
 
@@ -74,7 +74,7 @@ class Story:
 
 def write_story(events: int = EVENTS, people: int = PEOPLE) -> Story:
     """Invents the story; equal arguments always give the same story."""
-    random = Random(SEED)  # noqa: S311  not for secrets
+    random = Random(SEED)
     author = Author(random, company(random, people), people)
     users = user_stories()
     processed = list(author.write(PROCESSED))

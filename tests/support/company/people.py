@@ -1,4 +1,4 @@
-"""The company of the demo: employees, their memberships, and the text of their values in a log."""
+"""The company: employees, their memberships, and the text of their values in a log."""
 
 from __future__ import annotations
 

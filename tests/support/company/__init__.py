@@ -1,0 +1,1 @@
+"""A made-up company whose changes four systems recorded, and the generator of their recordings."""
