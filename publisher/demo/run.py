@@ -136,7 +136,7 @@ def print_next(console: Console, job: Sequence[str]) -> None:
     console.print("[bold]Your turn")
     for words, comment in (
         (["explain", *job, str(REJECTED)], "rejected: why?"),
-        (["history", f"idu={JACK}", *job], "user 1"),
+        (["history", *job, f"idu={JACK}"], "user 1"),
         (["init", "--database", "URL", "-o", "hr.toml"], "yours"),
     ):
         console.print(f"  {' '.join([name, *words])}  [dim]# {comment}", soft_wrap=True)
