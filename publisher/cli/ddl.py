@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @command(
-    "ddl --database sqlite:///hr.db --table usr --style per-field",
+    "ddl --database sqlite:///hr.db --table usr",
     "ddl --database sqlite:///hr.db --table usr --style per-row",
 )
 @click.option(
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 @click.option(
     "--style",
     type=click.Choice(["per-field", "per-row", "query-back"]),
-    required=True,
+    default="per-field",
+    show_default=True,
     help="Events to log: values of fields (types 1, 2, 4), rows to look up (5, 6, 4) or fields to "
     "look up (7, 8, 4).",
 )

@@ -102,6 +102,7 @@ def _write_sink(lines: list[str], sink: NewSink) -> None:
     _set(lines, start, "to", "kafka")
     _set(lines, start, "bootstrap", sink.bootstrap)
     _set(lines, start, "topic", sink.topic)
+    _set(lines, start, "create_topics", True)
 
 
 def _set(lines: list[str], start: int, name: str, value: object) -> None:

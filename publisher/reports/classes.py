@@ -54,7 +54,10 @@ def describe_classes(settings: Settings) -> Iterator[ClassDescription]:
         formats = [source.format for source in settings.sources]
         with_classes = [format_ for format_ in formats if rules.have_classes(format_)]
         catalogue = resources.catalogue_of([*with_classes, *formats][0])
+        logs = {source.table for source in settings.sources}
         for schema, name, is_view in _names(settings):
+            if logs & {name, f"{schema}.{name}"}:
+                continue
             description = _describe(catalogue, schema, name, is_view=is_view)
             if description is not None:
                 yield description

@@ -112,7 +112,8 @@ def next_steps(job: NewJob) -> Iterator[str]:
         others = f"; tables that are none: {refused:,}" if refused else ""
         yield f"classes: {len(job.classes) - refused:,}{others}"
     if job.url_env is not None:
-        yield f"The URL of the database is not in the file: set the variable {job.url_env} to it."
+        yield "The URL of the database is not in the file; set it first (the URL that --database was given):"
+        yield f"  export {job.url_env}='…'"
     if source.format in _DESCRIBED:
         yield "Its [[sources]] is an example: describe your source and its tables there."
     path = shlex.quote(str(job.path))
@@ -183,12 +184,26 @@ def _logged_source(given: Input) -> NewSource:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(
-            "the database has no such event log or change table: name its schema with --schema; or create an"
-            " event log with ddl; or compare whole tables with --format triggerless"
-        )
+        raise UsageError(_no_log(given))
     names = ", ".join(f"{source.table} ({source.format})" for source in found)
     raise UsageError(f"the database has several logs, {names}: name one with --table")
+
+
+def _no_log(given: Input) -> str:
+    """Names the tables that could be logged, and the command that creates a log of them."""
+    tables = list(_tables_with_key(given))
+    advice = "name its schema with --schema; or compare whole tables with --format triggerless"
+    if not tables or given.table is not None:
+        return f"the database has no such event log or change table: {advice}"
+    new = _database_of(given, Path("job.toml"))
+    url = f'"${URL_VARIABLE}"' if new is None or new.url is None else shlex.quote(new.url)
+    log = "" if given.schema is None else f" --log-table {shlex.quote(given.schema + '.event_log')}"
+    options = " ".join(f"--table {shlex.quote(name)}" for name in tables[:_SHOWN])
+    return (
+        f"the database has no event log or change table, only the tables {', '.join(tables[:_SHOWN])}:"
+        f" create a log with xds-publisher ddl --database {url} {options}{log} --apply, then run init again;"
+        f" or {advice}"
+    )
 
 
 def _log_tables(given: Input) -> Iterator[tuple[str, str]]:
@@ -248,10 +263,7 @@ def _relative(file: Path, job: Path) -> str:
 def _classes(settings: Settings) -> Iterator[ClassDescription]:
     """Describes the classes; yields nothing without database and tables."""
     if settings.database is not None or settings.tables:
-        logs = {source.table for source in settings.sources}
-        for found in describe_classes(settings):
-            if not logs & {found.name, f"{found.schema}.{found.name}"}:
-                yield found
+        yield from describe_classes(settings)
 
 
 def _notes(source: NewSource) -> Iterator[str]:

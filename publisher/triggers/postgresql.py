@@ -98,7 +98,13 @@ def writer_statements(log: TableRef) -> list[Statement]:
 _ROLE = f"""\
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '{WRITER}') THEN
-    CREATE ROLE {WRITER} NOLOGIN;
+    BEGIN
+      CREATE ROLE {WRITER} NOLOGIN;
+    EXCEPTION WHEN insufficient_privilege THEN
+      RAISE EXCEPTION '% may not create the role that the triggers need; let a superuser run: '
+        'CREATE ROLE {WRITER} NOLOGIN; GRANT {WRITER} TO %', current_user,
+        pg_catalog.quote_ident(current_user);
+    END;
   ELSIF EXISTS (
     SELECT FROM pg_catalog.pg_roles r
     LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid

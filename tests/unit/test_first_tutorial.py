@@ -65,7 +65,7 @@ def test_your_own_database_prints_what_it_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     commands = list(shown_commands(text_of("tutorials/your-database.md")))
-    assert len(commands) == 8
+    assert len(commands) == 11
     for command in commands:
         printed = comparable(run(command.line))
         shown = comparable("\n".join(command.printed))

@@ -19,7 +19,13 @@ CREATE INDEX IF NOT EXISTS "xds_event_log_new"
 DO $xds$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'xds_log_writer') THEN
-    CREATE ROLE xds_log_writer NOLOGIN;
+    BEGIN
+      CREATE ROLE xds_log_writer NOLOGIN;
+    EXCEPTION WHEN insufficient_privilege THEN
+      RAISE EXCEPTION '% may not create the role that the triggers need; let a superuser run: '
+        'CREATE ROLE xds_log_writer NOLOGIN; GRANT xds_log_writer TO %', current_user,
+        pg_catalog.quote_ident(current_user);
+    END;
   ELSIF EXISTS (
     SELECT FROM pg_catalog.pg_roles r
     LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid

@@ -131,7 +131,7 @@ def test_an_existing_file_is_not_replaced() -> None:
 @pytest.mark.parametrize(
     ("statements", "message"),
     [
-        ((USR,), "no such event log or change table"),
+        ((USR,), "only the tables usr: create a log with xds-publisher ddl --database sqlite:///"),
         ((EVENT_LOG, EVENT_LOG.replace("log", "log2", 1)), "several logs, log (event-log), log2"),
     ],
 )
