@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,8 +94,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups tests that one worker runs, and puts the groups that take longest first."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Groups tests that one worker runs, and puts the groups that take longest first.
+
+    A run of everything leaves out tests with the mark ``long``, which ``./run test -m long`` runs.
+    """
+    if [Path(arg).name for arg in config.args] == ["tests"] and not config.option.markexpr:
+        items[:] = [item for item in items if item.get_closest_marker("long") is None]
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         name = _group_of(item)

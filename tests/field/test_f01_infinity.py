@@ -12,6 +12,8 @@ from tests.field.ways import assert_one_way, publish_each_way, rejected_columns
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 TABLE = "CREATE TABLE leave_req (id int PRIMARY KEY, starts date, ends timestamptz, note text)"
 ROWS = (
     "INSERT INTO leave_req VALUES (1, '-infinity', 'infinity', 'a')",

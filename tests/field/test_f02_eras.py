@@ -6,9 +6,13 @@ PostgreSQL counts the proleptic Gregorian calendar.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import assert_one_way, publish_each_way, rejected_columns
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 SECONDS = {
     "id=1": "-63517910400",

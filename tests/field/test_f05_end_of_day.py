@@ -6,9 +6,13 @@ client library. The range of ``time`` ends at 24:00:00 inclusive.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import publish_each_way, rejected_columns
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 TABLE = "CREATE TABLE shift (id int PRIMARY KEY, a time, b time, c timetz)"
 ROWS = [

@@ -7,10 +7,14 @@ own.
 
 from __future__ import annotations
 
+import pytest
+
 from publisher.consumer import Modify, RemoveAllValues
 from tests.field.ways import install, publish_each_way, rejected_columns, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench, removed
+
+pytestmark = pytest.mark.long
 
 TABLE = (
     "CREATE TABLE card (id int PRIMARY KEY, valid date NOT NULL, seen datetime NOT NULL,"

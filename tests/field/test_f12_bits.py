@@ -6,9 +6,13 @@ true.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import assert_one_way, publish_each_way
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 ROWS = [
     "INSERT INTO f VALUES (1, b'0000000100000010', b'1', 2)",

@@ -6,9 +6,13 @@ commas.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import publish_each_way
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 
 def test_an_error_value_is_present_and_a_set_is_one_value(bench: Workbench, mariadb: Place) -> None:

@@ -14,6 +14,8 @@ from tests.field.ways import install, publish_each_way, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 TABLE = (
     "CREATE TABLE s (id int PRIMARY KEY, d date, ts timestamptz, iv interval, b bytea, f float8,"
     " m money, r real, pt point, bs bytea[])"

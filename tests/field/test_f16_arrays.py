@@ -6,9 +6,13 @@ the parser.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import assert_one_way, publish_each_way
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 ROWS = [
     """INSERT INTO tags VALUES (1, ARRAY[NULL, 'NULL', 'a,b', 'c"d', ''], '[3:5]={1,2,3}', '{}')""",

@@ -6,9 +6,13 @@ takes numbers as written; XML 1.0 forbids U+0000, but the six characters ``\u000
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import install, write_comparison, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 LINE = (
     '{{"record_id": {id}, "table_key": "idu={key}", "status": "N", "event_type": 3,'

@@ -13,6 +13,8 @@ from lxml import etree
 
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 LONG = 11_000_000
 JOB = """
 [[sources]]

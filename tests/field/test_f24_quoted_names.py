@@ -6,9 +6,13 @@ identifier of SQL may hold any character but U+0000.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import install, write_comparison, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 COLUMNS = ["select", "Größe", "a b", 'x"y', "100%"]
 VALUES = {name: (f"v{n}",) for n, name in enumerate(COLUMNS)}

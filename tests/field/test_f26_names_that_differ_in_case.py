@@ -6,9 +6,13 @@ names differ in case. An exact match comes first, and a guess between two is no 
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import install, write_comparison, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 TABLES = (
     "CREATE TABLE usr (id int PRIMARY KEY, name text)",

@@ -12,6 +12,8 @@ from tests.field.ways import LOGGED, install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 TABLE = {
     "sqlite": "CREATE TABLE acc (name text COLLATE NOCASE PRIMARY KEY, v int)",
     "mariadb": "CREATE TABLE acc (name varchar(20) COLLATE utf8mb4_general_ci PRIMARY KEY, v int)",

@@ -12,6 +12,8 @@ from tests.field.ways import STYLES, install, write_comparison, write_log_job
 from tests.services.databases import Place, sqlite_place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 TABLES = (
     "CREATE TABLE t (k text PRIMARY KEY, v)",
     "CREATE TABLE u (a, b, v, PRIMARY KEY (a, b))",

@@ -11,6 +11,8 @@ from tests.field.ways import install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 SHIFT = {
     "sqlite": ("UPDATE t SET id = -id - 1", "UPDATE t SET id = -id"),
     "mariadb": ("UPDATE t SET id = id + 1 ORDER BY id DESC",),

@@ -6,9 +6,13 @@ values with ``, ; ' + " = \\ < >`` in double quotes.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import publish_each_way
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 ROWS = [
     ("R+D", "O'Brien"),

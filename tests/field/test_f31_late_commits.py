@@ -6,11 +6,14 @@ sequence caches stalled or lost data. The status N decides, not the id.
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from tests.field.ways import install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 EVENT = (
     "INSERT INTO event_log (table_key, event_type, table_name, column_name, new_value)"

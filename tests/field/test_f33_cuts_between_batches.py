@@ -14,6 +14,8 @@ from publisher.consumer import Delete
 from tests.field.changes import change, change_file
 from tests.support.workbench import Workbench, event, log_file
 
+pytestmark = pytest.mark.long
+
 COLUMNS = ("id", "a", "b")
 ALL = (7, 8, 9)
 JOB = """

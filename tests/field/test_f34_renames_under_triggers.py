@@ -6,10 +6,14 @@ are logged under the real names, or the write fails visibly, or ``check`` names 
 
 from __future__ import annotations
 
+import pytest
+
 from publisher.consumer import Add
 from tests.field.ways import install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 
 def test_a_renamed_column_is_logged_by_its_name_or_named(bench: Workbench, place: Place) -> None:

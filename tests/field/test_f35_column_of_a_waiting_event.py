@@ -5,9 +5,13 @@ Changes in flight while a column was renamed were written as NULL; counts matche
 
 from __future__ import annotations
 
+import pytest
+
 from tests.field.ways import LOGGED, install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 EVENT = "INSERT INTO event_log (table_key, event_type, table_name, column_name, new_value) VALUES "
 

@@ -12,6 +12,8 @@ from tests.field.ways import STYLES, install, write_log_job
 from tests.services.databases import Place, sqlite_place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 STATEMENTS = {
     "postgresql": [
         "INSERT INTO usr VALUES (1, 'b', 1) ON CONFLICT (id) DO UPDATE SET name = excluded.name",

@@ -12,6 +12,8 @@ from tests.field.ways import STYLES, install, write_comparison, write_log_job
 from tests.services.databases import Place, sqlite_place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("style", STYLES)
 def test_postgresql_logs_a_delete_for_each_object(

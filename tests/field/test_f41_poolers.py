@@ -21,6 +21,8 @@ from tests.services.databases import Place
 from tests.services.servers import directory, free_port
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 ROWS = 500
 
 

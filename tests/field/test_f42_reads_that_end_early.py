@@ -16,6 +16,8 @@ from tests.field.ways import write_comparison
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 ROWS = 60_000
 
 

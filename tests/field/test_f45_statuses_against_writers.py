@@ -5,11 +5,14 @@ Updates of statuses and inserts deadlocked; the victim's work was lost or repeat
 
 from __future__ import annotations
 
+import pytest
 import sqlalchemy as sa
 
 from tests.field.ways import LOGGED, install, write_log_job
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 EVENTS = 200
 

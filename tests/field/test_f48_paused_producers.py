@@ -11,8 +11,12 @@ import signal
 import subprocess
 import time
 
+import pytest
+
 from tests.services.topics import Topics
 from tests.support.workbench import Workbench, event, log_file
+
+pytestmark = pytest.mark.long
 
 EVENTS = 30_000
 JOB = """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from confluent_kafka import Producer
 
 from publisher.consumer import Inbox
@@ -16,6 +17,8 @@ from publisher.consumer.topics import TopicReader
 from tests.field.kafka_jobs import log_values, make_log, write_job
 from tests.services.topics import Topics
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 
 @contextmanager

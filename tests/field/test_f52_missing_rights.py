@@ -21,6 +21,8 @@ from confluent_kafka.admin import (
 from tests.services.kafka import brokers, quiet_port
 from tests.support.command_line import run_program
 
+pytestmark = pytest.mark.long
+
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 MINIMUM = {
     "documents": ("WRITE", "DESCRIBE", "DESCRIBE_CONFIGS"),

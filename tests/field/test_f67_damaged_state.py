@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from tests.field.kafka_jobs import log_values, make_log
 from tests.support.workbench import Workbench
+
+pytestmark = pytest.mark.long
 
 JOB = """
 [[sources]]

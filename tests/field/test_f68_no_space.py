@@ -16,6 +16,8 @@ from tests.field.kafka_jobs import make_log
 from tests.services.databases import Place
 from tests.support.workbench import Workbench
 
+pytestmark = pytest.mark.long
+
 EVENTS = 20_000
 JOB = """
 [[sources]]

@@ -13,6 +13,8 @@ import pytest
 from tests.field.changes import change, change_file
 from tests.support.workbench import Workbench, event, log_file
 
+pytestmark = pytest.mark.long
+
 JOB = """
 [[sources]]
 name = "changes"

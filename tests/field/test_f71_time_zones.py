@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.workbench import Workbench, event, log_file
 
+pytestmark = pytest.mark.long
+
 JOB = """
 [[sources]]
 snapshots = ["log.csv"]

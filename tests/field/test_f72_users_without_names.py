@@ -30,7 +30,10 @@ snapshots = ["log.csv"]
 [dispatch]
 path = "out"
 """
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
+]
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def run_as(umask: int, *words: str | Path, nameless: bool = False, home: str | N
 
 
 @pytest.mark.parametrize("home", [None, "/"])
-@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.long)])
 def test_a_user_without_a_name_publishes(tmp_path: Path, engine: str, home: str | None) -> None:
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         skip_unproved("a user without a name (needs root and setpriv)")

@@ -59,6 +59,7 @@ def test_part_files_do_not_depend_on_the_size_of_batches(tmp_path: Path, minimal
     assert narrow == wide
 
 
+@pytest.mark.long
 def test_part_files_do_not_depend_on_the_engine(tmp_path: Path) -> None:
     local, spark = (publish(tmp_path / engine, 400, engine) for engine in ("local", "spark"))
     assert local == spark

@@ -57,7 +57,9 @@ def words(kafka: Topics, tmp_path: Path, request: pytest.FixtureRequest) -> tupl
     return topic, ["dispatch", files, "-c", str(job), "--to", target]
 
 
-BOTH = pytest.mark.parametrize("words", ["replay", "dispatch"], indirect=True)
+BOTH = pytest.mark.parametrize(
+    "words", ["replay", pytest.param("dispatch", marks=pytest.mark.long)], indirect=True
+)
 
 
 @contextmanager

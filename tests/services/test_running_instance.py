@@ -228,6 +228,7 @@ def test_what_the_instance_cannot_reach_is_code_5(job: Job) -> None:
         end(service)
 
 
+@pytest.mark.long
 def test_a_halted_instance_is_named_after_a_while(job: Job) -> None:
     assert job.run("publish")[0] == 0
     with job.service() as service:

@@ -277,7 +277,7 @@ def test_a_topic_that_was_created_again_is_refused_until_it_is_repaired(
     assert "5 equal" in job.run("verify")[1]
 
 
-@pytest.mark.parametrize("again", [True, False])
+@pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_follow_notices_that_its_topic_is_another_one_or_gone(
     kafka: Topics, tmp_path: Path, again: bool
 ) -> None:

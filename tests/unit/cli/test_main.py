@@ -109,10 +109,6 @@ class TestUsage:
             (["publsh"], "no such command 'publsh'"),
             (["replay", "log.csv"], "missing option '--to'"),
             (
-                ["ddl", "--database", "sqlite:///hr.db", "--table", "usr"],
-                "missing option '--style'. Choose from: per-field, per-row, query-back",
-            ),
-            (
                 ["ddl", "--database", "x", "--table", "usr", "--style", "per-row"],
                 "error: --database: is not a URL",
             ),
