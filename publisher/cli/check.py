@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo, echo_json
+from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.console import is_terminal
 from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import FindingsError
@@ -33,6 +33,7 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
     defer_arrow()
     from publisher.cli import output
     from publisher.reports.check import check as findings_of
+    from publisher.reports.classes import keyed_child_notes
 
     findings = []
     settings = parameters.load_settings_to_publish(config, **overrides)
@@ -40,6 +41,8 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
         findings.append(finding)
         if not json_:  # one by one: some checks take seconds
             echo(output.checks_text([finding]))
+    if any(finding.what == "classes" and finding.ok for finding in findings):
+        echo_notes(keyed_child_notes(settings))
     if json_:
         echo_json([output.as_json(findings)])
     problems = sum(not finding.ok for finding in findings)

@@ -84,12 +84,14 @@ def ddl(
     Run it again after columns changed, or for another style: it replaces the triggers, and keeps the log and
     its rows.
     """
-    from publisher.triggers import Refs, Style, install, plan
+    from publisher.triggers import Refs, Style, adapt_to_rights, install, plan
 
     refs = Refs(tuple(_ref("--table", name) for name in tables), _ref("--log-table", log_table))
     with _database(url) as database:
         joins_keys = key_change == "modify-association"
         statements = plan(database, refs, Style(style), notifies=notify, joins_keys=joins_keys)
+        if apply_:
+            statements = adapt_to_rights(database, statements)
         echo_notes(statements.notes)
         if statements.settings:
             echo(["settings of a job that reads the log:", *statements.settings, ""], err=True)

@@ -11,7 +11,7 @@ import click
 
 from publisher.cli import parameters
 from publisher.cli.command import command
-from publisher.cli.print_report import echo
+from publisher.cli.print_report import echo, echo_notes
 from publisher.engine.start_arrow import start_arrow
 
 
@@ -65,4 +65,5 @@ def init(
         echo(job.text.splitlines())
         return
     job.write()
+    echo_notes(job.notes)
     echo(next_steps(job))

@@ -107,6 +107,31 @@ def owner_of(table: Table, foreign_keys: Sequence[ForeignKey]) -> ForeignKey | N
     return None
 
 
+def keyed_child(table: Table, foreign_keys: Sequence[ForeignKey]) -> ForeignKey | None:
+    """Returns the foreign key by which a table would be a child table if it had no primary key.
+
+    Example: ``phones (user_id, number, PRIMARY KEY (user_id, number))`` with ``user_id`` referring to
+    ``users``.  A join table, whose key consists of foreign keys, is a class for good reason.
+    """
+    own = [key for key in foreign_keys if set(key.columns) & set(table.key)]
+    owner = own[0] if len(own) == 1 else None
+    if owner is None or owner.table is None or equal_in_any_case(owner.table, table.name):
+        return None
+    return owner if set(owner.columns) < set(table.key) else None
+
+
+def keyed_child_note(table: Table, foreign_keys: Sequence[ForeignKey]) -> str | None:
+    """Explains why such a table is a class, and how it becomes a child table; ``None`` for others."""
+    owner = keyed_child(table, foreign_keys)
+    if owner is None:
+        return None
+    return (
+        f"{table.name} refers to {owner.table} but has a primary key, so it is a class of its own: to "
+        f"publish its rows as values of {owner.table}, make PRIMARY KEY ({', '.join(table.key)}) a UNIQUE "
+        "constraint, then run ddl again if triggers log the tables"
+    )
+
+
 def describe_child(
     table: Table,
     foreign_keys: Sequence[ForeignKey],

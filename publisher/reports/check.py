@@ -33,7 +33,7 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.contract import ComparingSource
 from publisher.triggers import TableRef
 from publisher.triggers.compare import compare_triggers
-from publisher.triggers.examine import can_examine, unsafe_functions
+from publisher.triggers.examine import can_examine, functions_of_owners, unsafe_functions
 from publisher.xds.document import Envelope
 
 
@@ -177,7 +177,7 @@ def _triggers(database: Database, log: TableRef) -> str:
         unsafe = unsafe_functions(database)
         if unsafe:
             raise FatalError(f"{'; '.join(unsafe)}: run xds-publisher ddl for these tables again")
-        return compare_triggers(database, log)
+        return "; ".join([compare_triggers(database, log), *functions_of_owners(database)])
 
 
 def _compared_tables(

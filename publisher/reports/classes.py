@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from publisher.config.settings import Settings
@@ -11,6 +12,7 @@ from publisher.database.connection import Database
 from publisher.engine.task_resources import Resources
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Catalogue, Table
+from publisher.model.classes import keyed_child_note
 from publisher.model.keys import format_key
 from publisher.xds.association import suffix
 
@@ -79,6 +81,25 @@ def summarize_classes(settings: Settings) -> str:
         return text
     names = ", ".join([*others[:_SHOWN], *(["…"] if len(others) > _SHOWN else [])])
     return f"{text}; not classes: {names} (xds-publisher classes gives the reasons)"
+
+
+def keyed_child_notes(settings: Settings) -> Iterator[str]:
+    """Yields notes on tables of the database that are classes only because of their primary keys."""
+    formats = [source.format for source in settings.sources]
+    if settings.database is None or not any(map(settings.rules.have_classes, formats)):
+        return
+    declared = {child for table in settings.tables for child in table.children}
+    with Database(settings.database) as database:
+        catalogue = catalogue_of(database)
+        for name, is_view in catalogue.tables_of(settings.database.schema):
+            if is_view or name in declared:
+                continue
+            with suppress(TableRefusedError):  # described as no class
+                table = catalogue.table(settings.database.schema, name)
+                keys = catalogue.keys_of(settings.database.schema, name).foreign_keys
+                note = None if table is None else keyed_child_note(table, keys)
+                if note is not None:
+                    yield note
 
 
 def _names(settings: Settings) -> Sequence[tuple[str | None, str, bool]]:

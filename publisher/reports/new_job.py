@@ -33,13 +33,14 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, TopicTemplate
 from publisher.errors import PublisherError, TableRefusedError, UsageError
 from publisher.reports.changes import inspect
-from publisher.reports.classes import ClassDescription, describe_classes
+from publisher.reports.classes import ClassDescription, describe_classes, keyed_child_notes
 from publisher.resources import resource
 from publisher.sources.files.file_splits import beginning, column_names, every_file, kind_of
 from publisher.sources.files.json_lines import first_keys
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.files.recognise import format_of
 from publisher.sources.registry import FORMATS
+from publisher.triggers.model import written_name
 
 URL_VARIABLE = "DATABASE_URL"
 """Environment variable for URLs with secrets, which are not written into a job file."""
@@ -79,12 +80,14 @@ class NewJob:
     """Environment variable that must still be set to the URL of the database."""
     text: str
     """The content of the file, without the line that names the schema."""
+    notes: tuple[str, ...] = ()
+    """Notes on the classes."""
 
     def write(self) -> None:
         """Writes the file, and the schema that it names.  Raises ``UsageError`` if it cannot be created."""
         schema = self.path.parent / _SCHEMA
         try:
-            schema.parent.mkdir(exist_ok=True)
+            schema.parent.mkdir(mode=0o700, exist_ok=True)
             schema.write_text(json.dumps(job_schema(), indent=1, ensure_ascii=False), "utf-8")
             with self.path.open("x", encoding="utf-8") as file:
                 file.write(f"#:schema {_SCHEMA}\n{self.text}")
@@ -116,7 +119,7 @@ def compose_job(path: Path, given: Input, to: str, *, shows_defaults: bool = Tru
     notes = [*_notes(source), *_class_notes(classes)] if shows_defaults else _short_notes(source)
     text = compose(notes=notes, shows_defaults=shows_defaults)
     url_env = None if database is None or _is_set(given) else database.url_env
-    return NewJob(path, source, classes, url_env, text)
+    return NewJob(path, source, classes, url_env, text, tuple(keyed_child_notes(settings)))
 
 
 def next_steps(job: NewJob) -> Iterator[str]:
@@ -209,7 +212,11 @@ def _no_log(given: Input) -> str:
     new = _database_of(given, Path("job.toml"))
     url = f'"${URL_VARIABLE}"' if new is None or new.url is None else shlex.quote(new.url)
     first = "" if (new and new.url) or _is_set(given) else f"export {URL_VARIABLE}='…', then "
-    log = "" if given.schema is None else f" --log-table {shlex.quote(given.schema + '.event_log')}"
+    log = (
+        ""
+        if given.schema is None
+        else f" --log-table {shlex.quote(written_name(given.schema, 'event_log'))}"
+    )
     options = " ".join(f"--table {shlex.quote(name)}" for name in tables[:_SHOWN])
     return (
         f"the database has no event log or change table, only the tables {', '.join(tables[:_SHOWN])}:"
@@ -237,7 +244,7 @@ def _tables_with_key(given: Input) -> Iterator[str]:
             with suppress(TableRefusedError):
                 table = None if is_view else catalogue.table(given.schema, name)
                 if table is not None and table.key:
-                    yield name if given.schema is None else f"{given.schema}.{name}"
+                    yield written_name(given.schema, name)
 
 
 def _is_set(given: Input) -> bool:

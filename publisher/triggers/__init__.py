@@ -7,5 +7,15 @@ Each database has a module with the same functions: ``log_statements``, ``table_
 
 from publisher.triggers.install import Refs, TriggerPlan, install, plan
 from publisher.triggers.model import Statement, Style, TableRef
+from publisher.triggers.writer_role import adapt_to_rights
 
-__all__ = ["Refs", "Statement", "Style", "TableRef", "TriggerPlan", "install", "plan"]
+__all__ = [
+    "Refs",
+    "Statement",
+    "Style",
+    "TableRef",
+    "TriggerPlan",
+    "adapt_to_rights",
+    "install",
+    "plan",
+]

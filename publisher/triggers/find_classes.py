@@ -13,7 +13,7 @@ from publisher.database.connection import Database
 from publisher.errors import FatalError, TableRefusedError, UsageError
 from publisher.model.catalogue import ChildTable, Table
 from publisher.model.class_catalogue import ClassCatalogue
-from publisher.model.classes import ClassOptions
+from publisher.model.classes import ClassOptions, keyed_child_note
 from publisher.triggers.model import LoggedChild, LoggedTable, Style, TableRef, written_name
 
 
@@ -102,16 +102,25 @@ class ClassFinder:
         return str(self._database.run(lambda c: c.execute(_SQLITE_TABLE, name).scalar()))
 
     def _note_left_out(self, table: Table, children: Sequence[LoggedChild]) -> None:
-        """Notes the child tables that cannot be part of the class."""
+        """Notes the child tables that cannot be part of the class, and those with a primary key."""
         logged = {child.relation.table.name for child in children}
+        self._note_keyed(table)
         for name in self._tables.keys_of(table.schema, table.name).referring:
             other = self._tables.table(table.schema, name)
+            self._note_keyed(other)
             if other is None or other.key or other.name in logged:
                 continue
             try:
                 self._classes.table(other.schema, other.name)
             except TableRefusedError as refused:
                 self.notes.append(f"{other.name} is not logged: {refused.message}")
+
+    def _note_keyed(self, table: Table | None) -> None:
+        if table is not None:
+            keys = self._tables.keys_of(table.schema, table.name).foreign_keys
+            note = keyed_child_note(table, keys)
+            if note is not None and note not in self.notes:
+                self.notes.append(note)
 
     def _check_child(self, parent: LoggedTable, child: LoggedChild, connection: Connection) -> None:
         links = [link for link, _ in child.links]

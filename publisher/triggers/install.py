@@ -58,6 +58,8 @@ class TriggerPlan:
     notes: tuple[str, ...]
     settings: tuple[str, ...]
     """Lines that the job file needs besides the log's table; empty if the defaults fit."""
+    tables: tuple[TableRef, ...]
+    """The log, and the tables with triggers."""
 
     @property
     def created(self) -> list[str]:
@@ -101,7 +103,9 @@ def plan(
         statements += cascades.statements()
         notes += cascades.unlogged
     script, settings = dialect.script(statements), _job_settings(log, style, joins_keys=joins_keys)
-    return TriggerPlan(tuple(statements), script, tuple(notes), settings)
+    refs_of_children = (child.ref for table in tables for child in table.children)
+    places = (log, *(table.ref for table in tables), *refs_of_children)
+    return TriggerPlan(tuple(statements), script, tuple(notes), settings, places)
 
 
 def _log_statements(dialect: ModuleType, log: TableRef, *, notifies: bool) -> list[Statement]:

@@ -98,13 +98,7 @@ def writer_statements(log: TableRef) -> list[Statement]:
 _ROLE = f"""\
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = '{WRITER}') THEN
-    BEGIN
-      CREATE ROLE {WRITER} NOLOGIN;
-    EXCEPTION WHEN insufficient_privilege THEN
-      RAISE EXCEPTION '% may not create the role that the triggers need; let a superuser run: '
-        'CREATE ROLE {WRITER} NOLOGIN; GRANT {WRITER} TO %', current_user,
-        pg_catalog.quote_ident(current_user);
-    END;
+    CREATE ROLE {WRITER} NOLOGIN;
   ELSIF EXISTS (
     SELECT FROM pg_catalog.pg_roles r
     LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid
@@ -114,6 +108,16 @@ BEGIN
     RAISE EXCEPTION 'role {WRITER} may do more than write event logs: take its attributes and its '
       'memberships away, or rename it';
   END IF;
+  -- whoever gives a function to the role must be able to become it
+  IF NOT pg_catalog.pg_has_role('{WRITER}', CASE WHEN
+    pg_catalog.current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END)
+  THEN
+    GRANT {WRITER} TO CURRENT_USER;
+  END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE EXCEPTION '% may not create or use the role of the triggers; let a superuser run: '
+    'CREATE ROLE {WRITER} NOLOGIN; GRANT {WRITER} TO %',
+    pg_catalog.quote_ident(current_user), pg_catalog.quote_ident(current_user);
 END
 """
 _SEQUENCES = """\

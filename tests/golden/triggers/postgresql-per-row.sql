@@ -19,13 +19,7 @@ CREATE INDEX IF NOT EXISTS "xds_event_log_new"
 DO $xds$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'xds_log_writer') THEN
-    BEGIN
-      CREATE ROLE xds_log_writer NOLOGIN;
-    EXCEPTION WHEN insufficient_privilege THEN
-      RAISE EXCEPTION '% may not create the role that the triggers need; let a superuser run: '
-        'CREATE ROLE xds_log_writer NOLOGIN; GRANT xds_log_writer TO %', current_user,
-        pg_catalog.quote_ident(current_user);
-    END;
+    CREATE ROLE xds_log_writer NOLOGIN;
   ELSIF EXISTS (
     SELECT FROM pg_catalog.pg_roles r
     LEFT JOIN pg_catalog.pg_auth_members m ON m.member = r.oid
@@ -35,6 +29,16 @@ BEGIN
     RAISE EXCEPTION 'role xds_log_writer may do more than write event logs: take its attributes and its '
       'memberships away, or rename it';
   END IF;
+  -- whoever gives a function to the role must be able to become it
+  IF NOT pg_catalog.pg_has_role('xds_log_writer', CASE WHEN
+    pg_catalog.current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END)
+  THEN
+    GRANT xds_log_writer TO CURRENT_USER;
+  END IF;
+EXCEPTION WHEN insufficient_privilege THEN
+  RAISE EXCEPTION '% may not create or use the role of the triggers; let a superuser run: '
+    'CREATE ROLE xds_log_writer NOLOGIN; GRANT xds_log_writer TO %',
+    pg_catalog.quote_ident(current_user), pg_catalog.quote_ident(current_user);
 END
 $xds$;
 
