@@ -39,7 +39,7 @@ def admin(server: Place) -> Iterator[Place]:
     with another_database(server, "hr") as admin:
         admin.execute("GRANT CREATE ON DATABASE hr TO hr")
         yield admin
-        admin.execute("DROP OWNED BY hr")
+        admin.execute("DROP OWNED BY hr CASCADE")
     server.execute("DROP ROLE IF EXISTS xds_log_writer")
 
 
@@ -105,9 +105,8 @@ def test_triggers_of_a_user_without_the_role_work_until_it_is_granted(
     folder = tmp_path_factory.mktemp("job")
     job = folder / "job.toml"
     job.write_text(
-        f'name = "hr"\njournal = "{folder / "journal"}"\n[database]\nurl = "{user.url}"\n[[sources]]\n'
-        'format = "event-log"\ntable = "own.event_log"\n[sink]\n'
-        f'path = "{folder / "documents"}"\n'
+        f'[[sources]]\nname = "hr"\ntable = "own.event_log"\n[database]\nurl = "{user.url}"\n'
+        '[dispatch]\npath = "out"\n'
     )
     checked = run_program("check", "-c", job)
     assert checked.code == 0, checked.text
