@@ -116,7 +116,7 @@ def compose_job(path: Path, given: Input, to: str, *, shows_defaults: bool = Tru
     compose = partial(compose_job_file, example, source, database, sink, name=path.stem)
     settings = load_to_publish(path, Overrides(database=given.database), text=compose(notes=()))
     classes = tuple(_classes(settings))
-    notes = [*_notes(source), *_class_notes(classes)] if shows_defaults else _short_notes(source)
+    notes = [*_notes(source), *_class_notes(classes)] if shows_defaults else [*_short_notes(source)]
     text = compose(notes=notes, shows_defaults=shows_defaults)
     url_env = None if database is None or _is_set(given) else database.url_env
     return NewJob(path, source, classes, url_env, text, tuple(keyed_child_notes(settings)))
