@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,27 +37,30 @@ from publisher.engine.start_arrow import start_arrow
     required=True,
     help="Job file to write; an existing one is never replaced.",
 )
+@click.option(
+    "--all",
+    "shows_defaults",
+    is_flag=True,
+    help="Show every setting with its default, and the classes.",
+)
 @parameters.dry_run_option("Print the job file instead of writing it.")
 def init(
-    files: tuple[Path, ...],
-    format_: str | None,
-    database: str | None,
-    schema: str | None,
-    table: str | None,
     target: str,
     output: Path,
+    format_: str | None,
+    shows_defaults: bool,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Write a job file for files or a database, after a look at them.
 
-    Event logs and change tables are recognised by their columns.  The file shows every setting with its
-    default, and the classes of the database.
+    Event logs and change tables are recognised by their columns.  The file has the settings that differ from
+    their defaults; editors complete it by the JSON Schema that is written to .xds-publisher beside it.
     """
     start_arrow()
     from publisher.reports.new_job import Input, compose_job, next_steps
 
-    given = Input(files, database, schema, format_, table)
-    job = compose_job(output, given, target)
+    job = compose_job(output, Input(format=format_, **given), target, shows_defaults=shows_defaults)
     if dry_run:
         echo(job.text.splitlines())
         return

@@ -1,14 +1,12 @@
-"""Composes a new job file from the example of its format.
-
-The example shows every setting with its default, so the new file does, too.
-"""
+"""Composes a new job file from the example of its format, which shows every setting with its default."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from publisher.errors import InternalError
 
@@ -41,6 +39,8 @@ class NewSink:
     path: str = "documents"
     bootstrap: str | None = None
     topic: str | None = None
+    has_topic: bool | None = None
+    """Whether the topic exists; ``None`` if the brokers could not be asked."""
 
 
 def compose_job_file(
@@ -50,10 +50,13 @@ def compose_job_file(
     sink: NewSink,
     notes: Sequence[str],
     name: str,
+    *,
+    shows_defaults: bool = True,
 ) -> str:
     """Composes the text of a job file from the text of the example.
 
     ``name`` is that of the job and of its source; ``notes`` are comments that stand before the first section.
+    Without ``shows_defaults`` the file has only settings that it sets.
     """
     lines = example.splitlines()
     lines = lines[lines.index("[job]") :]
@@ -64,7 +67,18 @@ def compose_job_file(
         _write_database(lines, database)
     _write_sink(lines, sink)
     comments = [f"# {note}".rstrip() for note in notes]
-    return "\n".join([*comments, "", *lines]) + "\n"
+    shown = ["", *lines] if shows_defaults else _without_defaults(lines)
+    return "\n".join([*comments, *shown]) + "\n"
+
+
+def _without_defaults(lines: Sequence[str]) -> Iterator[str]:
+    """Removes comments, and sections without settings."""
+    kept = [line for line in lines if line and not line.startswith("#")]
+    for line, following in pairwise([*kept, "["]):
+        if not line.startswith("["):
+            yield line
+        elif not following.startswith("["):
+            yield from ("", line)
 
 
 def _write_source(lines: list[str], source: NewSource) -> None:
@@ -102,7 +116,10 @@ def _write_sink(lines: list[str], sink: NewSink) -> None:
     _set(lines, start, "to", "kafka")
     _set(lines, start, "bootstrap", sink.bootstrap)
     _set(lines, start, "topic", sink.topic)
-    _set(lines, start, "create_topics", True)
+    if not sink.has_topic:
+        _set(lines, start, "create_topics", True)
+    if sink.has_topic is None:
+        lines[_find(lines, start, "create_topics")] += "  # the brokers could not be asked"
 
 
 def _set(lines: list[str], start: int, name: str, value: object) -> None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -21,13 +22,15 @@ from publisher.config.compose_job_file import (
     compose_job_file,
 )
 from publisher.config.job_file import Overrides, defaults, load_to_publish
+from publisher.config.job_schema import job_schema
 from publisher.config.settings import Settings
 from publisher.console import printable
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.urls import resolve_path, secrets_of
-from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
+from publisher.dispatch.kafka.options import KafkaOptions
+from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, TopicTemplate
 from publisher.errors import PublisherError, TableRefusedError, UsageError
 from publisher.reports.changes import inspect
 from publisher.reports.classes import ClassDescription, describe_classes
@@ -40,6 +43,10 @@ from publisher.sources.registry import FORMATS
 
 URL_VARIABLE = "DATABASE_URL"
 """Environment variable for URLs with secrets, which are not written into a job file."""
+_SCHEMA = ".xds-publisher/job.schema.json"
+"""JSON Schema beside a job file, for editors."""
+_PATIENCE = 3
+"""Seconds to wait for brokers."""
 _RECOGNISED = ("event-log", "change-table")
 """Formats that their columns show."""
 _DESCRIBED = ("linkexpress", "dispatch-queue")
@@ -69,17 +76,27 @@ class NewJob:
     source: NewSource
     classes: tuple[ClassDescription, ...]
     url_env: str | None
-    """Environment variable that must hold the URL of the database."""
+    """Environment variable that must still be set to the URL of the database."""
     text: str
-    """The content of the file."""
+    """The content of the file, without the line that names the schema."""
 
     def write(self) -> None:
-        """Writes the file.  Raises ``UsageError`` if it cannot be created."""
-        _create(self.path, self.text)
+        """Writes the file, and the schema that it names.  Raises ``UsageError`` if it cannot be created."""
+        schema = self.path.parent / _SCHEMA
+        try:
+            schema.parent.mkdir(exist_ok=True)
+            schema.write_text(json.dumps(job_schema(), indent=1, ensure_ascii=False), "utf-8")
+            with self.path.open("x", encoding="utf-8") as file:
+                file.write(f"#:schema {_SCHEMA}\n{self.text}")
+        except OSError as error:
+            place = error.filename or self.path
+            raise UsageError(f"{place}: {error.strerror}: name another file") from error
 
 
-def compose_job(path: Path, given: Input, to: str) -> NewJob:
+def compose_job(path: Path, given: Input, to: str, *, shows_defaults: bool = True) -> NewJob:
     """Looks at the input, and composes a job file that ``check`` accepts.  Writes nothing.
+
+    The file has only what differs from the defaults, or with ``shows_defaults`` every setting.
 
     Raises:
         UsageError: The file exists already, or the input does not show its format.
@@ -93,13 +110,13 @@ def compose_job(path: Path, given: Input, to: str) -> NewJob:
     database = _database_of(given, path)
     sink = _sink_of(to, path)
     example = resource(f"conf/{source.format}.toml").read_text("utf-8")
-    notes = tuple(_notes(source))
-    text = compose_job_file(example, source, database, sink, notes, path.stem)
-    settings = load_to_publish(path, Overrides(database=given.database), text=text)
+    compose = partial(compose_job_file, example, source, database, sink, name=path.stem)
+    settings = load_to_publish(path, Overrides(database=given.database), text=compose(notes=()))
     classes = tuple(_classes(settings))
-    notes += tuple(_class_notes(classes))
-    text = compose_job_file(example, source, database, sink, notes, path.stem)
-    return NewJob(path, source, classes, database.url_env if database else None, text)
+    notes = [*_notes(source), *_class_notes(classes)] if shows_defaults else _short_notes(source)
+    text = compose(notes=notes, shows_defaults=shows_defaults)
+    url_env = None if database is None or _is_set(given) else database.url_env
+    return NewJob(path, source, classes, url_env, text)
 
 
 def next_steps(job: NewJob) -> Iterator[str]:
@@ -117,15 +134,9 @@ def next_steps(job: NewJob) -> Iterator[str]:
     if source.format in _DESCRIBED:
         yield "Its [[sources]] is an example: describe your source and its tables there."
     path = shlex.quote(str(job.path))
-    yield f"Next: xds-publisher check -c {path}, then xds-publisher publish -c {path}"
-
-
-def _create(path: Path, text: str) -> None:
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}: name another file") from error
+    yield "Next:"
+    yield f"  xds-publisher check -c {path}"
+    yield f"  xds-publisher publish {'--follow ' if source.table else ''}-c {path}"
 
 
 def _source_of(given: Input, path: Path) -> NewSource:
@@ -197,12 +208,13 @@ def _no_log(given: Input) -> str:
         return f"the database has no such event log or change table: {advice}"
     new = _database_of(given, Path("job.toml"))
     url = f'"${URL_VARIABLE}"' if new is None or new.url is None else shlex.quote(new.url)
+    first = "" if (new and new.url) or _is_set(given) else f"export {URL_VARIABLE}='…', then "
     log = "" if given.schema is None else f" --log-table {shlex.quote(given.schema + '.event_log')}"
     options = " ".join(f"--table {shlex.quote(name)}" for name in tables[:_SHOWN])
     return (
         f"the database has no event log or change table, only the tables {', '.join(tables[:_SHOWN])}:"
-        f" create a log with xds-publisher ddl --database {url} {options}{log} --apply, then run init again;"
-        f" or {advice}"
+        f" create a log with {first}xds-publisher ddl --database {url} {options}{log} --apply, then run init"
+        f" again; or {advice}"
     )
 
 
@@ -226,6 +238,11 @@ def _tables_with_key(given: Input) -> Iterator[str]:
                 table = None if is_view else catalogue.table(given.schema, name)
                 if table is not None and table.key:
                     yield name if given.schema is None else f"{given.schema}.{name}"
+
+
+def _is_set(given: Input) -> bool:
+    """Returns whether the environment has the URL of the database already."""
+    return os.environ.get(URL_VARIABLE) == given.database
 
 
 def _options_of(given: Input) -> DatabaseOptions:
@@ -252,7 +269,21 @@ def _sink_of(to: str, path: Path) -> NewSink:
     if not to.startswith(SCHEME):
         return NewSink(path=_relative(Path(to), path))
     target = KafkaTarget.parse(to)
-    return NewSink(bootstrap=target.bootstrap, topic=target.topic)
+    return NewSink(bootstrap=target.bootstrap, topic=target.topic, has_topic=_has_topic(target))
+
+
+def _has_topic(target: KafkaTarget) -> bool | None:
+    """Asks the brokers for a topic; ``None`` if they do not answer soon, or want a login."""
+    if TopicTemplate(target.topic).fields:
+        return False
+    from publisher.dispatch.kafka.client import KafkaClients  # noqa: PLC0415
+    from publisher.dispatch.kafka.topic_admin import KafkaTopics  # noqa: PLC0415
+
+    options = KafkaOptions(target.bootstrap, target.topic, timeout=_PATIENCE)
+    try:
+        return not KafkaTopics.of(KafkaClients(options)).missing([target.topic])
+    except PublisherError:
+        return None
 
 
 def _relative(file: Path, job: Path) -> str:
@@ -271,6 +302,11 @@ def _notes(source: NewSource) -> Iterator[str]:
     yield ""
     yield 'Settings behind "# " show their default, or an example if the comment says "no default".'
     yield "Paths are relative to this file.  Options of the command line override this file."
+
+
+def _short_notes(source: NewSource) -> Iterator[str]:
+    yield f"Job file of the format {source.format}.  Paths are relative to this file."
+    yield "All other settings have their defaults: xds-publisher init --all shows them."
 
 
 def _class_notes(classes: Sequence[ClassDescription]) -> Iterator[str]:

@@ -250,7 +250,9 @@ def test_a_job_file_is_printed_as_it_would_be_written(directory: Path) -> None:
     assert shown.exit_code == 0, shown.stderr
     assert content(directory) == before
     assert program("init", "log.csv", "-o", "new.toml").exit_code == 0
-    assert shown.stdout == (directory / "new.toml").read_text()
+    schema, _, written = (directory / "new.toml").read_text().partition("\n")
+    assert shown.stdout == written
+    assert (directory / schema.removeprefix("#:schema ")).exists()
 
 
 @pytest.mark.parametrize("command", ["rejects", "verify"])

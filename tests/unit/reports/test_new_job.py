@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -55,11 +56,44 @@ def test_event_log_of_a_database() -> None:
     assert result.exit_code == 0, result.output
     assert result.output.splitlines()[0] == "hr.toml: event-log from log"
     spaced = init("--database", url, "-o", "hr 2.toml")
-    assert "check -c 'hr 2.toml', then xds-publisher publish -c 'hr 2.toml'" in spaced.output
+    assert spaced.output.splitlines()[-2:] == [
+        "  xds-publisher check -c 'hr 2.toml'",
+        "  xds-publisher publish --follow -c 'hr 2.toml'",
+    ]
     settings = load_to_publish(Path("hr.toml"))
     assert (settings.sources[0].table, settings.sources[0].format) == ("log", "event-log")
+    assert CliRunner().invoke(cli, ["check", "-c", "hr.toml"]).exit_code == 0
+
+
+def test_the_file_has_the_settings_that_matter() -> None:
+    url = make_database(EVENT_LOG, USR)
+    assert init("--database", url, "-o", "hr.toml").exit_code == 0
+    assert Path("hr.toml").read_text() == (
+        "#:schema .xds-publisher/job.schema.json\n"
+        "# Job file of the format event-log.  Paths are relative to this file.\n"
+        "# All other settings have their defaults: xds-publisher init --all shows them.\n"
+        '\n[job]\nname = "hr"\n'
+        '\n[[sources]]\nname = "hr"\nformat = "event-log"\ntable = "log"\n'
+        '\n[database]\nurl = "sqlite:///hr.db"\n'
+        '\n[dispatch]\npath = "documents"\n'
+    )
+
+
+def test_the_schema_is_that_of_the_program() -> None:
+    url = make_database(EVENT_LOG, USR)
+    Path("jobs").mkdir()
+    assert init("--database", url, "-o", "jobs/hr.toml").exit_code == 0
+    printed = CliRunner().invoke(cli, ["schema"]).stdout
+    schema = Path("jobs") / Path("jobs/hr.toml").read_text().split()[1]
+    assert json.loads(schema.read_text()) == json.loads(printed)
+
+
+def test_all_settings_are_shown_on_request() -> None:
+    url = make_database(EVENT_LOG, USR)
+    assert init("--database", url, "--all", "-o", "hr.toml").exit_code == 0
     text = Path("hr.toml").read_text()
     assert "#   usr: key idu; fname, manager -> idu=…,table=usr, phone.phoneno (several)\n" in text
+    assert "\n# create_topics = false" in text
     assert CliRunner().invoke(cli, ["check", "-c", "hr.toml"]).exit_code == 0
 
 
@@ -113,10 +147,15 @@ def test_formats_that_only_a_job_file_describes_get_the_example(format_: str) ->
 
 def test_topics() -> None:
     write(Path("log.csv"), [event(1)])
-    assert init("log.csv", "--to", "kafka://a:1,b:2/people", "-o", "hr.toml").exit_code == 0
+    assert (
+        init("log.csv", "--to", "kafka://localhost:1,127.0.0.1:1/people", "-o", "hr.toml").exit_code
+        == 0
+    )
     settings = load_to_publish(Path("hr.toml"))
-    assert (settings.sink.to, settings.kafka.brokers) == ("kafka", "a:1,b:2")
+    assert (settings.sink.to, settings.kafka.brokers) == ("kafka", "localhost:1,127.0.0.1:1")
     assert settings.kafka.topic == "people"
+    line = "create_topics = true  # the brokers could not be asked\n"
+    assert line in Path("hr.toml").read_text()
 
 
 def test_an_existing_file_is_not_replaced() -> None:
@@ -186,7 +225,7 @@ def test_names_of_tables_are_no_settings() -> None:
     url = make_database(
         EVENT_LOG, 'CREATE TABLE "a\n[run]\nlanes = 0" (idu INTEGER PRIMARY KEY, x TEXT);'
     )
-    assert init("--database", url, "-o", "hr.toml").exit_code == 0
+    assert init("--database", url, "--all", "-o", "hr.toml").exit_code == 0
     assert load_to_publish(Path("hr.toml")).run.lanes != 0
     assert r"a\n[run]" in Path("hr.toml").read_text()
 
@@ -212,12 +251,15 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not Path("new.toml").exists()
 
 
+@pytest.mark.parametrize("shows_defaults", [False, True])
 @pytest.mark.parametrize("format_", FORMATS)
-def test_every_example_can_be_composed(format_: str) -> None:
+def test_every_example_can_be_composed(format_: str, shows_defaults: bool) -> None:
     source = NewSource(format_, snapshots=('a "b".csv', "c\\d", "e\x7f\tf"))
     example = resource(f"conf/{format_}.toml").read_text("utf-8")
     database = NewDatabase(url="sqlite:///hr.db") if "# [database]" in example else None
-    text = compose_job_file(example, source, database, NewSink(), ["note"], "job")
+    text = compose_job_file(
+        example, source, database, NewSink(), ["note"], "job", shows_defaults=shows_defaults
+    )
     Path("job.toml").write_text(text)
     settings = load_to_publish(Path("job.toml"))
     assert [path.name for path in settings.sources[0].snapshots] == [*source.snapshots]
