@@ -69,7 +69,7 @@ class TopicReader:
         group = {"group.id": "xds-consumer"}  # librdkafka demands one; nothing is committed
         self._consumer = Consumer({**group, **settings, **_FIXED})
         try:
-            self._ids = {topic: _topic_id(settings, topic, connect_seconds) for topic in topics}
+            self._ids = _topic_ids(settings, topics, connect_seconds)
             for topic, id_ in self._ids.items():
                 if id_ and (known := str(start.get(topic, id_))) != id_:
                     raise replaced_topic(topic, known, id_)
@@ -156,16 +156,21 @@ class TopicReader:
         return sorted(found.partitions)
 
 
-def _topic_id(settings: Mapping[str, Any], topic: str, seconds: float) -> str:
-    """Returns the id of a topic; empty if the brokers give none, as before Kafka 2.8."""
+def _topic_ids(
+    settings: Mapping[str, Any], topics: Sequence[str], seconds: float
+) -> dict[str, str]:
+    """Returns the ids of topics by name; empty if the brokers give none, as before Kafka 2.8."""
     # settings of consumers would be warned about
     admin = AdminClient({**settings, "log_level": 0})
-    futures = admin.describe_topics(TopicCollection([topic]), request_timeout=seconds)
-    try:
-        id_ = futures[topic].result().topic_id
-    except KafkaException as error:
-        raise _topic_error(topic, error.args[0]) from error
-    return "" if str(id_) == _NO_ID else str(id_)
+    futures = admin.describe_topics(TopicCollection([*topics]), request_timeout=seconds)
+    ids: dict[str, str] = {}
+    for topic in topics:
+        try:
+            id_ = str(futures[topic].result().topic_id)
+        except KafkaException as error:
+            raise _topic_error(topic, error.args[0]) from error
+        ids[topic] = "" if id_ == _NO_ID else id_
+    return ids
 
 
 def _origin(message: Message) -> Origin:

@@ -312,18 +312,23 @@ def _connect_to_mariadb(
     return connection
 
 
-_TEXT_SETTINGS = """
-SET client_encoding TO 'UTF8'; SET standard_conforming_strings TO on; SET quote_all_identifiers TO off;
-SET timezone TO 'UTC'; SET datestyle TO 'ISO, YMD'; SET intervalstyle TO 'postgres';
-SET bytea_output TO 'hex'; SET extra_float_digits TO 1; SET lc_monetary TO 'C'
-"""
-"""The settings with which triggers log values, too."""
+TEXT_SETTINGS = (
+    "standard_conforming_strings TO on",
+    "timezone TO 'UTC'",
+    "datestyle TO 'ISO, YMD'",
+    "intervalstyle TO 'postgres'",
+    "bytea_output TO 'hex'",
+    "extra_float_digits TO 1",
+    "lc_monetary TO 'C'",
+)
+"""Settings of PostgreSQL with which values have one text: triggers log them, and sessions read them, so."""
+_SESSION_SETTINGS = ("client_encoding TO 'UTF8'", "quote_all_identifiers TO off", *TEXT_SETTINGS)
 
 
 def _set_text_forms(connection: Any, _record: object, *, writing: bool) -> None:
     """Makes the text of values independent of the settings of the user, the database and the server."""
     with connection.cursor() as cursor:
-        cursor.execute(_TEXT_SETTINGS)
+        cursor.execute("; ".join(f"SET {setting}" for setting in _SESSION_SETTINGS))
     connection.commit()
     connection.read_only = not writing
 

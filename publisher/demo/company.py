@@ -34,51 +34,13 @@ _SHOWN = frozenset(range(1, 5))
 _CONCURRENT = 4
 """Transactions that write the log at the same time."""
 
-_GIVEN = (
-    *(
-        "Žofie",
-        "José",
-        "Åsa",
-        "Ömer",
-        "Chloë",
-        "Łukasz",
-        "Núria",
-        "Siobhán",
-        "Jürgen",
-        "Anaïs",
-        "Đorđe",
-    ),
-    *(
-        "Tomáš",
-        "Zoë",
-        "Björn",
-        "Αθηνά",
-        "Ольга",
-        "Іван",
-        "Дмитро",
-        "伟",
-        "秀英",
-        "さくら",
-        "健太",
-        "민준",
-    ),
-    *("서연", "नेहा", "Chinedu", "Amélie", "Renée", "Mikołaj"),
+_GIVEN_NAMES = (
+    "Žofie José Åsa Ömer Chloë Łukasz Núria Siobhán Jürgen Anaïs Đorđe Tomáš Zoë Björn Αθηνά Ольга "
+    "Іван Дмитро 伟 秀英 さくら 健太 민준 서연 नेहा Chinedu Amélie Renée Mikołaj"
 )
-_FAMILY = (
-    *(
-        "Müller",
-        "Świątek",
-        "Nuñez",
-        "Čapek",
-        "O'Neil",
-        "Fernández",
-        "Løvås",
-        "Weiß",
-        "Şahin",
-        "Kovačević",
-    ),
-    *("Håkansson", "Παπαδοπούλου", "Шевченко", "王", "张", "佐藤", "鈴木", "김", "शर्मा", "Okonkwo"),
-    *("Lefèvre", "Smith&Sons", "d'Arc", "Ångström"),
+_FAMILY_NAMES = (
+    "Müller Świątek Nuñez Čapek O'Neil Fernández Løvås Weiß Şahin Kovačević Håkansson Παπαδοπούλου "
+    "Шевченко 王 张 佐藤 鈴木 김 शर्मा Okonkwo Lefèvre Smith&Sons d'Arc Ångström"
 )
 _TITLES = ("Engineer", "Accountant", "Nurse", "Driver", "R&D Lead", "Buyer", None)
 _COLUMNS = ("fname", "lname", "title", "hired", "manager")
@@ -200,9 +162,9 @@ class Company:
         choose = self._random.choice
         match column:
             case "fname":
-                return choose(_GIVEN)
+                return choose(_GIVEN_NAMES.split())
             case "lname":
-                return choose(_FAMILY)
+                return choose(_FAMILY_NAMES.split())
             case "title":
                 return choose(_TITLES)
             case "hired":

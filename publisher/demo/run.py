@@ -17,7 +17,7 @@ from publisher.config.job_file import load
 from publisher.console import Progress
 from publisher.demo.company import JACK, NOW, REJECTED, SUPERSEDED, Company
 from publisher.demo.database import change_phone_unlogged, write_database, write_snapshot
-from publisher.demo.show import find_document, print_document, print_outcomes
+from publisher.demo.show import find_operation, print_operation, print_outcomes
 from publisher.errors import InternalError, UsageError
 from publisher.journal.durable import write_report
 from publisher.reports.page.build import build_report
@@ -82,13 +82,13 @@ def prepare(directory: Path) -> Company:
 
 
 def print_jack(console: Console, documents: Path) -> None:
-    """Prints one document."""
+    """Prints the document in which Jack gets another name."""
     association = f"idu={JACK},table=usr,schema=indirect"
-    document = find_document(documents, "modify", association)
-    if document is None:
+    operation = find_operation(documents, "modify", association)
+    if operation is None:
         raise InternalError(f"{documents} has no <modify> of {association}")
     console.print("[bold]User 1, Jack, gets another name and phone: two events, one document")
-    print_document(console, document)
+    print_operation(console, operation)
     console.print()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from lxml import etree
@@ -13,28 +12,26 @@ from rich.text import Text
 
 from publisher.journal.conservation import RunReport
 from publisher.model.change import Outcome
-from publisher.xds.layout import layout
+from publisher.xds.layout import document_lines
 
 _SHOWN_REASONS = 3
-_VALUE = re.compile(r">([^<>\n]+)<")
 
 
-def find_document(folder: Path, operation: str, association: str) -> etree._Element | None:
+def find_operation(folder: Path, operation: str, association: str) -> str | None:
     """Reads the first operation of this kind on an object."""
     for part in sorted(folder.glob("part-*.xds")):
         with part.open(encoding="utf-8", newline="\n") as file:
             for line in file:
                 if f"<{operation} " in line and f"<association>{association}<" in line:
-                    return etree.fromstring(line.encode())[-1][0]
+                    return etree.tostring(
+                        etree.fromstring(line.encode())[-1][0], encoding="unicode"
+                    )
     return None
 
 
-def print_document(console: Console, element: etree._Element) -> None:
-    """Prints an operation with its values bold and its tags dim, on any background."""
-    text = Text(layout(element), style="dim")
-    for match in _VALUE.finditer(text.plain):
-        text.stylize("not dim bold", *match.span(1))
-    console.print(text)
+def print_operation(console: Console, operation: str) -> None:
+    """Prints an operation as all commands show documents."""
+    console.print(Text.from_ansi("\n".join(document_lines(operation))))
 
 
 def print_outcomes(console: Console, report: RunReport) -> None:

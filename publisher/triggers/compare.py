@@ -70,7 +70,7 @@ def _closest_plan(
     plans: list[tuple[int, TriggerPlan]] = []
     for style, joins_keys in product(Style, (False, True)):
         planned = plan(database, refs, style, joins_keys=joins_keys)
-        texts = "\0".join(sql for _, sql in planned.statements)
+        texts = "\0".join(statement.text for statement in planned.statements)
         plans.append((sum(trigger.text in texts for trigger in triggers), planned))
         stale = [trigger for trigger in stale if trigger.text not in texts]
         if not stale:

@@ -64,7 +64,7 @@ class TriggerPlan:
     @property
     def created(self) -> list[str]:
         """Descriptions of the objects that the statements create."""
-        return [description for description, sql in self.statements if sql.startswith("CREATE")]
+        return [one.description for one in self.statements if one.text.startswith("CREATE")]
 
 
 def plan(

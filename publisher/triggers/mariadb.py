@@ -192,11 +192,11 @@ def _grant(log: TableRef, table: TableRef, written: str) -> Statement:
 def script(statements: Sequence[Statement]) -> str:
     """Builds a script of the statements for the mariadb client."""
     mark, number = "$$", 0
-    while any(mark in text for _, text in statements):
+    while any(mark in each.text for each in statements):
         number += 1
         mark = f"$xds{number}$"
     return "\n".join(
-        [f"DELIMITER {mark}\n", *(f"{text}{mark}\n" for _, text in statements), "DELIMITER ;\n"]
+        [f"DELIMITER {mark}\n", *(f"{each.text}{mark}\n" for each in statements), "DELIMITER ;\n"]
     )
 
 

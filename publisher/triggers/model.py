@@ -74,6 +74,8 @@ class Statement(NamedTuple):
 
     description: str
     text: str
+    is_of_writer: bool = False
+    """PostgreSQL: the statement concerns the role that writes the log."""
 
 
 class TableRef(NamedTuple):
@@ -223,7 +225,7 @@ def literal(text: str) -> str:
 
 def script(statements: Iterable[Statement]) -> str:
     """A script for the database's shell that runs the statements in one transaction."""
-    return "\n".join(["BEGIN;\n", *(f"{text};\n" for _, text in statements), "COMMIT;\n"])
+    return "\n".join(["BEGIN;\n", *(f"{each.text};\n" for each in statements), "COMMIT;\n"])
 
 
 def written_name(schema: str | None, name: str) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from publisher.database.connection import TEXT_SETTINGS
 from publisher.triggers.model import (
     NOTIFY_TRIGGER,
     LoggedTable,
@@ -38,16 +39,10 @@ __all__ = ["log_statements", "notify_statements", "script", "table_statements", 
 FUNCTION_NAME_BYTES = 63
 WRITER = "xds_log_writer"
 """The role that owns the functions."""
-_SETTINGS = """\
-SET search_path TO pg_catalog, pg_temp
-SET row_security TO off
-SET standard_conforming_strings TO on
-SET timezone TO 'UTC'
-SET datestyle TO 'ISO, YMD'
-SET intervalstyle TO 'postgres'
-SET bytea_output TO 'hex'
-SET extra_float_digits TO 1
-SET lc_monetary TO 'C'"""
+_SETTINGS = "\n".join(
+    f"SET {setting}"
+    for setting in ("search_path TO pg_catalog, pg_temp", "row_security TO off", *TEXT_SETTINGS)
+)
 
 
 def log_statements(log: TableRef) -> list[Statement]:
@@ -82,15 +77,17 @@ def writer_statements(log: TableRef) -> list[Statement]:
     """Creates the role that writes the log, with its permissions; refuses an existing role with more."""
     assert log.schema is not None
     return [
-        Statement(f"role {WRITER}", _in_block(_ROLE)),
+        Statement(f"role {WRITER}", _in_block(_ROLE), is_of_writer=True),
         Statement(
             f"right of {WRITER} to write {log.name}",
             f"GRANT USAGE ON SCHEMA {quote_name(log.schema)} TO {WRITER};\n"
             f"GRANT INSERT ON {log.sql()} TO {WRITER}",
+            is_of_writer=True,
         ),
         Statement(
             f"right of {WRITER} to number rows of {log.name}",
             _in_block(_SEQUENCES.format(log=literal(log.sql()), writer=WRITER)),
+            is_of_writer=True,
         ),
     ]
 
@@ -228,6 +225,7 @@ def _logging(
             f"right of {WRITER} to see the keys of {written}",
             f"GRANT USAGE ON SCHEMA {schema} TO {WRITER};\n"
             f"GRANT SELECT {columns} ON {table.sql()} TO {WRITER}",
+            is_of_writer=True,
         ),
         # the new owner needs CREATE while the owner is changed
         Statement(
@@ -235,6 +233,7 @@ def _logging(
             f"GRANT CREATE ON SCHEMA {schema} TO {WRITER};\n"
             f"ALTER FUNCTION {function}() OWNER TO {WRITER};\n"
             f"REVOKE CREATE ON SCHEMA {schema} FROM {WRITER}",
+            is_of_writer=True,
         ),
     ]
 

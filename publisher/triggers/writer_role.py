@@ -15,9 +15,6 @@ from publisher.triggers.install import TriggerPlan
 from publisher.triggers.model import TableRef
 from publisher.triggers.postgresql import WRITER
 
-_OF_WRITER = ("role ", "right of ", "owner of ")
-"""Beginnings of the descriptions of statements that concern the role."""
-
 _RIGHTS = text(f"""
     SELECT pg_catalog.quote_ident(u.rolname), r.oid IS NOT NULL,
       u.rolcreaterole OR u.rolreplication OR u.rolbypassrls,
@@ -71,7 +68,7 @@ def adapt_to_rights(database: Database, plan: TriggerPlan) -> TriggerPlan:
             f"({', '.join(doubts)}); nothing was changed: {cure}"
         )
     note = f"{problem}, so the triggers have the rights of {user}: to let them write the log only, {cure}"
-    statements = [one for one in plan.statements if not one.description.startswith(_OF_WRITER)]
+    statements = [one for one in plan.statements if not one.is_of_writer]
     script = postgresql.script(statements)
     return replace(plan, statements=tuple(statements), script=script, notes=(*plan.notes, note))
 

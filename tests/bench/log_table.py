@@ -35,8 +35,8 @@ def make_table(server: Server, *, notifies: bool = False) -> None:
     statements = [*log_statements(log), *(notify_statements(log) if notifies else ())]
     with connect(server) as connection:
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
-        for _, text in statements:
-            connection.execute(text.encode())
+        for statement in statements:
+            connection.execute(statement.text.encode())
 
 
 def fill_table(server: Server, log: Path) -> None:

@@ -45,8 +45,8 @@ class KnownLog:
     def __post_init__(self) -> None:
         with self._connect() as connection:
             connection.execute(f"DROP TABLE IF EXISTS {self.table}".encode())
-            for _, text in log_statements(TableRef("public", self.table)):
-                connection.execute(text.encode())
+            for statement in log_statements(TableRef("public", self.table)):
+                connection.execute(statement.text.encode())
 
     @property
     def source(self) -> str:

@@ -28,12 +28,13 @@ JOB = """
 name = "log"
 snapshots = ["log.csv"]
 [dispatch]
-path = "out"
+path = "deep/out"
+[journal]
+path = "far/away"
+[run]
+engine = "local"
 """
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
-]
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 @pytest.fixture
@@ -47,20 +48,29 @@ def bench() -> Iterator[Workbench]:
         yield bench
 
 
-@pytest.mark.parametrize("umask", ["000", "077"])
-def test_directories_are_private_under_every_umask(bench: Workbench, umask: str) -> None:
+@pytest.mark.parametrize("umask", ["000", "022", "077"])
+def test_files_and_directories_are_private_under_every_umask(bench: Workbench, umask: str) -> None:
     prefix = ("sh", "-c", f'umask {umask}; exec "$@"', "sh", *NAMELESS)
     bench.run("publish", "-c", "job.toml", prefix=prefix)
-    for root in (bench.folder / ".xds-publisher", bench.folder / "out"):
-        for path in [root, *root.rglob("*")]:
-            mode = stat.S_IMODE(path.stat().st_mode)
-            assert mode & 0o077 == 0, f"{path}: {mode:o}"
+    tops = [bench.folder / top for top in ("deep", "far")]
+    made = [path for top in tops for path in (top, *top.rglob("*"))]
+    assert any(path.name.startswith("part-") for path in made)
+    for path in made:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode & 0o077 == 0, f"{path}: {mode:o}"
 
 
-def test_spark_starts_or_says_in_one_line_what_to_set(bench: Workbench) -> None:
-    words = ("replay", "log.csv", "--to", "out", "--engine", "spark")
-    done = bench.run(*words, prefix=NAMELESS, codes=None)
-    if done.code:
-        assert len(done.err.splitlines()) <= 3, done.err
-    else:
-        assert len(bench.lines()) == 1
+@pytest.mark.parametrize(
+    ("engine", "home"),
+    [
+        ("local", ()),
+        pytest.param("spark", (), marks=pytest.mark.long),
+        pytest.param("spark", ("HOME=/",), marks=pytest.mark.long),
+    ],
+)
+def test_a_user_without_a_name_publishes(
+    bench: Workbench, engine: str, home: tuple[str, ...]
+) -> None:
+    words = ("replay", "log.csv", "--to", "out", "--engine", engine)
+    bench.run(*words, prefix=(*NAMELESS, *home))
+    assert len(bench.lines()) == 1

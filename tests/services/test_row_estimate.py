@@ -149,8 +149,8 @@ print([name for name in large if name in sys.modules])
 def test_a_publication_of_an_empty_log_loads_no_large_library(
     postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
-    for _, statement in log_statements(TableRef(None, "event_log")):
-        postgres.execute(statement)
+    for statement in log_statements(TableRef(None, "event_log")):
+        postgres.execute(statement.text)
     job = tmp_path / "job.toml"
     job.write_text(
         f'[source]\nformat = "event-log"\ntable = "event_log"\nurl = "{postgres.url}"\n'

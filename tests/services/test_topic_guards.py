@@ -277,6 +277,24 @@ def test_a_topic_that_was_created_again_is_refused_until_it_is_repaired(
     assert "5 equal" in job.run("verify")[1]
 
 
+@pytest.mark.parametrize("text", ["", '{"hr": "id"}', '{"format": 99, "topics": {}}'])
+def test_damaged_ids_of_topics_are_named_and_nothing_is_sent(
+    kafka: Topics, tmp_path: Path, text: str
+) -> None:
+    job = Job(kafka, tmp_path, kafka.make())
+    job.write(1, 1, "a")
+    assert job.run("publish")[0] == 0
+    (ids,) = tmp_path.rglob("topics.json")
+    ids.write_text(text)
+    job.write(2, 2, "b")
+    code, output = job.run("publish")
+    assert (code, job.waiting()) == (1, 1), output
+    assert str(ids) in "".join(output.split())
+    assert "if no topic was deleted" in " ".join(output.split())
+    ids.unlink()
+    assert job.run("publish")[0] == 0
+
+
 @pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_follow_notices_that_its_topic_is_another_one_or_gone(
     kafka: Topics, tmp_path: Path, again: bool

@@ -6,15 +6,17 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import write_durably
+from publisher.journal.durable import read_versioned_file, write_durably
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
 _FILE = "topics.json"
+_FORMAT = 1
+_REMEDY = "remove it if no topic was deleted and created again"
 
 
 def refuse_replaced(topics: KafkaTopics, root: Path, used: Iterable[str] = ()) -> None:
@@ -23,11 +25,11 @@ def refuse_replaced(topics: KafkaTopics, root: Path, used: Iterable[str] = ()) -
     ``root`` is the directory of the job's journals.
 
     Raises:
-        FatalError: A topic has another id than before.
+        FatalError: A topic has another id than before, or the file of the ids is damaged.
         UnreachableError: The brokers do not answer.
     """
     path = root / _FILE
-    known: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+    known = read_versioned_file(path, _FORMAT, _decode, _REMEDY) or {}
     ids = topics.ids({*known, *used} & topics.partitions.keys())
     for name, id_ in ids.items():
         if known.get(name, id_) != id_:
@@ -38,7 +40,11 @@ def refuse_replaced(topics: KafkaTopics, root: Path, used: Iterable[str] = ()) -
                 f"accepts the topic; or, if consumers do not need the earlier documents, remove {path}"
             )
     if ids.items() - known.items():
-        write_durably(path, json.dumps(known | ids))
+        write_durably(path, json.dumps({"format": _FORMAT, "topics": known | ids}))
+
+
+def _decode(content: dict[str, Any]) -> dict[str, str]:
+    return {str(name): str(id_) for name, id_ in content["topics"].items()}
 
 
 @contextmanager

@@ -192,8 +192,8 @@ assert pa.default_memory_pool().backend_name == "jemalloc"
 
 def test_publish_of_an_empty_log_does_not_import_arrow(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        for _, statement in log_statements(TableRef(None, "event_log")):
-            connection.execute(statement)
+        for statement in log_statements(TableRef(None, "event_log")):
+            connection.execute(statement.text)
     job = tmp_path / "job.toml"
     job.write_text(
         '[source]\nformat = "event-log"\ntable = "event_log"\nurl = "sqlite:///log.db"\n'
