@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from publisher.config.settings import Settings
+from publisher.config.settings import Settings, SourceSettings
+from publisher.database.connection import Database
 from publisher.engine.contract import Engine, InputSize
 from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
@@ -26,7 +27,11 @@ from publisher.runs.following import is_followed
 from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest, prepare_work
-from publisher.verify.associations import table_of_suffix
+from publisher.sources.columns.object_names import split_name
+from publisher.triggers import TableRef
+from publisher.triggers.compare import logged_tables
+from publisher.triggers.examine import can_examine
+from publisher.verify.associations import AssociationTable, table_of_suffix
 from publisher.verify.compare import ResultKind
 from publisher.verify.consumer_dump import DumpPart, dump_parts
 from publisher.verify.event_ids import find_conflicts
@@ -116,7 +121,10 @@ def compare(
     use_masking(settings.masking_of_run)
     journals = Journals(settings.journals, settings.name)
     if not journals.root.is_dir():
-        raise UsageError(f"job {settings.name} has published nothing yet: publish first")
+        raise UsageError(
+            f"job {settings.name} has published nothing yet: publish first, or publish all rows of its tables"
+            " with --repair --baseline"
+        )
     with TemporaryDirectory(prefix="verify-", dir=journals.root) as name:
         folder = Path(name)
         dump = () if request.consumer_dump is None else dump_parts(request.consumer_dump)
@@ -261,10 +269,12 @@ class _Comparison:
 
 
 def _find_documents(settings: Settings, journals: Journals) -> PublishedDocuments:
+    is_new = not journals.last_number()
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
-        return find_files(settings.sink.path.absolute(), has_first_run=journals.has_first_run())
-    return find_topics(settings.kafka)
+        has_first_run = is_new or journals.has_first_run()
+        return find_files(settings.sink.path.absolute(), has_first_run=has_first_run)
+    return find_topics(settings.kafka, is_new=is_new)
 
 
 def _sink_of(settings: Settings) -> str:
@@ -292,7 +302,21 @@ def _plan_tables(
         )
         for number, source in enumerate(settings.sources)
     ]
+    names += [name for source in settings.sources for name in _logged_tables(source)]
     return plan_tables(sources, settings.tables, names, folder, SPLITS, stack)
+
+
+def _logged_tables(source: SourceSettings) -> Iterator[AssociationTable]:
+    """Yields the tables that triggers of ``ddl`` log, which need not have documents yet."""
+    if not source.has_status or source.database is None or source.table is None:
+        return
+    schema, name = split_name(source.table) or (None, source.table)
+    with Database(replace(source.database, schema=None)) as database:  # as ddl, without settings
+        if can_examine(database):
+            is_sqlite = database.engine.dialect.name == "sqlite"
+            log = TableRef(None if is_sqlite else schema or source.database.schema, name)
+            for table in logged_tables(database, log):
+                yield AssociationTable(table.schema, table.name)
 
 
 def _waiting_work(

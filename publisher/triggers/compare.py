@@ -22,15 +22,10 @@ def compare_triggers(database: Database, log: TableRef) -> str:
     Raises ``FatalError`` if triggers are missing, are disabled or do not fit their tables, and the errors
     of ``plan``.
     """
-    has_backticks = database.engine.dialect.name in ("mariadb", "mysql")
-    quote = mariadb.quote_name if has_backticks else quote_name
-    installed = database.run(read_triggers)
-    if installed:
-        log = log_ref(database, log)
-    into = f"INTO {log.sql(quote)} ("
-    triggers = [trigger for trigger in installed if into in trigger.text]
+    quote, triggers = _quote_of(database), _triggers_of(database, log)
     if not triggers:
         return "no trigger that the user can see writes to it"
+    log = log_ref(database, log)
     tables = tuple(dict.fromkeys(_as_named(trigger) for trigger in triggers))
     planned, stale = _closest_plan(database, Refs(tables, log), triggers)
     problems = [
@@ -48,6 +43,25 @@ def compare_triggers(database: Database, log: TableRef) -> str:
         more = f" and {len(others) - _SHOWN_TABLES} more" if len(others) > _SHOWN_TABLES else ""
         parts.append(f"without triggers: {', '.join(others[:_SHOWN_TABLES])}{more}")
     return "; ".join([*parts, *planned.notes])
+
+
+def logged_tables(database: Database, log: TableRef) -> tuple[TableRef, ...]:
+    """Returns the tables that triggers of ``ddl`` log."""
+    return tuple(dict.fromkeys(_as_named(trigger) for trigger in _triggers_of(database, log)))
+
+
+def _quote_of(database: Database) -> Callable[[str], str]:
+    has_backticks = database.engine.dialect.name in ("mariadb", "mysql")
+    return mariadb.quote_name if has_backticks else quote_name
+
+
+def _triggers_of(database: Database, log: TableRef) -> list[InstalledTrigger]:
+    """Reads the triggers that write to the log."""
+    installed = database.run(read_triggers)
+    if not installed:
+        return []
+    into = f"INTO {log_ref(database, log).sql(_quote_of(database))} ("
+    return [trigger for trigger in installed if into in trigger.text]
 
 
 def _as_named(trigger: InstalledTrigger) -> TableRef:

@@ -73,8 +73,8 @@ def find_files(directory: Path, *, has_first_run: bool) -> PublishedDocuments:
     return PublishedDocuments(tuple(map(FilePart, paths)), not has_first_run)
 
 
-def find_topics(options: KafkaOptions) -> PublishedDocuments:
-    """Finds the committed records of all topics of a sink.
+def find_topics(options: KafkaOptions, *, is_new: bool = False) -> PublishedDocuments:
+    """Finds the committed records of all topics of a sink; ``is_new`` says that the job has no run yet.
 
     Raises:
         UnreachableError: The brokers do not answer.
@@ -91,6 +91,8 @@ def find_topics(options: KafkaOptions) -> PublishedDocuments:
     reserved = {options.dead_letter_topic} if options.dead_letter_topic else set()
     names = [name for name in sorted(topics.partitions) if pattern.fullmatch(name)]
     names = [name for name in names if name not in reserved and not name.startswith("__")]
+    if not names and is_new and options.create_topics:
+        return PublishedDocuments(())
     if not names:
         raise FatalError(f"{clients.name} has no topic {options.topic}: publish first")
     compacted = any(

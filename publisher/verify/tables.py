@@ -95,6 +95,11 @@ def plan_tables(
     )
     if not planned:
         names = ", ".join(f"{source.name} ({source.format})" for source in sources)
+        if any(source.database for source in sources):
+            raise UsageError(
+                f"there is no table to compare: {names} has neither triggers of ddl nor a published document;"
+                " publish once first, or name the tables in [tables]"
+            )
         raise UsageError(
             f"there is no table to compare the documents with: {names} cannot read any, so name the database"
             " of the tables in [database] url, and the tables in [tables], or add a source that compares"

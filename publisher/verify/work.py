@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work, column_masks_of, read_records
-from publisher.journal.scan_runs import scan_runs
+from publisher.journal.scan_runs import scan_kept_runs
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_rejects import HIDDEN_DETAIL
 from publisher.model.catalogue import JobCatalogue, Table
@@ -224,7 +224,7 @@ class VerifyWork:
     def _read_journal(self) -> Iterator[pa.RecordBatch]:
         assert self.journal is not None
         sent, unsent = (self._packer(k) for k in (EvidenceKind.JOURNAL, EvidenceKind.WAITING))
-        for part in scan_runs(self.journal.root):
+        for part in scan_kept_runs(self.journal.root):
             is_unsent = np.array([run.manifest.run in self.journal.unsent for run in part.runs])
             for rows in part.document_batches(("association", "new_association", "event_id")):
                 waits = is_unsent[rows["run"].to_numpy()]
