@@ -88,9 +88,8 @@ def find_topics(options: KafkaOptions, *, is_new: bool = False) -> PublishedDocu
     clients = KafkaClients(options)
     topics = KafkaTopics.of(clients)
     pattern = re.compile(_FIELD.sub("[A-Za-z0-9._-]+", re.escape(options.topic)))
-    reserved = {options.dead_letter_topic} if options.dead_letter_topic else set()
     names = [name for name in sorted(topics.partitions) if pattern.fullmatch(name)]
-    names = [name for name in names if name not in reserved and not name.startswith("__")]
+    names = [n for n in names if n != options.dead_letter_topic and not n.startswith("__")]
     if not names and is_new and options.create_topics:
         return PublishedDocuments(())
     if not names:

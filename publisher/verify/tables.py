@@ -94,17 +94,7 @@ def plan_tables(
         sources, planned, [*published, *_names_of(declared)], target, wanted, stack
     )
     if not planned:
-        names = ", ".join(f"{source.name} ({source.format})" for source in sources)
-        if any(source.database for source in sources):
-            raise UsageError(
-                f"there is no table to compare: {names} has neither triggers of ddl nor a published document;"
-                " publish once first, or name the tables in [tables]"
-            )
-        raise UsageError(
-            f"there is no table to compare the documents with: {names} cannot read any, so name the database"
-            " of the tables in [database] url, and the tables in [tables], or add a source that compares"
-            " tables"
-        )
+        raise _no_table(sources)
     comparison = Comparison(
         tuple(_work(table) for _, table in planned),
         str(target),
@@ -117,6 +107,20 @@ def plan_tables(
     size = sum(table.bytes for _, table in planned)
     whole = all(source.publishes_all for source in sources)
     return PlannedTables(comparison, tables, tuple(_describe_tables(planned)), size, whole)
+
+
+def _no_table(sources: Sequence[TableSource]) -> UsageError:
+    names = ", ".join(f"{source.name} ({source.format})" for source in sources)
+    if any(source.database for source in sources):
+        return UsageError(
+            f"there is no table to compare: {names} has neither triggers of ddl nor a published document;"
+            " publish once first, or name the tables in [tables]"
+        )
+    return UsageError(
+        f"there is no table to compare the documents with: {names} cannot read any, so name the database"
+        " of the tables in [database] url, and the tables in [tables], or add a source that compares"
+        " tables"
+    )
 
 
 Planned = list[tuple[TableSource, TableInput]]
