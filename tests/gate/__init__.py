@@ -1,0 +1,1 @@
+"""The differential gate: what an earlier program did with many inputs, and what this one does."""
