@@ -19,6 +19,7 @@ from publisher.sources.files.file_splits import SUFFIXES
 from tests.bench.__main__ import main as bench
 from tests.chaos.__main__ import main as chaos
 from tests.fuzz.__main__ import main as fuzz
+from tests.gate.__main__ import main as gate
 from tests.support.documentation import (
     DOCS,
     ROOT,
@@ -47,7 +48,7 @@ SPOKEN = re.sub(
     "\n".join(path.read_text("utf-8") for path in (ROOT / "publisher").rglob("*.py")),
 )
 """The code with joined string literals, to find messages in it."""
-SCRIPTS = (bench, chaos, fuzz)
+SCRIPTS = (bench, chaos, fuzz, gate)
 FOREIGN_OPTIONS = {
     *("--add", "--allow-principal", "--bootstrap-server", "--group", "--operation"),
     *("--resource-pattern-type", "--topic", "--transactional-id"),

@@ -1,0 +1,225 @@
+"""Runs cases of the gate with the program of the environment that runs it, and prints what came of each.
+
+``python worker.py CORPUS SCRATCH [--spark]`` reads names of cases, one a line, and writes one JSON object a
+line.  It needs nothing but the program and the standard library, so that any version of the program can
+run it.  A command runs in a process that is forked from this one, which has imported the program already;
+with ``--spark`` all run in this process and share its JVM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import json
+import os
+import pkgutil
+import re
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 120.0
+"""Seconds that a command may take."""
+_OBJECT = re.compile(
+    rb"<association>(.*?)</association>|<modify-association .*?</modify-association>", re.DOTALL
+)
+_IDENTITY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{16}(?=[.:])")
+
+
+def main() -> None:
+    """Runs all cases that are named on standard input."""
+    corpus, scratch = Path(sys.argv[1]), Path(sys.argv[2])
+    on_spark, results = "--spark" in sys.argv, sys.stdout
+    if not on_spark:
+        import_program()
+    for line in sys.stdin:
+        case = json.loads((corpus / "cases" / line.strip()).read_text("utf-8"))
+        place = scratch / f"case-{os.getpid()}"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        result = run_case(case, corpus, place, on_spark=on_spark)
+        results.write(json.dumps({"case": line.strip(), **result}) + "\n")
+        results.flush()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def import_program() -> None:
+    """Imports all modules that run without Spark."""
+    package = importlib.import_module("publisher")
+    for module in pkgutil.walk_packages(package.__path__, "publisher."):
+        if not re.search(r"spark|dataframes|__main__", module.name):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+
+
+def run_case(case: dict[str, Any], corpus: Path, place: Path, *, on_spark: bool) -> dict[str, Any]:
+    """Runs the commands of a case; returns exit codes, last lines, documents, rejects and outcomes."""
+    codes: list[int | str | None] = []
+    messages: list[str] = []
+    begun = time.monotonic()
+    for step in case["steps"]:
+        prepare(step, case["root"], corpus, place)
+        words = [word.replace("{root}", str(place)) for word in step["words"]]
+        if on_spark and words[0] in ("publish", "replay"):
+            words += ["--engine", "spark"]
+        run = run_here if on_spark else run_forked
+        code, text = run(words, place / step["folder"], step["environment"], step["kill_after"])
+        codes.append(code)
+        messages.append(text.replace(str(place), "{root}")[-1500:])
+    return {
+        "codes": codes,
+        "messages": messages,
+        "documents": documents_in(place),
+        "rejects": rejects_in(place),
+        "outcomes": outcomes_in(place),
+        "seconds": round(time.monotonic() - begun, 2),
+    }
+
+
+def prepare(step: dict[str, Any], root: str, corpus: Path, place: Path) -> None:
+    """Changes the files of a case as a step says."""
+    for name in step["remove"]:
+        (place / name).unlink(missing_ok=True)
+    for name, digest in step["write"].items():
+        content = (corpus / "blobs" / digest).read_bytes()
+        if root and name.endswith(".toml"):
+            content = content.replace(root.encode(), str(place).encode())
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    for name, statements in step["statements"].items():
+        with contextlib.closing(sqlite3.connect(place / name)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+            connection.commit()
+
+
+def run_forked(
+    words: list[str], folder: Path, environment: dict[str, str], kill_after: float | None
+) -> tuple[int | str | None, str]:
+    """Runs a command in a process of its own."""
+    output = folder / f".gate-{os.getpid()}"
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        _become(words, folder, environment, output)
+    code = _wait(pid, PATIENCE if kill_after is None else kill_after)
+    text = output.read_text("utf-8", "replace") if output.exists() else ""
+    output.unlink(missing_ok=True)
+    if code is None and kill_after is None:
+        return "timeout", text
+    return (None if kill_after is not None else code), text
+
+
+def _become(words: list[str], folder: Path, environment: dict[str, str], output: Path) -> None:
+    code = 99
+    try:
+        os.setsid()
+        os.chdir(folder)
+        os.environ.update(environment)
+        file = os.open(output, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        for number, target in ((os.open(os.devnull, os.O_RDONLY), 0), (file, 1), (file, 2)):
+            os.dup2(number, target)
+        code = call_program(words)
+    except BaseException:  # noqa: BLE001 - the last frame of a process
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(pid: int, seconds: float) -> int | None:
+    """Waits for a process; kills it with all its children after so many seconds, and then returns nothing."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def run_here(
+    words: list[str], folder: Path, environment: dict[str, str], kill_after: float | None
+) -> tuple[int | str | None, str]:
+    """Runs a command in this process."""
+    text = io.StringIO()
+    os.environ.update(environment)
+    with (
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(text),
+        contextlib.redirect_stderr(text),
+    ):
+        code = call_program(words)
+    return code, text.getvalue()
+
+
+def call_program(words: list[str]) -> int:
+    """Calls the command line as a start of the program does; returns the exit code."""
+    cli = importlib.import_module("publisher.cli.main").cli
+    sys.argv = ["xds-publisher", *words]
+    try:
+        cli.main(words, prog_name="xds-publisher")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def outputs(place: Path, pattern: str) -> Iterator[Path]:
+    """The files of sinks below a directory, in the order of runs."""
+    for path in sorted(place.rglob(pattern)):
+        if not re.search(r"/(\.xds-publisher|_journal|staging[^/]*)/", str(path)):
+            yield path
+
+
+def documents_in(place: Path) -> dict[str, list[str]]:
+    """The documents of each object in their order; identities in event ids are left out."""
+    found: dict[str, list[str]] = {}
+    for part in outputs(place, "part-*"):
+        for line in part.read_bytes().split(b"\n")[:-1]:
+            text = _IDENTITY.sub(b"ID", line.replace(str(place).encode(), b"{root}"))
+            match = _OBJECT.search(text)
+            name = match.group(1) or match.group() if match else b"?"
+            found.setdefault(name.decode("utf-8", "replace"), []).append(
+                text.decode("utf-8", "replace")
+            )
+    return found
+
+
+def rejects_in(place: Path) -> dict[str, int]:
+    """The rejected records, by source, position and reason."""
+    found: Counter[str] = Counter()
+    for path in outputs(place, "rejects.jsonl"):
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            entry = json.loads(line)
+            found[f"{entry['source']} {entry['position']} {entry['reason']}"] += 1
+    return dict(found)
+
+
+def outcomes_in(place: Path) -> dict[str, int]:
+    """Records by outcome and reason in all runs; of those held, only those of the last run."""
+    found: Counter[str] = Counter()
+    held: dict[str, int] = {}
+    for path in outputs(place, "run.json"):
+        report = json.loads(path.read_bytes())
+        counts = {name: n for name, n in report["outcomes"].items() if n}
+        for outcome, reasons in report["reasons"].items():
+            counts |= {f"{outcome} {reason}": n for reason, n in reasons.items()}
+        held = {name: n for name, n in counts.items() if name.startswith("held")}
+        found.update({name: n for name, n in counts.items() if name not in held})
+    return {**found, **held}
+
+
+if __name__ == "__main__":
+    main()
