@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -14,10 +15,11 @@ import click
 
 from tests.gate.compare import Result, Rule, differences, has_only_old_documents, read_rules
 from tests.gate.programs import old_results, prepare_inputs, run_cases
+from tests.services.kafka import cluster
 
 RULES = Path(__file__).with_name("intended.toml")
 MOST_SHOWN = 12
-_SPARK_GROUPS = frozenset({"golden", "fuzz", "classes", "keys", "children", "field"})
+_PLAIN_GROUPS = frozenset({"golden", "fuzz", "classes", "keys", "children", "field"})
 
 
 @dataclass
@@ -37,6 +39,7 @@ class Verdict:
 @click.option("--name", help="Only cases whose name contains this.")
 @click.option("--every", default=1, help="Only each Nth case.")
 @click.option("--spark/--no-spark", "on_spark", default=True, help="Run a tenth on Spark as well.")
+@click.option("--kafka/--no-kafka", "to_kafka", default=True, help="Replay some to topics as well.")
 @click.option("--seconds", is_flag=True, help="Show the slowest cases.")
 def main(
     groups: tuple[str, ...],
@@ -45,6 +48,7 @@ def main(
     every: int,
     *,
     on_spark: bool,
+    to_kafka: bool,
     seconds: bool,
 ) -> None:
     """Compare documents, outcomes by reason, rejects and exit codes of both programs."""
@@ -62,21 +66,26 @@ def main(
         and (name is None or name in case["name"])
         and number % every == 0
     ]
-    rules, verdict = read_rules(RULES), Verdict()
-    runs = [(chosen, False)]
-    if on_spark:
-        runs.append(([key for key in chosen if is_for_spark(key, cases[key])], True))
-    times: list[tuple[float, str]] = []
-    for names, spark in runs:
-        old = old_results(corpus, names, on_spark=spark)
+    verdict, rules, times = Verdict(), read_rules(RULES), list[tuple[float, str]]()
+    count = 0
+    with ExitStack() as stack:
+        ways = {"local": chosen}
+        if on_spark:
+            ways["spark"] = [key for key in chosen if is_tenth(key, cases[key], 0)]
+        replays = [key for key in chosen if is_tenth(key, cases[key], 1) and can_replay(cases[key])]
+        if to_kafka and replays:
+            ways[stack.enter_context(cluster()).bootstrap] = replays
+        for way, names in ways.items():
+            old = old_results(corpus, names, way)
 
-        def judge_case(key: str, new: Result) -> None:
-            times.append((new["seconds"], cases[key]["name"]))
-            judge(cases[key], old[key], new, rules, verdict)  # noqa: B023 - used in this turn only
+            def judge_case(key: str, new: Result) -> None:
+                times.append((new["seconds"], cases[key]["name"]))
+                judge(cases[key], old[key], new, rules, verdict)  # noqa: B023 - used in this turn only
 
-        run_cases(Path(sys.executable), corpus, names, judge_case, on_spark=spark)
+            run_cases(Path(sys.executable), corpus, names, judge_case, way)
+            count += len(names)
     is_full = not (groups or formats or name or every > 1)
-    ok = report(verdict, rules, sum(len(names) for names, _ in runs), is_full=is_full)
+    ok = report(verdict, rules, count, is_full=is_full)
     if seconds:
         for took, key in sorted(times, reverse=True)[:20]:
             click.echo(f"{took:8.2f} s  {key}")
@@ -84,11 +93,19 @@ def main(
     sys.exit(0 if ok else 1)
 
 
-def is_for_spark(key: str, case: Result) -> bool:
-    """True for a tenth of the cases of one command."""
-    return (
-        case["group"] in _SPARK_GROUPS and len(case["steps"]) == 1 and crc32(key.encode()) % 10 == 0
+def is_tenth(key: str, case: Result, rest: int) -> bool:
+    """True for a tenth of the cases of one command, another tenth for each ``rest``."""
+    return bool(
+        case["group"] in _PLAIN_GROUPS
+        and len(case["steps"]) == 1
+        and crc32(key.encode()) % 10 == rest
     )
+
+
+def can_replay(case: Result) -> bool:
+    """True if the command of a case can replay its files to a topic."""
+    words = case["steps"][0]["words"]
+    return words[0] == "replay" or (words[0] == "publish" and "triggerless" not in case["formats"])
 
 
 def judge(case: Result, old: Result, new: Result, rules: list[Rule], verdict: Verdict) -> None:

@@ -60,11 +60,12 @@ def _git(*words: str) -> str:
     return done.stdout.strip()
 
 
-def old_results(corpus: Path, names: Sequence[str], *, on_spark: bool) -> dict[str, Result]:
+def old_results(corpus: Path, names: Sequence[str], way: str) -> dict[str, Result]:
     """What the program of the tag made of cases; each is run once."""
+    kind = way if way in ("local", "spark") else "kafka"
     folder = CACHE / "old"
     folder.mkdir(exist_ok=True)
-    paths = {name: folder / f"{_digest(corpus, name)}{'-spark' * on_spark}.json" for name in names}
+    paths = {name: folder / f"{_digest(corpus, name)}-{kind}.json" for name in names}
     missing = [name for name, path in paths.items() if not path.exists()]
     if missing:
         click.echo(f"The program of the tag runs {len(missing)} cases, once", err=True)
@@ -73,7 +74,7 @@ def old_results(corpus: Path, names: Sequence[str], *, on_spark: bool) -> dict[s
         def keep(name: str, result: Result) -> None:
             paths[name].write_text(json.dumps(result), "utf-8")
 
-        run_cases(python, corpus, missing, keep, on_spark=on_spark)
+        run_cases(python, corpus, missing, keep, way)
     return {name: json.loads(path.read_text("utf-8")) for name, path in paths.items()}
 
 
@@ -86,17 +87,19 @@ def run_cases(
     corpus: Path,
     names: Sequence[str],
     done: Callable[[str, Result], None],
-    *,
-    on_spark: bool,
+    way: str,
 ) -> None:
-    """Runs cases with a program, in as many processes as there are cores."""
+    """Runs cases with a program, in as many processes as there are cores.
+
+    ``way`` is ``local``, ``spark`` or the address of brokers to which files are replayed.
+    """
     queue: SimpleQueue[str] = SimpleQueue()
     for name in names:
         queue.put(name)
     count = os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="gate-") as scratch, ThreadPoolExecutor(count) as pool:
         work = [
-            pool.submit(_work, python, corpus, Path(scratch), queue, done, on_spark)
+            pool.submit(_work, python, corpus, Path(scratch), queue, done, way)
             for _ in range(count)
         ]
         for future in work:
@@ -109,9 +112,9 @@ def _work(
     scratch: Path,
     queue: SimpleQueue[str],
     done: Callable[[str, Result], None],
-    on_spark: bool,
+    way: str,
 ) -> None:
-    words = [str(python), str(WORKER), str(corpus), str(scratch), *["--spark"] * on_spark]
+    words = [str(python), str(WORKER), str(corpus), str(scratch), way]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as worker:

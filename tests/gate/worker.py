@@ -1,14 +1,16 @@
 """Runs cases of the gate with the program of the environment that runs it, and prints what came of each.
 
-``python worker.py CORPUS SCRATCH [--spark]`` reads names of cases, one a line, and writes one JSON object a
-line.  It needs nothing but the program and the standard library, so that any version of the program can
-run it.  A command runs in a process that is forked from this one, which has imported the program already;
-with ``--spark`` all run in this process and share its JVM.
+``python worker.py CORPUS SCRATCH local|spark|BOOTSTRAP`` reads names of cases, one a line, and writes one
+JSON object a line.  It needs nothing but the program and the standard library, so that any version of the
+program can run it.  A command runs in a process that is forked from this one, which has imported the program
+already; on Spark all run in this process.  With an address of brokers, files are replayed to topics of their
+own.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import io
 import json
@@ -21,6 +23,7 @@ import sqlite3
 import sys
 import time
 import traceback
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,16 +39,15 @@ _IDENTITY = re.compile(rb"(?<![0-9a-f])[0-9a-f]{16}(?=[.:])")
 
 def main() -> None:
     """Runs all cases that are named on standard input."""
-    corpus, scratch = Path(sys.argv[1]), Path(sys.argv[2])
-    on_spark, results = "--spark" in sys.argv, sys.stdout
-    if not on_spark:
+    corpus, scratch, way, results = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.stdout
+    if way != "spark":
         import_program()
     for line in sys.stdin:
         case = json.loads((corpus / "cases" / line.strip()).read_text("utf-8"))
         place = scratch / f"case-{os.getpid()}"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        result = run_case(case, corpus, place, on_spark=on_spark)
+        result = run_case(case, corpus, place, way)
         results.write(json.dumps({"case": line.strip(), **result}) + "\n")
         results.flush()
         shutil.rmtree(place, ignore_errors=True)
@@ -60,7 +62,7 @@ def import_program() -> None:
                 importlib.import_module(module.name)
 
 
-def run_case(case: dict[str, Any], corpus: Path, place: Path, *, on_spark: bool) -> dict[str, Any]:
+def run_case(case: dict[str, Any], corpus: Path, place: Path, way: str) -> dict[str, Any]:
     """Runs the commands of a case; returns exit codes, last lines, documents, rejects and outcomes."""
     codes: list[int | str | None] = []
     messages: list[str] = []
@@ -68,9 +70,12 @@ def run_case(case: dict[str, Any], corpus: Path, place: Path, *, on_spark: bool)
     for step in case["steps"]:
         prepare(step, case["root"], corpus, place)
         words = [word.replace("{root}", str(place)) for word in step["words"]]
-        if on_spark and words[0] in ("publish", "replay"):
+        if way == "spark" and words[0] in ("publish", "replay"):
             words += ["--engine", "spark"]
-        run = run_here if on_spark else run_forked
+        topic = f"gate-{uuid.uuid4().hex[:12]}"
+        if way not in ("local", "spark"):
+            words = to_kafka(words, place / step["folder"], f"kafka://{way}/{topic}")
+        run = run_here if way == "spark" else run_forked
         code, text = run(words, place / step["folder"], step["environment"], step["kill_after"])
         codes.append(code)
         messages.append(text.replace(str(place), "{root}")[-1500:])
@@ -80,8 +85,59 @@ def run_case(case: dict[str, Any], corpus: Path, place: Path, *, on_spark: bool)
         "documents": documents_in(place),
         "rejects": rejects_in(place),
         "outcomes": outcomes_in(place),
+        "headers": {} if way in ("local", "spark") else records_of(way, topic),
         "seconds": round(time.monotonic() - begun, 2),
     }
+
+
+def to_kafka(words: list[str], folder: Path, target: str) -> list[str]:
+    """Turns a command into one that replays the same files to a topic, which it creates."""
+    if "-c" in words:
+        job = folder / words[words.index("-c") + 1]
+        text = job.read_text("utf-8")
+        text = re.sub(
+            r"^\[dispatch\]\n", "[dispatch]\ncreate_topics = true\n", text, flags=re.MULTILINE
+        )
+        text = re.sub(r"^path = .*\n", "", text, flags=re.MULTILINE)
+        job.write_text(
+            text if "[dispatch]" in text else f"{text}\n[dispatch]\ncreate_topics = true\n"
+        )
+    if words[0] == "publish":
+        return ["replay", *words[1:], "in", "--to", target]
+    at = words.index("--to") + 1
+    return [*words[:at], target, *words[at + 1 :]]
+
+
+def records_of(bootstrap: str, topic: str) -> dict[str, int]:
+    """The records of a topic: key, headers without what differs between runs, and digest of the value."""
+    kafka = importlib.import_module("confluent_kafka")
+    consumer = kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": topic,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    found: Counter[str] = Counter()
+    topics = consumer.list_topics(topic, timeout=20).topics[topic]
+    ends = {number for number in topics.partitions if not topics.error}
+    consumer.assign([kafka.TopicPartition(topic, number, 0) for number in sorted(ends)])
+    while ends:
+        message = consumer.poll(20)
+        if message is None:
+            break
+        if message.error():
+            ends.discard(message.partition())
+            continue
+        headers = sorted((name, value or b"") for name, value in message.headers() or ())
+        value = hashlib.sha256(_IDENTITY.sub(b"ID", message.value() or b"")).hexdigest()[:16]
+        text = " ".join(
+            f"{n}={_IDENTITY.sub(b'ID', v).decode('utf-8', 'replace')}" for n, v in headers
+        )
+        found[f"{(message.key() or b'').decode('utf-8', 'replace')}: {text} value {value}"] += 1
+    consumer.close()
+    return dict(found)
 
 
 def prepare(step: dict[str, Any], root: str, corpus: Path, place: Path) -> None:
