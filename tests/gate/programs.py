@@ -15,6 +15,8 @@ from typing import Any
 
 import click
 
+from tests.gate.histories import write_histories
+
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "gate"
 TAG = "before-subtraction"
@@ -39,6 +41,7 @@ def prepare_inputs() -> Path:
             env=environment,
             check=True,
         )
+        write_histories(corpus)
         done.write_text(commit)
     return corpus
 
