@@ -57,6 +57,10 @@ class SourceWork:
     """Transactions that are rejected as a whole, if an earlier pass has looked for them."""
     notes: tuple[str, ...] = ()
     """Notes for operators (see ``PreparedSource``)."""
+    refused: tuple[Path, ...] = ()
+    """See ``PreparedSource``."""
+    waiting: tuple[Path, ...] = ()
+    """See ``PreparedSource``."""
     connected_keys: ConnectedKeys | None = None
     """The changes of keys in the input; ``None`` if none is published."""
     origin: IdOrigin = field(kw_only=True)

@@ -190,7 +190,9 @@ def _notes(entry: SourceEntry) -> Iterator[str]:
     if empty:
         names = f"{', '.join(empty[:3])}{' ...' if empty[3:] else ''}"
         yield f"empty files: {names}; check whether an export failed"
-    refused = [file.path for file in entry.files if file.refused is not None]
+    refused = [
+        file.path for file in entry.files if file.refused is not None and not file.is_left_out
+    ]
     if refused:
         yield (
             f"all records of {', '.join(refused[:3])}{' ...' if refused[3:] else ''} were rejected: "

@@ -25,7 +25,13 @@ class FileEntry:
     effect: bool = True
     """True if a record was published, superseded, held or rejected; otherwise a copy is harmless."""
     refused: str | None = None
-    """Digest of the settings with which all records were rejected; ``None`` if some were not."""
+    """Digest of the settings with which all records were rejected, or with which the file was left out as a
+    whole; otherwise ``None``."""
+
+    @property
+    def is_left_out(self) -> bool:
+        """Returns whether no record of the file was read, because the file as a whole does not fit."""
+        return self.refused is not None and not self.effect
 
     @classmethod
     def of(cls, path: Path) -> FileEntry:

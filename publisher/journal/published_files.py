@@ -25,6 +25,8 @@ class FileRules:
     """Handling of a file with the content of another file."""
     settings: str = ""
     """Digest of the settings with which the records are read."""
+    in_order: bool = False
+    """True if the files behind one that was left out wait for it."""
     is_bare: Callable[[Path], bool] = lambda _: False
     """Returns whether a file holds no record, so that its copies are harmless."""
 
@@ -71,7 +73,8 @@ class PublishedFiles:
     ) -> list[Path]:
         """Selects the files of a source that are not published yet, or were empty when they were published.
 
-        A file whose records were all rejected is new after a change of the file or of the settings.
+        A file whose records were all rejected, or that was left out as a whole, is new after a change of the
+        file or of the settings.
 
         Raises:
             FatalError: A published file has other content now, or a new one is a copy.
@@ -80,8 +83,11 @@ class PublishedFiles:
         new: dict[Path, FileEntry] = {}
         for path in paths:
             now = FileEntry.of(path)
-            if self._is_new(source, path, now, rules) and now not in new.values():
-                new[path] = now
+            if self._is_new(source, path, now, rules):
+                if now not in new.values():
+                    new[path] = now
+            elif rules.in_order and self.entries[source, now.path].is_left_out:
+                break
         if rules.copies == "refuse":
             self._refuse_copies(source, new, rules)
         return list(new)

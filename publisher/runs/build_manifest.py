@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from publisher.config.settings import SourceSettings
 from publisher.engine.task_resources import read_catalogue_texts
-from publisher.engine.tasks import AnySplit, Work
+from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
 from publisher.journal.fates import SplitFates, fates_of_splits
@@ -118,6 +118,7 @@ def _source_entries(
         repeated = (tallies[number] for number, is_old in enumerate(carried, first) if is_old)
         files = _unchanged_files(request, read, inputs.files[source.name])
         log = inputs.logs[source.name]
+        waiting = {path.resolve() for path in source.waiting}
         yield SourceEntry(
             name=source.name,
             format=source.source.format,
@@ -127,8 +128,9 @@ def _source_entries(
             first_split=first,
             table=read.table,
             files=tuple(
-                _with_fates(request, read, entry, [fates[n] for n in numbers if n in fates])
-                for entry, numbers in _splits_by_file(source.splits, first, files)
+                _with_fates(request, source, read, entry, fates, of_file)
+                for entry, of_file in _splits_by_file(source.splits, first, files)
+                if Path(entry.path) not in waiting
             ),
             descriptions=description_entries(read.format, read.snapshots),
             identity=log.identity,
@@ -165,26 +167,34 @@ def _follows_files(request: RunRequest, source: SourceSettings) -> bool:
 
 def _splits_by_file(
     splits: Sequence[AnySplit], first: int, files: Iterable[FileEntry]
-) -> Iterator[tuple[FileEntry, list[int]]]:
-    """Pairs each file with the numbers of its splits."""
-    numbers: dict[str, list[int]] = {}
+) -> Iterator[tuple[FileEntry, dict[int, Split[Any]]]]:
+    """Pairs each file with its splits by their numbers."""
+    by_file: dict[str, dict[int, Split[Any]]] = {}
     for number, split in enumerate(splits, first):
         if isinstance(split, Split):
-            numbers.setdefault(str(Path(split.path).resolve()), []).append(number)
+            by_file.setdefault(str(Path(split.path).resolve()), {})[number] = split
     for entry in files:
-        yield entry, numbers.get(entry.path, [])
+        yield entry, by_file.get(entry.path, {})
 
 
 def _with_fates(
-    request: RunRequest, source: SourceSettings, entry: FileEntry, fates: Sequence[SplitFates]
+    request: RunRequest,
+    work: SourceWork,
+    source: SourceSettings,
+    entry: FileEntry,
+    fates: Mapping[int, SplitFates],
+    splits: Mapping[int, Split[Any]],
 ) -> FileEntry:
     """Adds the result of reading a file, for the next run of the job."""
     if not _follows_files(request, source):
         return entry
-    refused = any(fate.rejected for fate in fates) and not any(
-        fate.used or fate.ignored for fate in fates
+    of_file = [fates[number] for number in splits if number in fates]
+    refused = any(fate.rejected for fate in of_file) and not any(
+        fate.used or fate.ignored for fate in of_file
     )
-    effect = any(fate.rejected or fate.used for fate in fates)
+    refused &= work.source.stand_alone(list(splits.values()))
+    refused |= entry.path in {str(path.resolve()) for path in work.refused}
+    effect = any(fate.rejected or fate.used for fate in of_file)
     digest = request.settings.digest_of(source) if refused else None
     return replace(entry, effect=effect, refused=digest)
 
@@ -205,7 +215,8 @@ def _drop_states_of_rejected_files(
         else:
             splits = [split for split in source.splits if isinstance(split, Split)]
             flags = [str(Path(split.path).resolve()) in refused for split in splits]
-            source.source.forget(splits, flags, state)
+            if any(flags):
+                source.source.forget(splits, flags, state)
 
 
 def _plain(options: dict[str, object]) -> dict[str, object]:

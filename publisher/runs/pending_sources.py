@@ -37,7 +37,10 @@ def new_files(settings: Settings, source: SourceSettings, published: PublishedFi
         files = source.reader.files(source.snapshots, may_be_none=True)
         copies = "publish" if source.descriptor.knows_repetitions else source.copies
         rules = FileRules(
-            copies, settings.digest_of(source), partial(has_no_records, settings, source)
+            copies,
+            settings.digest_of(source),
+            bool(source.reader.transaction_columns),
+            partial(has_no_records, settings, source),
         )
         return published.new_of(source.name, [path.absolute() for path in files], rules)
 

@@ -20,8 +20,15 @@ from publisher.journal.object_states import StatesBefore
 from publisher.journal.stored_states import StoredStates
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import Window
-from publisher.sources.contract import CarryOver, PrepareContext, PreparedSource
+from publisher.sources.contract import (
+    CarryOver,
+    LiveSource,
+    PrepareContext,
+    PreparedSource,
+    Source,
+)
 from publisher.sources.files.file_splits import Split
+from publisher.sources.refused_file import FileRefusedError
 from publisher.xds.document import limit_of_xml
 
 if TYPE_CHECKING:
@@ -181,6 +188,8 @@ def source_work(
         identifier_case=source.options.identifier_case,
         window=window,
         notes=prepared.notes,
+        refused=prepared.refused,
+        waiting=prepared.waiting,
         origin=origin,
     )
 
@@ -193,7 +202,8 @@ def _prepare(
         return PreparedSource(reader)
     rules = request.rules
     with Resources(rules) as resources:
-        return reader.prepare(
+        return _prepare_fitting_files(
+            reader,
             PrepareContext(
                 wanted=request.splits,
                 catalogue=resources.catalogue_of(reader.format, reader.tables()),
@@ -208,5 +218,40 @@ def _prepare(
                 reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
                 unsettled=request.unsettled.get(source.name, ()),
-            )
+            ),
         )
+
+
+def _prepare_fitting_files(reader: Source | LiveSource, context: PrepareContext) -> PreparedSource:
+    """Prepares a source; a run of a job leaves refused files out.
+
+    In a format with transactions the files behind a refused one wait, because a transaction may continue in
+    them."""
+    paths = context.paths
+    refused: list[Path] = []
+    waiting: list[Path] = []
+    notes: list[str] = []
+    while True:
+        try:
+            prepared = PreparedSource(reader)
+            if paths or not context.paths:
+                prepared = reader.prepare(replace(context, paths=paths))
+            return replace(
+                prepared,
+                notes=(*notes, *prepared.notes),
+                refused=tuple(refused),
+                waiting=tuple(waiting),
+            )
+        except FileRefusedError as error:
+            if context.carry_over is None:
+                raise
+            place = paths.index(Path(error.path))
+            refused.append(paths[place])
+            note = f"{error.message}; the file is left out, and read again when it or the settings change"
+            behind = paths[place + 1 :]
+            if reader.transaction_columns and behind:
+                note += f"; {len(behind)} file(s) behind it wait"
+                waiting = [*behind, *waiting]
+                behind = ()
+            notes.append(note)
+            paths = (*paths[:place], *behind)

@@ -136,6 +136,10 @@ class PreparedSource:
     splits: tuple[Split[Any] | TableSplit[Any], ...] = ()
     notes: tuple[str, ...] = ()
     """Notes for operators on the preparation; no note rejects a record."""
+    refused: tuple[Path, ...] = ()
+    """Files that a run of a job leaves out, because they do not fit as a whole."""
+    waiting: tuple[Path, ...] = ()
+    """Files behind a refused one that a run of a job does not read yet."""
 
     def read(self, number: int, ctx: Context) -> Iterator[pa.RecordBatch]:
         """Reads the split of this number, see ``Source.read``."""
@@ -162,6 +166,7 @@ class SourceBase(ABC):
         Writes what the next run needs into ``CarryOver.after``.
 
         Raises:
+            FileRefusedError: A file as a whole does not fit; nothing is written yet.
             FatalError: The input or the state of the last run does not fit.
             UnreachableError: A database does not answer.
         """
@@ -210,6 +215,13 @@ class SourceBase(ABC):
         the job file and of the database override them."""
         return ()
 
+    def stand_alone(self, splits: Sequence[Split[Any]]) -> bool:  # noqa: ARG002
+        """Returns whether the records of a file's splits mean something without other files, by default true.
+
+        Otherwise a file whose records were all rejected counts as published: it is not read again by
+        itself."""
+        return True
+
     def forget(  # noqa: B027 - an empty default
         self, splits: Sequence[Split[Any]], refused: Sequence[bool], folder: Path
     ) -> None:
@@ -239,7 +251,7 @@ class Source(SourceBase):
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[Split[Any]]:
         """Cuts the input into at least about ``wanted`` parts for tasks, in the order of the input.
 
-        Raises ``UsageError`` if there is nothing to read, ``FatalError`` if a file as a whole cannot
+        Raises ``UsageError`` if there is nothing to read, ``FileRefusedError`` if a file as a whole cannot
         be of this format.
         """
 

@@ -15,17 +15,9 @@ from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows import layout as row_layout
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
-from publisher.sources.linkexpress.item_offsets import TableLayout
-from publisher.sources.linkexpress.layout import (
-    ExtractCode,
-    form_of,
-    header,
-    item_layout,
-    word_offsets,
-    word_type,
-)
+from publisher.sources.linkexpress.layout import form_of, word_offsets, word_type
 from publisher.sources.linkexpress.options import ExtractedTable
-from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece, no_header
+from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece
 from tests.fuzz.reading import reader_of
 from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimited_text, image
 from tests.support.dispatch_queue_files import OPTIONS as QUEUE
@@ -162,34 +154,6 @@ def _every_column(chance: random.Random) -> bytes:
     return image(_EVERY_COLUMN, chosen, QUEUE_OF_ALL)
 
 
-def _header_of(options: LinkexpressOptions) -> Callable[[bytes], bool]:
-    """True if bytes begin with a legal header, and with a legal NULL area if items have one."""
-    form = form_of(options)
-    head, commit = header(form.words, "big"), mark(options)
-    tables = {
-        (table.xid or 0) if "xid" in form.words else 0: TableLayout(
-            table.parse_items(), item_layout(options, table, "big"), form
-        )
-        for table in options.tables
-    }
-    flags = (b"\0\0", b"\xff\xff") if form.nulls else (b"",)
-
-    def begins(data: bytes) -> bool:
-        if ExtractCode.COMMIT in form.codes and data.startswith(commit):
-            return True
-        if len(data) < form.size + len(flags[0]):
-            return False
-        words = head.parse(data)
-        table = tables.get(words.get("xid", 0))
-        if table is None or (form.extra and words.count != form.extra + len(table.items)):
-            return False
-        legal = words.operation in form.codes and not words.get("flag", 0)
-        possible = table.least <= words.length <= table.greatest
-        return legal and possible and data.startswith(flags, form.size)
-
-    return begins
-
-
 def _within(content: Content) -> Content:
     """Without what the mark at the end of its transaction says."""
     if content["outcome"] == Outcome.HELD:
@@ -209,7 +173,6 @@ def _linkexpress(name: str, options: LinkexpressOptions) -> Form:
         make=_extract(options),
         framing=Framing.LENGTHS if form.has_length else Framing.STRIDE,
         stride=stride,
-        begins=_header_of(options) if form.has_length else no_header,
         address="offset",
         loose=_within if in_group else None,
         unseen=frozenset({"high"}),

@@ -10,12 +10,9 @@ The rules, by ``Framing``:
     end, or moved one, only the records before it are claimed.
 ``STRIDE``
     Records of one size.  Those that were not touched and still lie at a multiple of it are claimed,
-    before the damage and behind it.
+    before the damage and behind it.  A file of another size is refused.
 ``LENGTHS``
-    Each record says how long it is, and the reader finds its way again behind damage.  Where that took
-    or added bytes, what begins within the length of a record behind it is not claimed: a record that
-    lost bytes has as many of those behind it.  Where a record lost its first bytes and the one before
-    it ends with the same, nobody can tell which of them lost any: the one before is not claimed.
+    Each record says how long it is.  A file is refused, or all records that were not touched are claimed.
 ``ROWS``
     A container of rows, damaged row by row before it is packed: all other rows are claimed.
 
@@ -82,11 +79,6 @@ class Reader(Protocol):
     def __call__(self, path: Path, wanted: int) -> Read: ...
 
 
-def no_header(data: bytes) -> bool:
-    """Of forms whose records do not begin with a header."""
-    return False
-
-
 def no_claims(data: bytes) -> Iterable[Claim]:
     """Of forms whose records mean something by themselves."""
     return ()
@@ -106,8 +98,6 @@ class Form:
     stride: int = 0
     claimed: Callable[[bytes], Iterable[Claim]] = no_claims
     """What damaged bytes may claim."""
-    begins: Callable[[bytes], bool] = no_header
-    """Whether bytes begin as a record may begin."""
     pack: Callable[[bytes], bytes] | None = None
     """Makes a container of the text; of ``ROWS``, of JSON lines."""
     address: Literal["line", "number", "offset", "key"] = "line"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from tests.fuzz.damage import Part
 from tests.fuzz.form import Claim, Content, Form, Framing, Piece, Read
 from tests.fuzz.reading import PromiseError, content
 
 _LF = b"\n"
-_LOST = 30
-"""Bytes that damage takes at most."""
 
 
 def places(head: bytes, datas: Sequence[bytes], form: Form) -> list[int]:
@@ -82,45 +79,17 @@ def _intact_records(
 ) -> Iterator[int]:
     """Untouched records that the reader must find."""
     at, before, quoted = len(head), _LF, False
-    longest = max((len(piece.data) for piece in pieces), default=0)
-    safe = 0
-    for place, part in enumerate(parts):
+    for part in parts:
         if part.origin is None:
-            if not part.same_size:
-                safe = at + len(part.data) + longest
             quoted = quoted or not part.kept
-        elif _begins_record(form, at - len(head), before, at < safe, quoted):
-            lengths = form.framing is Framing.LENGTHS
-            if not (lengths and _share_bytes(part, _damage_after(parts, place), form)):
-                yield part.origin
+        elif _begins_record(form, at - len(head), before, quoted):
+            yield part.origin
         if part.data:
             before = part.data[-1:]
         at += len(part.data)
 
 
-def _damage_after(parts: Sequence[Part], place: int) -> bytes:
-    """The first bytes after a record if they are damage, else none."""
-    after = b""
-    for part in islice(parts, place + 1, None):
-        if len(after) >= _LOST or (part.origin is not None and not after):
-            break
-        after += part.data
-    return after
-
-
-def _share_bytes(part: Part, after: bytes, form: Form) -> bool:
-    """True if the damage after a record begins like a record that has bytes from the end of it.
-
-    The format has no checksum: that the record before lost bytes and that the one after it lost its first
-    ones are two readings of the same file.
-    """
-    return bool(after) and any(
-        form.begins(part.data[-lost:] + after)
-        for lost in range(1, min(len(part.data) - 1, _LOST) + 1)
-    )
-
-
-def _begins_record(form: Form, at: int, before: bytes, resized: bool, quoted: bool) -> bool:
+def _begins_record(form: Form, at: int, before: bytes, quoted: bool) -> bool:
     match form.framing:
         case Framing.LINES:
             return before == _LF
@@ -128,9 +97,7 @@ def _begins_record(form: Form, at: int, before: bytes, resized: bool, quoted: bo
             return not quoted
         case Framing.STRIDE:
             return at % form.stride == 0
-        case Framing.LENGTHS:
-            return not resized
-        case Framing.ROWS:
+        case Framing.LENGTHS | Framing.ROWS:
             return True
 
 

@@ -83,7 +83,7 @@ def case_of(form: Form, seed: str, folder: Path) -> Trial:
         container = tuple(chance.getrandbits(32) for _ in range(chance.choice((1, 1, 3))))
     else:
         steps = [chance.getrandbits(32) for _ in range(chance.randint(1, 1 + len(parts) // 25))]
-        in_place = form.framing is Framing.STRIDE and chance.random() < 0.75
+        in_place = form.framing in (Framing.STRIDE, Framing.LENGTHS) and chance.random() < 0.75
         what += [damage(step, parts, form, in_place=in_place) for step in steps]
     if is_csv(form) and chance.random() < 0.04:
         head = damage_csv(chance.getrandbits(32), head, parts)
@@ -145,14 +145,16 @@ def _check_promises(case: Trial, read: Read | str, path: Path) -> int:
 
 
 def _may_be_refused(case: Trial) -> bool:
-    """Files of few records, without their head, packed ones, and such of records of one size whose
-    size or places tell that bytes are gone, or that are not records for the greater part, are refused
-    as a whole."""
+    """Files of few records, without their head, packed ones, extracts with any damage, and such of records
+    of one size whose size or places tell that bytes are gone, or that are not records for the greater part,
+    are refused as a whole."""
     if case.container or case.head != case.made.head:
         return True
     if case.form.file.endswith("jsonl") and not (case.parts and case.parts[0].origin is not None):
         return True  # the first lines stand for a head: they say which columns there are
     whole = sum(part.origin is not None for part in case.parts)
+    if case.form.format == "linkexpress" and whole < len(case.parts):
+        return True
     if whole < FEW or whole < len(case.parts) * 0.8:
         return True
     stride = case.form.stride

@@ -20,7 +20,7 @@ PATIENCE = 30.0
 """Seconds to look for a smaller file that fails."""
 _ADDRESSES = 6 << 30
 """Bytes of address space: what would take more fails there, and not the machine."""
-TRIALS = 10
+TRIALS = 40
 """Trials for each hundred records, at the most: files may be refused."""
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from publisher.sources.refused_file import FileRefusedError
 from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
 from publisher.sources.table_queue.json_calls import json_line
-from tests.support.table_queue_files import call, element, read
+from publisher.sources.table_queue.reading import sample_splits
+from tests.support.table_queue_files import OPTIONS, call, element, read
 
 HEADER = BulkHeader(72, "HR", "CP866")
 CALLS = [
@@ -49,18 +51,27 @@ def test_damage_affects_no_other_call(tmp_path: Path, name: str, seed: int) -> N
         assert row["problem"] is None or row["detail"]
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_a_truncation_affects_one_call(tmp_path: Path, name: str) -> None:
+def test_a_line_that_was_truncated_affects_one_call(tmp_path: Path) -> None:
+    head, parts = PARTS["a.jsonl"]
+    whole = rows_by_place(tmp_path / "a.jsonl", head, parts)
+    *good, cut = rows_by_place(tmp_path / "a.jsonl", head, [*parts[:-1], parts[-1][:-7]])
+    assert good == whole[:-1]
+    assert (cut["problem"], cut["row"]) == ("json", len(parts))
+
+
+@pytest.mark.parametrize("name", ["a.dirr", "a.raw"])
+def test_a_binary_file_that_was_truncated_is_refused(tmp_path: Path, name: str) -> None:
     head, parts = PARTS[name]
-    whole = rows_by_place(tmp_path / name, head, parts)
     data = head + b"".join(parts)
-    start = len(head) + sum(map(len, parts[:-1]))
+    start = len(data) - len(parts[-1])
     for stop in range(start + 1, len(data) - 1, 7):
         (tmp_path / name).write_bytes(data[:stop])
-        *good, cut = sorted(read(tmp_path / name), key=lambda row: int(row["row"]))
-        assert good == whole[:-1]
-        assert cut["problem"] in ("cut", "json")
-        assert cut["row"] == (len(parts) if name == "a.jsonl" else start)
+        with pytest.raises(
+            FileRefusedError, match=f"the last call at byte {start} has {stop - start} of"
+        ):
+            read(tmp_path / name)
+        splits = sample_splits([tmp_path / name], OPTIONS, 1, may_grow=True)
+        assert sum(split.size for split in splits) == start - len(head)
 
 
 def test_headers_are_64_bytes() -> None:

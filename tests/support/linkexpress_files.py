@@ -19,6 +19,8 @@ from publisher.sources.linkexpress.types import Item
 Record = dict[str, Any]
 NULL = object()
 """A NULL item."""
+WRONG_NAME = b"\x81\xff      "
+"""A CHARACTER(8) that is not text in CP932: its record is rejected as ``value``."""
 
 USR = ExtractedTable(
     name="usr",

@@ -3,14 +3,13 @@
 The records of a transaction whose commit record is in a later file are held until that file is read, by
 the same run or a later one.  So a run stores the bytes of held records, under the name of their file and
 with their offsets there, and the next run reads them first.  Rejected records already have their outcome, so
-only the reason is stored, which rejects the rest of their transaction.  An exception is the incomplete record
-at the end of a file that was cut: if the next file has this record completely, its transaction is accepted.
+only the reason is stored, which rejects the rest of their transaction.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +22,8 @@ from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
 from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin, first_position
 
 _INDEX = "held.json"
-FORMAT = 3
-"""Version of the index: 1 was a bare list of files, without reject reasons; 2 had no refused files."""
+FORMAT = 4
+"""Version of the index: 3 had refused files and cut records."""
 _COPY_BYTES = 1 << 22
 
 
@@ -38,10 +37,6 @@ class HeldTail(NamedTuple):
 
     ranges: Ranges
     rejected: str
-    cut: bytes
-    """The incomplete record at the end of the file, if nothing else is rejected."""
-    is_refused: bool = False
-    """True if the tail is a whole file whose records are all rejected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +48,6 @@ class InputPart:
     form: ExtractFileForm | None = None
     """``None`` if it must be recognised."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
-    cut: bytes = b""
-    """See ``HeldTail``."""
-
-
-def accept_completed_parts(held: Sequence[InputPart], new: Sequence[InputPart]) -> list[InputPart]:
-    """Returns the held parts, and accepts rejected parts that the new parts complete.
-
-    The new parts complete them if they begin with the cut record, now with its missing bytes, or if they
-    include all refused files again.
-    """
-    new_paths = {str(part.path.resolve()) for part in new}
-    parts = [_accept(part) if _is_read_again(part, new_paths) else part for part in held]
-    cut = next((part.cut for part in parts if part.cut), b"")
-    following = next((part for part in new if part.size), None)
-    if not cut or following is None:
-        return parts
-    if map_file(str(following.path), following.size)[: len(cut)].tobytes() != cut:
-        return parts
-    return [_accept(part) for part in parts]
-
-
-def _is_read_again(part: InputPart, new_paths: Collection[str]) -> bool:
-    """Returns whether all refused files that reject a part are read now."""
-    return bool(part.origin.refused) and set(part.origin.refused) <= set(new_paths)
-
-
-def _accept(part: InputPart) -> InputPart:
-    return replace(part, origin=replace(part.origin, rejected="", refused=()))
 
 
 def read_held_parts(folder: Path | None) -> list[InputPart]:
@@ -91,7 +58,7 @@ def read_held_parts(folder: Path | None) -> list[InputPart]:
     def part(entry: dict[str, Any]) -> InputPart:
         path, form = folder / entry["file"], ExtractFileForm.of(entry["form"])
         origin = SplitOrigin.from_plain(entry | {"shift": entry["offset"]})
-        return InputPart(path, content_size(path), form, origin, bytes.fromhex(entry["cut"]))
+        return InputPart(path, content_size(path), form, origin)
 
     def decode(content: dict[str, Any]) -> list[InputPart]:
         return [part(entry) for entry in content["held"]]
@@ -112,9 +79,7 @@ def write_held_parts(
     tails = [(split, tail_of(split)) for split in held]
     # all tails belong to one transaction
     rejected = next((tail.rejected for _, tail in tails if tail.rejected), "")
-    is_only = sum(1 for _, tail in tails if tail.rejected) == 1
-    refused = _refused_files(tails)
-    for number, (split, (ranges, _, cut, _)) in enumerate(tails):
+    for number, (split, (ranges, _)) in enumerate(tails):
         if not ranges and not rejected:
             continue
         name = f"{number:05d}/{Path(split.path).name}"
@@ -128,8 +93,6 @@ def write_held_parts(
                 "offset": origin.shift,
                 "since": origin.since,
                 "rejected": rejected,
-                "refused": refused,
-                "cut": cut.hex() if is_only else "",
                 "gaps": origin.gaps,
                 "form": replace(split.payload.form, state=state).text,
             }
@@ -138,21 +101,6 @@ def write_held_parts(
         index = json.dumps({"format": FORMAT, "held": entries}, ensure_ascii=False)
         with create_private(folder / _INDEX) as file:  # it has records, too
             file.write(index.encode())
-
-
-def _refused_files(tails: Sequence[tuple[ExtractSplit, HeldTail]]) -> list[str]:
-    """Lists the refused files that reject a transaction; none if it is rejected for another reason, too."""
-    files: list[str] = []
-    for split, tail in tails:
-        before = split.payload.origin
-        if before.rejected and not before.refused:
-            return []
-        files += before.refused
-        if tail.is_refused:
-            files.append(str(Path(split.path).resolve()))
-        elif tail.rejected and not before.rejected:
-            return []
-    return sorted(set(files))
 
 
 def _copy(split: ExtractSplit, ranges: Ranges, target: Path) -> None:

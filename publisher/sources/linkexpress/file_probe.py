@@ -1,41 +1,26 @@
 """Recognises the form of a file before its first record is read: byte order and LOGTYPE.
 
-A wrong setting could silently give wrong rows, so files are checked as a whole: if all records have one
-length, the size of the file must be a multiple of it, and the first records must have legal headers.
+A wrong setting could silently give wrong rows, so all headers of a file are checked: a file with a header
+that does not fit is refused as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 
-from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
-from publisher.sources.linkexpress.framing import RecordFramer
+from publisher.sources.linkexpress.framing import Misfit, RecordFramer
 from publisher.sources.linkexpress.headers import HeaderReader, NoTable
-from publisher.sources.linkexpress.item_offsets import TableLayout, table_layouts
+from publisher.sources.linkexpress.item_offsets import FITS, TableLayout, table_layouts
 from publisher.sources.linkexpress.layout import form_of, numpy_type
-from publisher.sources.linkexpress.options import (
-    GREATEST_XID,
-    ByteOrder,
-    ExtractedTable,
-    LinkexpressOptions,
-    LogType,
-)
-from publisher.sources.linkexpress.reject_messages import header_fault
+from publisher.sources.linkexpress.options import ByteOrder, LinkexpressOptions, LogType
+from publisher.sources.refused_file import FileRefusedError
 
 SAMPLE = 1000
-"""Number of records that are examined."""
-_SAMPLE_BYTES, _SAMPLES = 1 << 20, 8
-"""Size and maximum number of the parts of a file that are examined."""
-_BLOCKS = 50
-"""Maximum number of blocks of records of one part that are examined."""
-_ENOUGH = 20
-"""Number of good records that cannot be a coincidence."""
+"""Number of records that show the byte order and LOGTYPE."""
 NO_ROWS_FILE = b"\xff\xff"
 """The whole file of a full extract of zero rows if records have no LEN (documented)."""
 
@@ -47,7 +32,6 @@ _COMPRESSED = {
     b"\x28\xb5\x2f\xfd": "unzstd",
 }
 """Tools that unpack a file, by its first bytes."""
-_R = TypeVar("_R")
 State = Literal["whole", "held", "tail", "no-rows"]
 _ORDERS: tuple[ByteOrder, ...] = ("big", "little")
 _WITHOUT_ORDER = frozenset({"NUMERIC", "DECIMAL", "CHARACTER", "NATIONAL CHARACTER", "TIME"})
@@ -84,14 +68,11 @@ def build_framer(
     form, xids = layouts[0].form, {0: 0}
     if "xid" in form.words and options.extract == "diff":
         xids = {table.xid or 0: number for number, table in enumerate(options.tables)}
-    strict = options.null_flags == "strict"
-    return RecordFramer(
-        HeaderReader(data, form, layouts, xids, file_form.order, strict), stop, options
-    )
+    return RecordFramer(HeaderReader(data, form, layouts, xids, file_form.order), stop, options)
 
 
 def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
-    """Recognises the form of a file.  Raises ``FatalError`` if it contradicts the settings."""
+    """Recognises the form of a file.  Raises ``FileRefusedError`` if a header contradicts the settings."""
     form = form_of(options)
     if not len(data):
         return ExtractFileForm("big")
@@ -99,111 +80,79 @@ def recognise_file(options: LinkexpressOptions, data: Bytes, path: str) -> Extra
         if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
             return ExtractFileForm("big", state="no-rows")
         return _recognise_fixed_records(options, data, path)
-    order = _order_of_lengths(options, data, path)
-    file_form = ExtractFileForm(order, _logtype(options, data, order))
-    first = build_framer(options, data, file_form, len(data)).headers.read_one(0)
-    has_no_rows = int(first.table[0]) == NoTable.NO_ROWS
+    file_form = _order_of_lengths(options, data, path)
+    logtype = _logtype(options, data, file_form)
+    if logtype is not None:
+        file_form = replace(file_form, logtype=logtype)
+        _refuse_misfit(options, data, path, file_form)
+    block = next(build_framer(options, data, file_form, len(data)).blocks(0))
+    has_no_rows = int(block.heads.table[0]) == NoTable.NO_ROWS
     return replace(file_form, state="no-rows") if has_no_rows else file_form
 
 
-def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
-    """Finds the byte order in which headers and lengths are legal."""
-    orders = _orders(options)
-    counts = _count_in_samples(
-        data, orders, lambda part, order: _count_good(options, part, ExtractFileForm(order))
-    )
-    best = max(orders, key=lambda order: counts[order])
-    if not counts[best]:
-        raise FatalError(
-            f"{path}: no record fits the settings ({_settings(options)});"
-            f" {_advice(options, data, _explain_first(options, data))}"
-        )
-    if len(orders) == 1 or min(counts.values()) * 10 <= counts[best]:
-        return best
-    begins = [order for order in orders if _begins_with_record(options, data, order)]
-    if len(begins) == 1:
-        return begins[0]
-    raise FatalError(
-        f"{path}: its records can be read in either byte order; set byte_order to the order of the"
-        " machine that extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP"
+def _order_of_lengths(options: LinkexpressOptions, data: Bytes, path: str) -> ExtractFileForm:
+    """Finds the byte order in which all headers fit."""
+    forms = [ExtractFileForm(order) for order in _orders(options)]
+    misfits = {form: build_framer(options, data, form, len(data)).find_misfit() for form in forms}
+    fitting = [form for form in forms if misfits[form] is None]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        # the order that leads further, or else the one with the smaller first length
+        found = [misfit for misfit in misfits.values() if misfit is not None]
+        furthest = max(found, key=lambda misfit: (misfit.offset, -(misfit.length % (1 << 32))))
+        raise _misfit_error(options, data, path, furthest)
+    raise FileRefusedError(
+        path,
+        "its records can be read in either byte order; set byte_order to the order of the machine that"
+        " extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP",
     )
 
 
-def _explain_first(options: LinkexpressOptions, data: Bytes) -> str:
-    """Explains the problem of the first record, read in the byte order in which its length is smaller."""
-    framers = [
-        build_framer(options, data, ExtractFileForm(order), len(data)) for order in _orders(options)
-    ]
-    heads = [(framer, framer.headers.read_one(0)) for framer in framers]
-    framer, head = min(heads, key=lambda each: int(each[1].length[0]) % (1 << 32))
-    if head.good[0] or not head.length[0]:
-        return ""
-    length = int(head.length[0])
-    if len(data) < length <= framer.headers.lengths[1]:
-        return (
-            f"LEN of the first record says {length} bytes, the file has {len(data)}: it was cut; copy it"
-            " again, or extract again"
-        )
-    table = framer.tables[max(int(head.table[0]), 0)]
-    _, detail = header_fault(head, 0, table, options)
-    return f"the first record: {detail}"
+def _refuse_misfit(
+    options: LinkexpressOptions, data: Bytes, path: str, file_form: ExtractFileForm
+) -> None:
+    misfit = build_framer(options, data, file_form, len(data)).find_misfit()
+    if misfit is not None:
+        raise _misfit_error(options, data, path, misfit)
 
 
-def _begins_with_record(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> bool:
-    """Returns whether the file begins with a whole record."""
-    framer = build_framer(options, data, ExtractFileForm(order), len(data))
-    return framer.count_exact(framer.record_at(0)) == 1
+def _misfit_error(
+    options: LinkexpressOptions, data: Bytes, path: str, misfit: Misfit
+) -> FileRefusedError:
+    return FileRefusedError(
+        path,
+        f"the record at byte {misfit.offset} does not fit the settings ({_settings(options)}):"
+        f" {misfit.detail}; {_advice(data)}",
+    )
 
 
 def _orders(options: LinkexpressOptions) -> tuple[ByteOrder, ...]:
     return _ORDERS if options.byte_order == "auto" else (options.byte_order,)
 
 
-def _count_in_samples(
-    data: Bytes, readings: Sequence[_R], count: Callable[[Bytes, _R], int]
-) -> dict[_R, int]:
-    """Counts records at the beginning of a file by each reading, and in further samples if there are few."""
-    counts = dict.fromkeys(readings, 0)
-    for start in np.linspace(0, max(0, len(data) - _SAMPLE_BYTES), _SAMPLES, dtype=np.int64):
-        part = data[start : start + _SAMPLE_BYTES]
-        counts = {reading: counts[reading] + count(part, reading) for reading in readings}
-        if max(counts.values()) >= _ENOUGH or len(data) <= _SAMPLE_BYTES:
-            break
-    return counts
-
-
-def _count_good(options: LinkexpressOptions, sample: Bytes, file_form: ExtractFileForm) -> int:
-    """Counts good records at the beginning of a sample, up to about ``SAMPLE``."""
-    count = 0
-    for block in build_framer(options, sample, file_form, len(sample)).blocks(0):
-        count += int(block.good.sum())
-        if count >= SAMPLE:
-            break
-    return count
-
-
-def _logtype(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> LogType | None:
+def _logtype(
+    options: LinkexpressOptions, data: Bytes, file_form: ExtractFileForm
+) -> LogType | None:
     """Recognises the LOGTYPE of a JNL file with variable items, which no page documents."""
     if options.difftype != "JNL" or options.extract != "diff" or not options.tables[0].varies:
         return None
     kinds: tuple[LogType, ...] = ("LITTLE", "NORMAL")
-    counts = _count_in_samples(
-        data, kinds, lambda part, kind: _count_whole(options, part, ExtractFileForm(order, kind))
+    return max(
+        kinds, key=lambda kind: _count_whole(options, data, replace(file_form, logtype=kind))
     )
-    return max(kinds, key=lambda kind: counts[kind])
 
 
 def _count_whole(options: LinkexpressOptions, data: Bytes, file_form: ExtractFileForm) -> int:
     """Counts records at the beginning of a file whose items fill them and have possible lengths."""
-    sample = data[:_SAMPLE_BYTES]
-    framer = build_framer(options, sample, file_form, len(sample))
-    table, count = framer.tables[0], 0
-    for block in islice(framer.blocks(0), _BLOCKS):
-        count += framer.count_exact(block)
-        if table.fixed is not None:  # else the header reader has checked the lengths
-            records = block.offsets[block.good & (block.lengths == table.fixed)]
-            count -= int((_count_oversized_items(table, sample, records) > 0).sum())
-    return count
+    framer = build_framer(options, data, file_form, len(data))
+    table, block = framer.tables[0], next(framer.blocks(0))
+    records, lengths = block.offsets[:SAMPLE], block.lengths[:SAMPLE]
+    if table.fixed is None:
+        cells = table.cells(data, records, records + lengths)
+        return int(((cells.fault == FITS) & (cells.ends == records + lengths)).sum())
+    records = records[lengths == table.fixed]
+    return int((_count_oversized_items(table, data, records) == 0).sum())
 
 
 def _recognise_fixed_records(
@@ -213,25 +162,23 @@ def _recognise_fixed_records(
     excess = len(data) % length
     if excess:
         complete = data[: len(data) - excess]
-        cut, orders = "", _orders(options)
-        counts = [int(_has_legal_code(options, complete, order).sum()) for order in orders]
+        advice = _advice(data)
+        counts = [
+            int(_has_legal_code(options, complete, order).sum()) for order in _orders(options)
+        ]
         if len(complete) and max(counts) == min(SAMPLE, len(complete) // length):
-            cut = (
+            advice = (
                 f"the other records look right, but the last one has {excess} of {length} bytes: the file"
-                " was cut; copy it again, or extract again"
+                " was truncated; copy it again, or extract again"
             )
-        raise FatalError(
-            f"{path}: {len(data)} bytes are not a multiple of the record length {length} by the settings"
-            f" ({_settings(options)}), {excess} are left over; {_advice(options, data, cut)}"
+        raise FileRefusedError(
+            path,
+            f"{len(data)} bytes are not a multiple of the record length {length} by the settings"
+            f" ({_settings(options)}), {excess} are left over; {advice}",
         )
-    order = _order_of_one_length(options, data, path)
-    legal = int(_has_legal_code(options, data, order).sum())
-    if legal * 2 < min(SAMPLE, len(data) // length):
-        raise FatalError(
-            f"{path}: only {legal} of the first {min(SAMPLE, len(data) // length)} records of"
-            f" {length} bytes have a legal operation code; {_advice(options, data)}"
-        )
-    return ExtractFileForm(order)
+    file_form = ExtractFileForm(_order_of_one_length(options, data, path))
+    _refuse_misfit(options, data, path, file_form)
+    return file_form
 
 
 def _sample(
@@ -245,7 +192,7 @@ def _sample(
 def _has_legal_code(options: LinkexpressOptions, data: Bytes, order: ByteOrder) -> Mask:
     """Marks the first records with a legal operation code."""
     framer, at = _sample(options, data, order)
-    return framer.heads(at).good
+    return framer.headers.read(at).good
 
 
 def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) -> ByteOrder:
@@ -266,9 +213,10 @@ def _order_of_one_length(options: LinkexpressOptions, data: Bytes, path: str) ->
         return min(_ORDERS, key=wrong.__getitem__)
     if _WITHOUT_ORDER.issuperset(item.type for item in options.tables[0].parse_items()):
         return "big"  # no item depends on the byte order
-    raise FatalError(
-        f"{path}: its byte order is ambiguous; set byte_order to the order of the machine that"
-        " extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP"
+    raise FileRefusedError(
+        path,
+        "its byte order is ambiguous; set byte_order to the order of the machine that"
+        " extracted it (Windows, Linux: little; Solaris: big), or to the opposite with BYTESWAP",
     )
 
 
@@ -297,22 +245,6 @@ def _count_oversized_items(table: TableLayout, data: Bytes, records: Offsets) ->
     return counts
 
 
-def _fits_most(
-    options: LinkexpressOptions, sample: Bytes, order: ByteOrder, *, by_headers: bool
-) -> bool:
-    """Returns whether most of the first records fit; with ``by_headers`` only their headers must fit."""
-    framer = build_framer(options, sample, ExtractFileForm(order), len(sample))
-    total = fitting = 0
-    for block in islice(framer.blocks(0), _BLOCKS):
-        is_mark = block.heads.table == NoTable.MARK
-        total += len(is_mark)
-        if by_headers:
-            fitting += int((block.heads.odd | block.good).sum())
-        else:  # commit records have no items, so they do not show that the items fit
-            fitting += framer.count_exact(block) - int((is_mark & block.good).sum())
-    return fitting * 2 > total
-
-
 def _settings(options: LinkexpressOptions) -> str:
     settings = [f"unit = {options.unit}", f"extract = {options.extract}"]
     if options.difftype:
@@ -321,79 +253,11 @@ def _settings(options: LinkexpressOptions) -> str:
     return ", ".join([*settings, f"nulls = {nulls}", f"byte_order = {options.byte_order}"])
 
 
-def _advice(options: LinkexpressOptions, data: Bytes, otherwise: str = "") -> str:
-    """Names another setting that would explain the file; ``otherwise`` is the text if none does."""
+def _advice(data: Bytes) -> str:
     for magic, tool in _COMPRESSED.items():
         if data[: len(magic)].tobytes() == magic:
             return f"it is compressed: unpack it first ({tool})"
-    fitting = []
-    for setting, variant in _variants(options):
-        by_headers = _is_of_group(variant) and not _is_of_group(options)
-        if _explains(variant, data, by_headers=by_headers):
-            fitting.append(setting)
-    if fitting:
-        return f"it fits with {' or '.join(fitting)}: check the extraction definition"
     return (
-        otherwise
-        or "compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP with the extraction definition"
+        "extract again if the file is damaged, or compare items, NULLIND, DIFFTYPE, LOGTYPE and BYTESWAP"
+        " with the extraction definition, then try numeric_sign, blob_head, interval_leading and little_null"
     )
-
-
-def _variants(options: LinkexpressOptions) -> Iterator[tuple[str, LinkexpressOptions]]:
-    """Yields the options with one setting changed."""
-    flipped: ByteOrder = "little" if options.byte_order == "big" else "big"
-    changes: list[tuple[str, dict[str, object]]] = [
-        (f"nulls = {str(not options.nulls).lower()}", {"nulls": not options.nulls}),
-        ('difftype = "JNL"', {"difftype": "JNL"}),
-        ('difftype = "OPEN"', {"difftype": "OPEN"}),
-        ('extract = "all"', {"extract": "all"}),
-        ('extract = "diff"', {"extract": "diff"}),
-        ('unit = "group", extract = "all"', {"unit": "group", "extract": "all", "difftype": None}),
-        (
-            'unit = "group", extract = "diff"',
-            {"unit": "group", "extract": "diff", "difftype": None, "tables": _with_xids(options)},
-        ),
-    ]
-    types = {item.type for table in options.tables for item in table.parse_items()}
-    if "NUMERIC" in types:
-        changes.append(('numeric_sign = "overpunched"', {"numeric_sign": "overpunched"}))
-    if options.byte_order != "auto":
-        changes.append((f'byte_order = "{flipped}"', {"byte_order": flipped}))
-    if len(options.tables) == 1:
-        logtype: LogType = "LITTLE" if options.tables[0].logtype == "NORMAL" else "NORMAL"
-        tables = (replace(options.tables[0], logtype=logtype),)
-        changes.append((f'logtype = "{logtype}"', {"tables": tables, "blob_head": 8}))
-    for setting, change in changes:
-        try:
-            variant = replace(options, **change)  # type: ignore[arg-type]
-        except ValueError:
-            continue
-        if variant != options:
-            yield setting, variant
-
-
-def _with_xids(options: LinkexpressOptions) -> tuple[ExtractedTable, ...]:
-    """Adds extraction identifiers, which only differences of a group need, to tables."""
-    return tuple(replace(table, xid=table.xid or GREATEST_XID) for table in options.tables)
-
-
-def _is_of_group(options: LinkexpressOptions) -> bool:
-    """Returns whether files contain the differences of a group."""
-    return options.unit == "group" and options.extract == "diff"
-
-
-def _explains(options: LinkexpressOptions, data: Bytes, *, by_headers: bool) -> bool:
-    form = form_of(options)
-    for order in _orders(options):
-        if form.has_length:
-            if _fits_most(options, data[:_SAMPLE_BYTES], order, by_headers=by_headers):
-                return True
-            continue
-        if options.extract == "all" and data.tobytes() == NO_ROWS_FILE:
-            return True
-        length = build_framer(options, data, ExtractFileForm(order), len(data)).tables[0].greatest
-        if len(data) % length == 0:
-            legal = int(_has_legal_code(options, data, order).sum())
-            if legal and legal == min(SAMPLE, len(data) // length):
-                return True
-    return False

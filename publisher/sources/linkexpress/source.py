@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,18 +26,8 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress.carry_over import (
     HeldTail,
     InputPart,
-    accept_completed_parts,
     read_held_parts,
     write_held_parts,
-)
-from publisher.sources.linkexpress.ended_files import (
-    EndedFile,
-    drop_own_rejects,
-    find_ended_earlier,
-    find_ended_files,
-    read_ended_files,
-    reject_cut_transactions,
-    write_ended_files,
 )
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, build_framer, recognise_file
 from publisher.sources.linkexpress.framing import RecordFramer
@@ -84,8 +73,10 @@ class Linkexpress(Source):
     def files(
         self, paths: Sequence[str | os.PathLike[str]], *, may_be_none: bool = False
     ) -> list[Path]:
-        """Finds the files that paths name, whatever their suffix; refuses two files of one name."""
-        return file_splits.every_file(paths, may_be_none=may_be_none)
+        """Finds the files that paths name, whatever their suffix, in the order of their names; refuses two
+        files of one name."""
+        files = file_splits.every_file(paths, may_be_none=may_be_none)
+        return sorted(files, key=lambda path: path.name)
 
     def splits(self, paths: Sequence[str | os.PathLike[str]], wanted: int) -> list[ExtractSplit]:
         """Divides files into splits.  Raises ``FatalError`` if a file as a whole does not fit."""
@@ -97,30 +88,25 @@ class Linkexpress(Source):
         carry_over = context.carry_over
         if carry_over is None:
             return Source.prepare(self, context)
-        before, ended = read_held_parts(carry_over.before), read_ended_files(carry_over.before)
+        before = read_held_parts(carry_over.before)
         if before and not self._in_transactions:
             raise FatalError(
                 f"{carry_over.before} has records of a group's differences that wait for their commit, "
                 "but the source reads no differences of a group any more: restore unit and extract, or give"
                 " it a new name"
             )
-        new = self._new_parts(context.paths)
-        reread = {path: part for part in new if (path := str(part.path.resolve())) in ended}
-        accepted = accept_completed_parts(before, new)
-        accepted = list(drop_own_rejects(accepted, [ended[path] for path in reread]))
-        splits = self._split([*accepted, *new], context.wanted, ended)
+        splits = self._split([*before, *self._new_parts(context.paths)], context.wanted)
         held = [split for split in splits if split.payload.is_held]
-        if before or held or ended:
+        if before or held:
             write_held_parts(carry_over.after, held, self._read_tail)
-            ended_earlier = find_ended_earlier(accepted, splits)
-            write_ended_files(carry_over.after, [*ended.values(), *ended_earlier])
         return PreparedSource(self, tuple(splits))
 
-    def forget(self, splits: Sequence[ExtractSplit], refused: Sequence[bool], folder: Path) -> None:
-        """As ``SourceBase.forget``: removes nothing, but records which transactions of refused files have
-        ended."""
-        if self._in_transactions:
-            write_ended_files(folder, find_ended_files(splits, refused))
+    def stand_alone(self, splits: Sequence[ExtractSplit]) -> bool:
+        """As ``SourceBase.stand_alone``: false if a transaction continues from or in another file."""
+        parts = [split.payload for split in splits]
+        return not any(
+            part.origin.since is not None or part.form.state in ("held", "tail") for part in parts
+        )
 
     def _read_tail(self, split: ExtractSplit) -> HeldTail:
         """Reads a tail, as a task does later, to find the records that are held."""
@@ -135,12 +121,10 @@ class Linkexpress(Source):
             ranks.append(np.asarray(batch["rank"])[outcomes == Outcome.HELD.value])
             wrong = pa.array(outcomes == Outcome.REJECTED.value)
             rejects += batch.select(["part", "high", "rank", "detail"]).filter(wrong).to_pylist()
-        cut = b""
         if rejects and not rejected:
             first = min(rejects, key=lambda reject: int(reject["rank"]))
             rejected = f"its record at {first['part']}:{first['high']}: "
             rejected += hide_values(first["detail"])
-            cut = self._cut_record(split, first["rank"]) if len(rejects) == 1 else b""
         offsets = np.concatenate(ranks) - part.first + part.start
         ranges: list[tuple[int, int]] = []
         for block in self._framer(split).blocks(part.start):
@@ -149,17 +133,7 @@ class Linkexpress(Source):
             for start, stop in zip(begins.tolist(), ends.tolist(), strict=True):
                 continues = ranges and ranges[-1][1] == start
                 ranges.append((ranges.pop()[0] if continues else start, stop))
-        is_whole = part.start == 0 and part.stop == split.length
-        return HeldTail(ranges, rejected, cut, is_whole and bool(rejects) and not ranges)
-
-    def _cut_record(self, split: ExtractSplit, rank: int) -> bytes:
-        """Returns the incomplete record at the end of the file; empty if it is little more than a header."""
-        framer = self._framer(split)
-        at = rank - split.payload.first + split.payload.start
-        size = int(framer.record_at(at).lengths[0])
-        if at + size < split.length or size < 2 * framer.form.size:
-            return b""
-        return framer.data[at : at + size].tobytes()
+        return HeldTail(ranges, rejected)
 
     def _framer(self, split: ExtractSplit) -> RecordFramer:
         """Builds the framer of a split.  Raises ``FatalError`` if its file has changed."""
@@ -171,36 +145,21 @@ class Linkexpress(Source):
         return self.options.unit == "group" and self.options.extract == "diff"
 
     def _new_parts(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
-        files = sorted(self.files(paths), key=lambda path: path.name)
-        return [InputPart(path, content_size(path)) for path in files]
+        return [InputPart(path, content_size(path)) for path in self.files(paths)]
 
-    def _split(
-        self,
-        parts: Sequence[InputPart],
-        wanted: int,
-        ended: Mapping[str, EndedFile] = MappingProxyType({}),
-    ) -> list[ExtractSplit]:
+    def _split(self, parts: Sequence[InputPart], wanted: int) -> list[ExtractSplit]:
         target = max(1, sum(part.size for part in parts) // max(1, wanted))
         splits: list[ExtractSplit] = []
-        ended_splits: list[ExtractSplit] = []
         before = 0
         for part in parts:
             path, size = str(part.path), part.size
             data = map_file(path, size)
             file_form = part.form or recognise_file(self.options, data, path)
-            of_file: list[ExtractSplit] = []
             for start, stop, form in self._cut(data, file_form, target):
                 payload = ExtractPart(start, stop, before + start + 1, form, part.origin)
-                of_file.append(Split(path, stop - start, size, payload))
+                splits.append(Split(path, stop - start, size, payload))
             before += size + 1
-            rejects = ended.get(str(part.path.resolve()))
-            if rejects is None:
-                splits += of_file
-            else:
-                (ended_splits if rejects.last else splits).extend(
-                    reject_cut_transactions(of_file, rejects)
-                )
-        return [*ended_splits, *join_transactions(splits)] if self._in_transactions else splits
+        return join_transactions(splits) if self._in_transactions else splits
 
     def _cut(self, data: Bytes, form: ExtractFileForm, target: int) -> Iterator[_FilePart]:
         size, has_length = len(data), form_of(self.options).has_length
@@ -228,13 +187,11 @@ class Linkexpress(Source):
             return
         framer = build_framer(self.options, data, form, size)
         for block in framer.blocks(0):
-            good = block.good
-            places = block.offsets[good]
+            places = block.offsets
             if in_transactions:
-                is_mark = good & (block.heads.table == NoTable.MARK)
+                is_mark = block.heads.table == NoTable.MARK
                 places = block.offsets[is_mark] + block.lengths[is_mark]
                 committed = int(places[-1]) if len(places) else committed
-                places = places[framer.heads(places).good]  # bytes after a commit may be damaged
             while len(at := places[places >= start + target]):
                 if int(at[0]) >= size:
                     break
@@ -257,13 +214,6 @@ class Linkexpress(Source):
             ExtractedTableNames.of_table(table, schema, ctx.catalogue, case)
             for table in self.options.tables
         )
-        if part.start and framer.form.has_length:
-            head = framer.headers.read_one(part.start)
-            if part.form.state == "whole" and not head.good[0]:
-                raise FatalError(
-                    f"{split.path} has no record at byte {part.start} any more; it has changed since the run"
-                    " began: start again"
-                )
         builder = LinkexpressChangeBuilder(
             place,
             self.options,
@@ -271,11 +221,10 @@ class Linkexpress(Source):
             names,
             base=part.first - part.start - 1,
             held=part.is_held,
-            no_rows=part.form.state == "no-rows",
             origin=part.origin,
             reads_children=ctx.classes.child_row_events == "read",
         )
-        if builder.no_rows and not framer.form.has_length:
+        if part.form.state == "no-rows" and not framer.form.has_length:
             yield from builder.empty_extract()
             return
         yield from builder.batches(framer.blocks(part.start), part.start)
@@ -303,5 +252,5 @@ class Linkexpress(Source):
             return None
         if part.form.state == "no-rows" and not framer.form.has_length:
             return raw_text(framer.data, 0, len(framer.data), row)
-        block = framer.record_at(offset)
-        return raw_text(framer.data, offset, int(block.lengths[0]), row)
+        length = int(framer.headers.read(np.array([offset], np.int64)).length[0])
+        return raw_text(framer.data, offset, length, row)

@@ -28,8 +28,6 @@ class SplitOrigin:
     """Position of the first record of the transaction that the split continues, if it continues one."""
     rejected: str = ""
     """The reason why an earlier run rejected a record of that transaction, and thereby the transaction."""
-    refused: tuple[str, ...] = ()
-    """Files whose records were all rejected; once they are all read again, the transaction is accepted."""
     gaps: tuple[tuple[int, int], ...] = ()
     """Offsets before which bytes were left out, each with the shift from there on.
 
@@ -66,8 +64,7 @@ class SplitOrigin:
         """Builds an origin from its JSON values."""
         gaps = tuple((int(at), int(shift)) for at, shift in plain.get("gaps", ()))
         rejected = str(plain.get("rejected", ""))
-        refused = tuple(plain.get("refused", ()))
-        return cls(int(plain["shift"]), plain.get("since"), rejected, refused, gaps)
+        return cls(int(plain["shift"]), plain.get("since"), rejected, gaps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +105,16 @@ def join_transactions(splits: Sequence[ExtractSplit]) -> list[ExtractSplit]:
     joined: list[ExtractSplit] = []
     since: str | None = None  # splits of held records have a value from an earlier run
     rejected = ""
-    refused: tuple[str, ...] = ()
     for number, split in enumerate(splits):
         form, origin = split.payload.form, split.payload.origin
         is_tail = split.payload.is_held
         if is_tail and number < last:
             form = replace(form, state="tail")
         since, rejected = since or origin.since, rejected or origin.rejected
-        refused = refused or origin.refused
-        origin = replace(origin, since=since, rejected=rejected, refused=refused)
+        origin = replace(origin, since=since, rejected=rejected)
         joined.append(split.with_payload(replace(split.payload, form=form, origin=origin)))
         if is_tail:
             since = since or first_position(joined[-1])
         elif split.size:
-            since, rejected, refused = None, "", ()
+            since, rejected = None, ""
     return joined

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.errors import FatalError
 from publisher.model.change import Outcome, Reason
 from publisher.model.lanes import key_lane
 from publisher.sources.columns.byte_areas import Mask, Offsets
@@ -42,10 +43,10 @@ from publisher.sources.linkexpress.object_names import ExtractedTableNames
 from publisher.sources.linkexpress.options import LinkexpressOptions
 from publisher.sources.linkexpress.reject_messages import (
     crossing_item,
-    header_fault,
     length_difference,
     name_table,
     raw_text,
+    unknown_table,
     wrong_item,
 )
 from publisher.sources.linkexpress.splits import SplitOrigin
@@ -88,8 +89,6 @@ class LinkexpressChangeBuilder:
     """Rank of the byte before offset 0."""
     held: bool = False
     """True if the records follow the last commit record of a group."""
-    no_rows: bool = False
-    """True if the file begins with the record of a full extract without rows."""
     origin: SplitOrigin = field(default_factory=SplitOrigin)
     """The file that positions name, and the transaction that continues from an earlier split."""
     reads_children: bool = False
@@ -113,44 +112,26 @@ class LinkexpressChangeBuilder:
 
     def _block(self, block: RecordBlock) -> Iterator[pa.RecordBatch]:
         transactions = self._transactions(block)
-        table, good = block.heads.table, block.good
-        alone = ~np.zeros(len(good), bool)
-        if self.options.extract == "all":
-            alone = self._alone(block)
-            good = good & alone
+        table = block.heads.table
+        if not block.heads.good.all():
+            raise FatalError(f"{self.place.name} has changed since the run began: start again")
         for kind in (NoTable.MARK, NoTable.NO_ROWS):
-            chosen = np.flatnonzero(good & (table == kind))
+            chosen = np.flatnonzero(table == kind)
             if len(chosen):
                 yield self._ignore(block.offsets[chosen], kind)
         for number in range(len(self.framer.tables)):
-            chosen = np.flatnonzero(good & (table == number))
+            chosen = np.flatnonzero(table == number)
             if len(chosen):
                 yield from self._data(block, chosen, number, transactions)
-        wrong = np.flatnonzero(~good)
-        if len(wrong):
-            faults = [self._fault(block, row, bool(alone[row])) for row in wrong.tolist()]
-            transaction = transactions.take(pa.array(wrong))
-            offsets, lengths = block.offsets[wrong], block.lengths[wrong]
+        unknown = np.flatnonzero(table == NoTable.UNKNOWN)
+        if len(unknown):
+            faults = [
+                RecordFault(Reason.TABLE_NAME, unknown_table(xid, self.options))
+                for xid in block.heads.xid[unknown].tolist()
+            ]
+            transaction = transactions.take(pa.array(unknown))
+            offsets, lengths = block.offsets[unknown], block.lengths[unknown]
             yield self._reject(offsets, lengths, faults, transaction=transaction)
-
-    def _alone(self, block: RecordBlock) -> Mask:
-        """Marks records that obey the rule that the record FFFF (no rows) is the only one of its file."""
-        alone: Mask = np.equal(block.offsets, 0)
-        table = block.heads.table
-        alone |= (table == NoTable.MARK) if self.no_rows else (table != NoTable.NO_ROWS)
-        return alone
-
-    def _fault(self, block: RecordBlock, row: int, alone: bool) -> RecordFault:
-        if row in block.broken:
-            return RecordFault(Reason.BROKEN_RECORD, block.broken[row])
-        if not alone:
-            return RecordFault(
-                Reason.OPERATION_CODE,
-                "the record FFFF (no rows) must be the only one of a file, but there are more; extract again",
-            )
-        number = max(int(block.heads.table[row]), 0)
-        table = self.framer.tables[number]
-        return RecordFault(*header_fault(block.heads, row, table, self.options))
 
     def _transactions(self, block: RecordBlock) -> pa.Array:
         """Returns the transaction of each record; for groups the position of its first record."""
@@ -159,7 +140,7 @@ class LinkexpressChangeBuilder:
             return pa.repeat(pa.scalar(SNAPSHOT), count)
         if self.options.unit == "table":
             return pa.nulls(count, pa.string())
-        marks = np.flatnonzero((block.heads.table == NoTable.MARK) & block.good)
+        marks = np.flatnonzero(block.heads.table == NoTable.MARK)
         begins = (block.offsets[marks] + block.lengths[marks]).tolist()
         names = [self._since, *map(self._position, begins)]
         self._since = names[-1]

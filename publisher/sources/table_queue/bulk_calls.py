@@ -130,10 +130,7 @@ def read_bulk_blocks(
     """Reads the calls between two offsets of a bulk file."""
     layout = np.dtype([("envelope", _ENVELOPE), ("record", np.uint8, (header.record_bytes,))])
     for at, calls in _pieces(path, start, stop, layout):
-        if isinstance(calls, bytes):
-            yield _tail(at, calls, header.stride)
-        else:
-            yield _bulk_block(at, calls, header)
+        yield _bulk_block(at, calls, header)
 
 
 def _bulk_block(at: int, calls: npt.NDArray[Any], header: BulkHeader) -> SampleBlock:
@@ -194,9 +191,6 @@ def read_raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Ite
     """Reads bare records between two offsets: elements of one sweep, with ordinals by position."""
     layout = np.dtype([("record", np.uint8, (record_bytes,))])
     for at, records in _pieces(path, start, stop, layout):
-        if isinstance(records, bytes):
-            yield _tail(at, records, record_bytes, sweep=str(path))
-            continue
         count, first = len(records), at // record_bytes + 1
         envelopes = [
             CallEnvelope(
@@ -209,22 +203,10 @@ def read_raw_blocks(path: Path, start: int, stop: int, record_bytes: int) -> Ite
 
 def _pieces(
     path: Path, start: int, stop: int, layout: np.dtype[Any]
-) -> Iterator[tuple[int, npt.NDArray[Any] | bytes]]:
-    """Yields arrays of whole pieces of a file with their offset, and an incomplete last piece as bytes."""
-    width = layout.itemsize
+) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    """Yields arrays of whole pieces of a file with their offset."""
+    step = _CALLS_AT_ONCE * layout.itemsize
     with path.open("rb") as file:
         file.seek(start)
-        while start < stop:
-            data = file.read(min(stop - start, _CALLS_AT_ONCE * width))
-            complete = len(data) - len(data) % width
-            if complete:
-                yield start, np.frombuffer(data[:complete], layout)
-            if len(data) > complete or not data:
-                yield start + complete, data[complete:]
-                return
-            start += complete
-
-
-def _tail(at: int, data: bytes, width: int, sweep: str | None = None) -> SampleBlock:
-    detail = f"the file ends after {len(data)} of {width} bytes; it is truncated, record it again"
-    return SampleBlock(unusable=(UnusablePiece(at, "cut", detail, data.hex(), sweep),))
+        for at in range(start, stop, step):
+            yield at, np.frombuffer(file.read(min(stop - at, step)), layout)

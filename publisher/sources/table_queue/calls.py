@@ -97,8 +97,6 @@ class UnusablePiece(NamedTuple):
     problem: str
     detail: str
     raw: str
-    sweep: str | None = None
-    """The sweep that lacks this call, if known."""
 
 
 class CallEnvelope(NamedTuple):

@@ -115,7 +115,7 @@ def read_hints(
         FatalError: A file does not have the form that its name says.
     """
     files = sample_files(paths, may_be_none=True)
-    splits = sample_splits(files, options, 1)
+    splits = sample_splits(files, options, 1, may_grow=True)
     return find_touched_tables(
         (batch for split in splits for batch in read_samples(split, options)), options, since
     )

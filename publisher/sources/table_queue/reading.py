@@ -15,6 +15,7 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_names import list_files
 from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.refused_file import FileRefusedError
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
     read_bulk_blocks,
@@ -87,17 +88,28 @@ def sample_splits(
     options: TableQueueOptions,
     wanted: int,
     reading: SnapshotOptions = _TEXT,
+    *,
+    may_grow: bool = False,
 ) -> list[SampleSplit]:
     """Divides files into about ``wanted`` splits or more, in the order of the files.
 
-    Raises ``FatalError`` if a file does not have the form that its name says.
+    With ``may_grow``, the incomplete last call of a binary file is left out, because it is being written.
+
+    Raises ``FatalError`` if a file does not have the form that its name says, or was truncated.
     """
     target = max(1, sum(path.stat().st_size for path in files) // max(1, wanted))
-    return [split for path in files for split in _cut(path, options, target, reading)]
+    return [
+        split for path in files for split in _cut(path, options, target, reading, may_grow=may_grow)
+    ]
 
 
 def _cut(
-    path: Path, options: TableQueueOptions, target: int, reading: SnapshotOptions
+    path: Path,
+    options: TableQueueOptions,
+    target: int,
+    reading: SnapshotOptions,
+    *,
+    may_grow: bool,
 ) -> Iterator[SampleSplit]:
     length, form = path.stat().st_size, form_of(path)
     assert form is not None
@@ -108,9 +120,16 @@ def _cut(
         return
     start = HEADER_BYTES if form == "bulk" else 0
     stride = read_header(path).stride if form == "bulk" else dirr_out(options).sizeof()
+    excess = (length - start) % stride
+    if excess and not may_grow:
+        raise FileRefusedError(
+            str(path),
+            f"the last call at byte {length - excess} has {excess} of {stride} bytes: the file was truncated,"
+            " or long_bytes and identifier_length are wrong; record it again, or fix the settings",
+        )
     step = -(-target // stride) * stride
-    for at in range(start, length, step):
-        stop = min(at + step, length)
+    for at in range(start, length - excess, step):
+        stop = min(at + step, length - excess)
         yield Split(str(path), stop - at, length, CallRange(form, at, stop))
 
 

@@ -49,7 +49,7 @@ SAMPLES = (
         DispatchQueue(QUEUE),
         queue_in_binary,
         11,
-        lambda data: -(-len(data) // 3596),
+        None,
         NO_USER,
     ),
     Sample("queue.csv", DispatchQueue(QUEUE), queue_in_text, 11, count_csv, NO_USER),

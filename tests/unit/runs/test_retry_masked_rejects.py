@@ -160,15 +160,16 @@ def test_a_record_of_an_extraction(tmp_path: Path) -> None:
     key = job.planted.number()
     values: list[Any] = [
         int(key),
-        b"Jack".ljust(8),
         bytes.fromhex("12345C"),
         {"length": 6, "data": b"ab".ljust(6)},
     ]
-    codes = 0, 1
+    names = linkexpress_files.WRONG_NAME, b"Jack".ljust(8)
     good = linkexpress_files.record(OPEN, *linkexpress_files.jack(1, 1))
-    wrong, right = (linkexpress_files.record(OPEN, 0, code, values) for code in codes)
+    wrong, right = (
+        linkexpress_files.record(OPEN, 0, 1, [values[0], name, *values[1:]]) for name in names
+    )
     job.publish(EXTRACT, "usr.dat", good + wrong + good)
-    (entry,) = export(tmp_path, "operation-code", "--unmasked")
+    (entry,) = export(tmp_path, "value", "--unmasked")
     assert bytes.fromhex(entry["raw"]["hex"]) == wrong
     result = retry(tmp_path, [entry | {"raw": {"hex": right.hex()}}])
     assert result.exit_code == 0, result.stderr

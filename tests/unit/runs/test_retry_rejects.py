@@ -16,7 +16,7 @@ from publisher.journal.manifest import Journal
 from publisher.runs.retry_rejects import read_corrections
 from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
-from tests.support.linkexpress_files import OPEN, jack, record
+from tests.support.linkexpress_files import OPEN, WRONG_NAME, jack, record
 from tests.support.local_engine import EngineSwitch
 from tests.support.retried_jobs import EXTRACT, LOG, MESSAGES, ROWS
 from tests.support.retried_rejects import documents, export, invoke, retry
@@ -33,13 +33,14 @@ def _correct_mask(raw: Any) -> Any:
     return raw | {"headers": raw["headers"] | {"changeMask": "02"}}
 
 
-def _correct_code(raw: Any) -> Any:
-    assert bytes.fromhex(raw["hex"]) == record(OPEN, *jack(3, 0))
-    return {"hex": record(OPEN, *jack(3, 1)).hex()}
+def _correct_name(raw: Any) -> Any:
+    assert bytes.fromhex(raw["hex"]) == record(OPEN, *jack(3, name=WRONG_NAME))
+    return {"hex": record(OPEN, *jack(3)).hex()}
 
 
 def _write_extract(path: Path) -> Path:
-    path.write_bytes(b"".join(record(OPEN, *jack(n, code)) for n, code in ((1, 1), (3, 0), (2, 1))))
+    records = (jack(1), jack(3, name=WRONG_NAME), jack(2))
+    path.write_bytes(b"".join(record(OPEN, *each) for each in records))
     return path
 
 
@@ -65,7 +66,7 @@ CASES = {
         "<delete",
     ),
     "messages": Case(MESSAGES, "usr.jsonl", messages, "change-mask", _correct_mask, "<modify"),
-    "extract": Case(EXTRACT, "usr.dat", _write_extract, "operation-code", _correct_code, "idu=3"),
+    "extract": Case(EXTRACT, "usr.dat", _write_extract, "value", _correct_name, "idu=3"),
 }
 
 
@@ -133,7 +134,7 @@ def test_binary_records_without_bytes_are_refused(
     (tmp_path / "in").mkdir()
     _write_extract(tmp_path / "in" / "usr.dat")
     invoke(tmp_path, "publish", "--engine", "local")
-    (entry,) = export(tmp_path, "operation-code")
+    (entry,) = export(tmp_path, "value")
     result = retry(tmp_path, [entry | {"raw": raw}])
     assert result.exit_code == 2
     assert "fixed.jsonl:1: raw has" in result.stderr

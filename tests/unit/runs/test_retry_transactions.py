@@ -14,7 +14,14 @@ from tests.support.dispatch_queue_files import BIG, Queue, Row, binary, delimite
 from tests.support.dispatch_queue_files import jack as queue_jack
 from tests.support.dispatch_queue_jobs import JOB as QUEUE_JOB
 from tests.support.dispatch_queue_jobs import transactions
-from tests.support.linkexpress_files import GROUP, group_source, jack, mark, record
+from tests.support.linkexpress_files import (
+    GROUP,
+    WRONG_NAME,
+    group_source,
+    jack,
+    mark,
+    record,
+)
 from tests.support.local_engine import EngineSwitch
 from tests.support.retried_rejects import documents, export, export_all, invoke, objects, retry
 
@@ -41,18 +48,16 @@ def test_a_transaction_of_a_group_is_published_once(
     _write_job(tmp_path, group_source('snapshots = ["in"]') + SINK)
     first = [record(GROUP, *jack(number, 1), order) for number in (1, 2)]
     second = [record(GROUP, *jack(number, 1), order) for number in (3, 4)]
-    wrong = record(GROUP, *jack(5, 0), order)
+    wrong = record(GROUP, *jack(5, name=WRONG_NAME), order)
     content = [first[0], wrong, first[1], mark(GROUP, order), *second, mark(GROUP, order)]
     (tmp_path / "in" / "group.dat").write_bytes(b"".join(content))
     invoke(tmp_path, "publish", "--engine", "local")
     assert objects(tmp_path, "job-000001") == ["idu=3", "idu=4"]
 
-    entries = export(tmp_path, "operation-code")
-    assert sorted(entry["reason"] for entry in entries) == [
-        *("held-back", "held-back", "operation-code")
-    ]
+    entries = export(tmp_path, "value")
+    assert sorted(entry["reason"] for entry in entries) == [*("held-back", "held-back", "value")]
     for entry in entries:
-        if entry["reason"] == "operation-code":
+        if entry["reason"] == "value":
             assert bytes.fromhex(entry["raw"]["hex"]) == wrong
             entry["raw"] = {"hex": record(GROUP, *jack(5, 1), order).hex()}
     report = _report(tmp_path, entries[::-1])
@@ -68,11 +73,11 @@ def test_event_ids_of_retried_extracts_are_new(tmp_path: Path, local_engine: Eng
     _write_job(
         tmp_path, group_source('snapshots = ["in"]') + SINK + "[documents]\nevent_id = true\n"
     )
-    good, wrong = (record(GROUP, *jack(1, code)) for code in (1, 0))
+    good, wrong = (record(GROUP, *jack(1, name=name)) for name in (b"Jack    ", WRONG_NAME))
     content = [good, mark(GROUP), wrong, good, mark(GROUP)]
     (tmp_path / "in" / "group.dat").write_bytes(b"".join(content))
     invoke(tmp_path, "publish", "--engine", "local")
-    entries = export(tmp_path, "operation-code")
+    entries = export(tmp_path, "value")
     for entry in entries:
         entry["raw"] = {"hex": good.hex()}
     _report(tmp_path, entries)
@@ -87,15 +92,15 @@ def test_a_transaction_of_several_runs_is_published_together(
 ) -> None:
     del local_engine
     _write_job(tmp_path, group_source('snapshots = ["in"]') + SINK)
-    wrong = record(GROUP, *jack(2, 0))
+    wrong = record(GROUP, *jack(2, name=WRONG_NAME))
     (tmp_path / "in" / "1.dat").write_bytes(record(GROUP, *jack(1, 1)) + wrong)
     invoke(tmp_path, "publish", "--engine", "local")
     (tmp_path / "in" / "2.dat").write_bytes(record(GROUP, *jack(3, 1)) + mark(GROUP))
     invoke(tmp_path, "publish", "--engine", "local")
-    entries = export(tmp_path, "operation-code")
+    entries = export(tmp_path, "value")
     assert len(entries) == 3
     for entry in entries:
-        if entry["reason"] == "operation-code":
+        if entry["reason"] == "value":
             entry["raw"] = {"hex": record(GROUP, *jack(2, 1)).hex()}
     assert _report(tmp_path, entries)["outcomes"]["published"] == 3
     run = max(path.name for path in (tmp_path / "out" / "runs").iterdir())
@@ -105,7 +110,7 @@ def test_a_transaction_of_several_runs_is_published_together(
 def test_records_that_stay_rejected_are_named(tmp_path: Path, local_engine: EngineSwitch) -> None:
     del local_engine
     _write_job(tmp_path, group_source('snapshots = ["in"]') + SINK)
-    content = record(GROUP, *jack(1, 1)) + record(GROUP, *jack(3, 0)) + mark(GROUP)
+    content = record(GROUP, *jack(1, 1)) + record(GROUP, *jack(3, name=WRONG_NAME)) + mark(GROUP)
     (tmp_path / "in" / "group.dat").write_bytes(content)
     invoke(tmp_path, "publish", "--engine", "local")
     (held_back,) = [

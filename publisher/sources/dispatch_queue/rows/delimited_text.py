@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.errors import FatalError
 from publisher.masking.sealed_files import open_spill
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
@@ -48,6 +47,7 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
+from publisher.sources.refused_file import FileRefusedError
 
 _COLUMNS = ExpectedColumns(COLUMNS)
 _BITS = {
@@ -101,9 +101,10 @@ def _check_text(path: Path, reading: SnapshotOptions) -> None:
     first = start.lstrip(b"\r\n").partition(b"\n")[0]
     short = first.count(reading.delimiter.encode()) < len(COLUMNS) - 1
     if b"\0" in first or (short and b"\0" in start):
-        raise FatalError(
-            f"{path}: its first bytes contain zeros, so they are not delimited text of"
-            f' {len(COLUMNS)} columns; set layout = "binary", or encoding for UTF-16'
+        raise FileRefusedError(
+            str(path),
+            f"its first bytes contain zeros, so they are not delimited text of {len(COLUMNS)} columns;"
+            ' set layout = "binary", or encoding for UTF-16',
         )
 
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from publisher.errors import FatalError
 from publisher.sources.columns.byte_areas import Bytes, Mask, begins_run
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -23,11 +22,11 @@ from publisher.sources.dispatch_queue.rows.layout import (
     EPOCH_SECONDS,
     ROW_BYTES,
     STRIDES,
-    ByteOrder,
     OperationCode,
     row_type,
 )
 from publisher.sources.dispatch_queue.rows.rows import Codes, QueueRows, whole_rows
+from publisher.sources.refused_file import FileRefusedError
 
 SAMPLE = 1000
 """Number of rows to inspect."""
@@ -38,19 +37,36 @@ _FIRST_DATE = datetime(1995, 1, 1, tzinfo=UTC)
 
 
 def detect_stride(options: DispatchQueueOptions, data: Bytes, path: str) -> int:
-    """Detects the bytes from row to row.  Raises ``FatalError`` if the file contradicts the settings."""
+    """Detects the bytes from row to row.  Raises ``FileRefusedError`` if the rows contradict the settings."""
     strides = STRIDES if options.row_stride == "auto" else (options.row_stride,)
-    if _is_text(data):
-        raise FatalError(f'{path}: delimited text, not binary rows; set layout = "text"')
-    if len(data) < ROW_BYTES:
+    if not len(data):
         return strides[0]
-    shares = {stride: _share(options, data, stride, options.byte_order) for stride in strides}
+    if _is_text(data):
+        raise FileRefusedError(path, 'delimited text, not binary rows; set layout = "text"')
+    if len(data) < ROW_BYTES:
+        raise _truncation_error(data, strides[0], path)
+    shares = {stride: _share(options, data, stride) for stride in strides}
     # files of the other stride may have the same length, so the length decides only between equal shares
     best = max(strides, key=lambda stride: (shares[stride], len(data) % stride == 0))
     if shares[best] >= 0.5:
         _check_dates(options, data, best, path)
+        if len(data) > whole_rows(len(data), best) * best:
+            raise _truncation_error(data, best, path)
         return best
-    raise FatalError(f"{path}: its rows are not those of DISPATCH_QUEUE; {_advice(options, data)}")
+    raise FileRefusedError(
+        path,
+        "its rows are not those of DISPATCH_QUEUE: rows of 3596 or 3600 bytes are expected, all columns in"
+        ' the order of the table; check row_stride and byte_order, for delimited text set layout = "text"',
+    )
+
+
+def _truncation_error(data: Bytes, stride: int, path: str) -> FileRefusedError:
+    used = whole_rows(len(data), stride) * stride
+    return FileRefusedError(
+        path,
+        f"{len(data) - used} bytes at offset {used} are not a whole row of {ROW_BYTES}: the file is"
+        " truncated, or row_stride is wrong; export again, or set row_stride",
+    )
 
 
 def _is_text(data: Bytes) -> bool:
@@ -63,22 +79,9 @@ def _is_text(data: Bytes) -> bool:
     )
 
 
-def _advice(options: DispatchQueueOptions, data: Bytes) -> str:
-    """Advises on a setting that the file would fit."""
-    other: ByteOrder = "big" if options.byte_order == "little" else "little"
-    for order in (options.byte_order, other):
-        for stride in STRIDES:
-            if _share(options, data, stride, order) >= 0.5:
-                return f'set row_stride = {stride} and byte_order = "{order}", which its rows fit'
-    return (
-        "rows of 3596 or 3600 bytes are expected, all columns in the order of the table; for"
-        ' delimited text set layout = "text"'
-    )
-
-
-def _share(options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder) -> float:
+def _share(options: DispatchQueueOptions, data: Bytes, stride: int) -> float:
     """Computes the share of valid rows among the first rows."""
-    rows = _first_rows(options, data, stride, order)
+    rows = _first_rows(options, data, stride)
     valid = (
         np.isin(rows["TYP"], list(OperationCode))
         & (rows["EXTDATA"] >= 0)
@@ -90,10 +93,10 @@ def _share(options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteO
 
 
 def _first_rows(
-    options: DispatchQueueOptions, data: Bytes, stride: int, order: ByteOrder
+    options: DispatchQueueOptions, data: Bytes, stride: int
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     count = min(SAMPLE, whole_rows(len(data), stride))
-    kind = row_type(order, options.date_order)
+    kind = row_type(options.byte_order, options.date_order)
     return np.ndarray((count,), kind, data, 0, (stride,))
 
 
@@ -101,16 +104,17 @@ def _check_dates(options: DispatchQueueOptions, data: Bytes, stride: int, path: 
     """Checks that OPER_DATE lies between the first years of the product and today."""
     if not options.check_dates:
         return
-    seconds = _first_rows(options, data, stride, options.byte_order)["SECONDS"].astype(np.int64)
+    seconds = _first_rows(options, data, stride)["SECONDS"].astype(np.int64)
     seconds = seconds[seconds != 0] + EPOCH_SECONDS
     latest = datetime.now(UTC).timestamp() + 2 * 86400
     possible = (seconds >= _FIRST_DATE.timestamp()) & (seconds <= latest)
     if not len(seconds) or possible.mean() >= 0.5:
         return
     moment = datetime.fromtimestamp(float(seconds[~possible][0]), UTC).isoformat(sep=" ")
-    raise FatalError(
-        f"{path}: OPER_DATE of its first rows is impossible, for example {moment[:19]}; check date_order,"
-        " or set check_dates = false"
+    raise FileRefusedError(
+        path,
+        f"OPER_DATE of its first rows is impossible, for example {moment[:19]}; check date_order,"
+        " or set check_dates = false",
     )
 
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Offsets
-from publisher.sources.columns.record_batches import as_json
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.layout import (
     DATA_AT,
@@ -75,7 +74,7 @@ class QueueRows:
     data_bytes: Offsets
     """Available bytes of DATA, which may be truncated in text."""
     broken: tuple[Broken, ...] = ()
-    """Pieces of the input that are not rows; their ``raw`` is JSON text."""
+    """Lines of text that are not rows; their ``raw`` is JSON text."""
     lost: tuple[LostRow, ...] = ()
     """Broken pieces that name their transaction."""
 
@@ -91,9 +90,7 @@ class QueueRows:
 def binary_rows(
     data: Bytes, start: int, stop: int, stride: int, options: DispatchQueueOptions, number: int
 ) -> QueueRows:
-    """Reads the rows of a binary file from byte ``start`` on; ``number`` is the number of the first row.
-
-    Bytes after the last whole row are a broken piece."""
+    """Reads the rows of a binary file from byte ``start`` on; ``number`` is the number of the first row."""
     count = whole_rows(stop - start, stride)
     kind = row_type(options.byte_order, options.date_order)
     rows = np.zeros(0, kind)
@@ -103,10 +100,6 @@ def binary_rows(
     first = kind.fields["DST_SERVER"][1]  # type: ignore[index]
     destinations = _distinct(_area(data, start, stride, count, first, DATA_AT - first))
     unreadable: set[str] = set()
-    used = start + count * stride
-    broken: tuple[Broken, ...] = ()
-    if used < stop:
-        broken = (_tail(data, used, stop, number + count),)
     return QueueRows(
         numbers=number + np.arange(count, dtype=np.int64),
         integers=_integers(rows),
@@ -120,7 +113,6 @@ def binary_rows(
         data=data,
         data_at=start + DATA_AT + np.arange(count, dtype=np.int64) * stride,
         data_bytes=np.full(count, DATA_BYTES, np.int64),
-        broken=broken,
     )
 
 
@@ -174,13 +166,3 @@ def _destination(value: bytes, codec: str, unreadable: set[str]) -> Destination:
     server, owner = WIDTHS["DST_SERVER"], WIDTHS["DST_SERVER"] + WIDTHS["DST_OWNER"]
     parts = (value[:server], value[server:owner], value[owner:])
     return Destination(*(_text(part, codec, unreadable) for part in parts))
-
-
-def _tail(data: Bytes, start: int, stop: int, number: int) -> Broken:
-    raw = {"offset": start, "hex": data[start:stop].tobytes().hex()}
-    return Broken(
-        number,
-        f"{stop - start} bytes at offset {start} are not a whole row of {ROW_BYTES}: the file is"
-        " truncated, or row_stride is wrong; export again, or set row_stride",
-        as_json(raw),
-    )

@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.errors import FatalError
 from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.linkexpress.options import ExtractedTable
 from publisher.sources.linkexpress.types import parse_item
 from tests.support.linkexpress_files import (
     GROUP,
@@ -45,28 +44,6 @@ def refusal(options: LinkexpressOptions, data: bytes, folder: Path) -> str:
     return error.value.message
 
 
-@pytest.mark.parametrize("name", ["open", "little"])
-@pytest.mark.parametrize("order", ["auto", "big"])
-def test_another_extract_is_named(name: str, order: Literal["auto", "big"], tmp_path: Path) -> None:
-    diff = replace(FORMS[name], byte_order=order)
-    full = replace(diff, extract="all")
-    assert 'it fits with extract = "all"' in refusal(diff, rows(full, 0), tmp_path)
-    assert 'it fits with extract = "diff"' in refusal(full, rows(diff, 1), tmp_path)
-
-
-def test_numeric_sign_is_named_for_numeric_items_only(tmp_path: Path) -> None:
-    for name, options in FORMS.items():
-        flipped = replace(options, byte_order="big")
-        data = rows(flipped, 1)
-        wrong = replace(flipped, byte_order="little")
-        assert "numeric_sign =" not in refusal(wrong, data, tmp_path), name
-    table = ExtractedTable(name="n", key=("a",), items=("a INTEGER", "b NUMERIC(5,2)"))
-    signed = replace(OPEN, tables=(table,))
-    short_ = replace(signed, numeric_sign="overpunched")
-    data = b"".join(record(short_, 0, 1, [n, b"1234E"]) for n in range(1, 30))
-    assert 'numeric_sign = "overpunched"' in refusal(signed, data, tmp_path)
-
-
 @pytest.mark.parametrize(("pack", "tool"), [(gzip.compress, "gunzip"), (bz2.compress, "bunzip2")])
 @pytest.mark.parametrize("name", FORMS)
 def test_a_compressed_file_is_called_so(
@@ -82,13 +59,16 @@ def test_a_compressed_file_is_called_so(
 def test_a_cut_file_is_called_so(extract: Literal["all", "diff"], tmp_path: Path) -> None:
     options = replace(OPEN, extract=extract, byte_order="big")
     data = rows(options, 0 if extract == "all" else 1)
-    assert "the last one has 28 of 33 bytes: the file was cut" in refusal(
+    assert "the last one has 28 of 33 bytes: the file was truncated" in refusal(
         options, data[:-5], tmp_path
     )
     for name in ("little", "jnl", "group"):
         data = rows(FORMS[name], 1, 1)
         message = refusal(FORMS[name], data[:-3], tmp_path)
-        assert f"says {len(data)} bytes, the file has {len(data) - 3}: it was cut" in message
+        assert (
+            f"LEN is {len(data)}, but {len(data) - 3} bytes are left: the file was truncated"
+            in message
+        )
 
 
 @pytest.mark.parametrize(
@@ -141,7 +121,7 @@ def test_inspect_shows_the_records_of_a_file_in_order_and_held_ones_with_values(
         record(GROUP, *jack(1)),
         record(GROUP, 1, 1, [1, title]),
         mark(GROUP),
-        record(GROUP, 1, 2, [2, title])[:6] + b"\0\7" + record(GROUP, 1, 2, [2, title])[8:],
+        record(GROUP, 1, 2, [2, title])[:6] + b"\0\t" + record(GROUP, 1, 2, [2, title])[8:],
         record(GROUP, *jack(2)),
         mark(GROUP),
         record(GROUP, 1, 1, [3, title]),

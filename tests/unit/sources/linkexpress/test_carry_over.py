@@ -173,57 +173,16 @@ def outcomes(records: Sequence[Record]) -> list[tuple[int, str]]:
     return [(row["high"], record_text(row).split()[0]) for row in records]
 
 
-def test_a_cut_record_is_rejected_once_and_not_kept(folder: ExtractFolder) -> None:
-    first = folder.run(a=MARK + inserts(1) + inserts(2)[:-9])
-    after = len(MARK)
-    held = [(0, "ignored"), (after, "held"), (after + SIZE, "rejected")]
-    assert outcomes(first) == held
-    assert outcomes(folder.run(b=inserts(3))) == [(after, "held"), (0, "held")]
-    last = folder.run(c=MARK)
-    assert outcomes(last) == [(after, "rejected"), (0, "rejected"), (0, "ignored")]
-    assert [row["reason"] for row in last] == ["held-back", "held-back", "commit"]
-    assert f"its record at a:{after + SIZE}: LEN says" in last[0]["detail"]
-
-
-@pytest.mark.parametrize("rest", [inserts(2) + MARK, inserts(2, 3) + MARK, inserts(2)])
-def test_a_file_that_has_the_cut_record_whole_completes_the_transaction(
-    folder: ExtractFolder, rest: bytes
-) -> None:
-    folder.run(a=inserts(1) + inserts(2)[:-9])
-    folder.run(b=rest)
-    last = folder.run(c=inserts(4) + MARK)
-    assert not any(row["outcome"] == Outcome.REJECTED for row in last)
-
-
-@pytest.mark.parametrize("cut", [inserts(2)[:15], inserts(2)[:-9] + WRONG, WRONG + inserts(2)[:-9]])
-def test_what_may_be_the_begin_of_any_record_completes_nothing(
-    folder: ExtractFolder, cut: bytes
-) -> None:
-    folder.run(a=inserts(1) + cut)
-    last = folder.run(b=inserts(2) + MARK)
-    assert {row["reason"] for row in last} == {"held-back", "commit"}
-
-
 def test_what_is_kept_stands_where_it_stood_whatever_is_left_out_between(
     folder: ExtractFolder,
 ) -> None:
-    tail = (
-        inserts(1)
-        + WRONG
-        + inserts(2, 3)
-        + STRANGE * 2
-        + inserts(4)
-        + b"\xff" * 7
-        + inserts(5)
-        + b"\xff"
-    )
+    tail = inserts(1) + WRONG + inserts(2, 3) + STRANGE * 2 + inserts(4, 5)
     ids = [0, 2, 3, 6, 7]  # of the records, in sizes of one
-    places = [TAIL + SIZE * each + (7 if each == 7 else 0) for each in ids]
+    places = [TAIL + SIZE * each for each in ids]
     first = folder.run(a=inserts(9) + MARK + tail)
     assert [at for at, what in outcomes(first) if what == "held"] == places
     assert [at for at, what in outcomes(first) if what == "rejected"] == [
-        *(TAIL + SIZE * each for each in (1, 4, 5, 7)),
-        TAIL + SIZE * 8 + 7,
+        TAIL + SIZE * each for each in (1, 4, 5)
     ]
     again = folder.run(b=WRONG + inserts(6))
     assert outcomes(again) == [*((at, "held") for at in places), (0, "rejected"), (SIZE, "held")]
@@ -247,20 +206,20 @@ def test_a_transaction_keeps_its_name_where_its_first_record_is_rejected(
 
 
 def test_of_a_tail_of_rejected_records_the_reject_alone_is_kept(folder: ExtractFolder) -> None:
-    assert outcomes(folder.run(a=MARK + b"\xff" * 7))[1:] == [(len(MARK), "rejected")]
+    assert outcomes(folder.run(a=MARK + WRONG))[1:] == [(len(MARK), "rejected")]
     assert outcomes(folder.run(b=b"")) == []
     assert outcomes(folder.run(c=inserts(1) + MARK)) == [(0, "rejected"), (SIZE, "ignored")]
     assert outcomes(folder.run(d=inserts(1) + MARK)) == [(0, "1"), (SIZE, "ignored")]
 
 
-@pytest.mark.parametrize("version", [2, 4])
+@pytest.mark.parametrize("version", [3, 5])
 def test_what_another_version_kept_is_refused(folder: ExtractFolder, version: int) -> None:
     folder.run(a=MARK + inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
     entries = json.loads(Path(content_path(index)).read_text())["held"]
     index.write_text(json.dumps({"format": version, "held": entries}))
-    with pytest.raises(FatalError, match=f"has format {version}, this program reads format 3: use"):
+    with pytest.raises(FatalError, match=f"has format {version}, this program reads format 4: use"):
         folder.run(b=MARK)
 
 
@@ -369,12 +328,10 @@ def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
     assert publish(job).notes == ()
 
 
-def test_a_job_rejects_a_cut_record_once(job: Path) -> None:
-    (job / "in" / "1").write_bytes(
-        inserts(1) + MARK + inserts(2) + WRONG + inserts(3) + inserts(4)[:-1]
-    )
+def test_a_job_rejects_a_record_once(job: Path) -> None:
+    (job / "in" / "1").write_bytes(inserts(1) + MARK + inserts(2) + WRONG + inserts(3))
     first = publish(job)
-    assert (first.read, first.outcomes["held"], first.outcomes["rejected"]) == (6, 2, 2)
+    assert (first.read, first.outcomes["held"], first.outcomes["rejected"]) == (5, 2, 1)
     (job / "in" / "2").write_bytes(MARK)
     second = publish(job)
     assert (second.read, second.outcomes["published"], second.outcomes["rejected"]) == (3, 0, 2)
@@ -425,81 +382,28 @@ def test_a_replay_goes_on_with_nothing(job: Path) -> None:
     assert (both.documents, both.outcomes["held"]) == (1, 1)
 
 
-NOISE = WRONG
-
-
-def test_a_tail_goes_on_with_a_refused_file_once_that_is_mended(folder: ExtractFolder) -> None:
-    first = folder.run(a=inserts(1) + MARK + inserts(2), b=NOISE)
-    tail = f"a:{TAIL} idu=2 a:{TAIL}"
-    assert place_texts(first)[:3] == ["a:0 idu=1 a:0", f"a:{SIZE} commit None", f"held {tail}"]
-    assert {row["outcome"] for row in first if row["part"] == "b"} == {Outcome.REJECTED.value}
-    second = folder.run(b=inserts(3) + MARK)
-    assert place_texts(second) == [tail, f"b:0 idu=3 a:{TAIL}", f"b:{SIZE} commit None"]
-
-
-def test_a_tail_goes_on_after_runs_that_read_a_refused_file_alone(folder: ExtractFolder) -> None:
-    folder.run(a=MARK + inserts(2))
-    for _ in range(2):
-        assert place_texts(folder.run(b=NOISE))[0].startswith("held a:")
-    after = place_texts(folder.run(b=inserts(3) + MARK))
-    assert [line.split()[1] for line in after] == ["idu=2", "idu=3", "commit"]
-
-
-def test_a_tail_behind_which_a_file_is_refused_is_not_published_without_it(
-    folder: ExtractFolder,
-) -> None:
-    folder.run(a=MARK + inserts(2), b=NOISE)
-    third = folder.run(c=inserts(4) + MARK + inserts(5) + MARK)
-    assert [row["reason"] for row in third] == ["held-back", "held-back", "commit", None, "commit"]
-
-
-@pytest.mark.parametrize("runs", [["12", "3"], ["123"]])
-def test_a_refused_file_whose_transactions_ended_publishes_no_part_of_them(
-    runs: list[str], job: Path
-) -> None:
-    files = {
-        "1": inserts(1) + MARK + inserts(2),
-        "2": NOISE,
-        "3": inserts(5) + MARK + inserts(6) + MARK + inserts(7),
-    }
-    for names in runs:
-        for name in names:
-            (job / "in" / name).write_bytes(files[name])
-        publish(job)
-    assert published_keys(job / "out") == ["idu=1", "idu=6"]
-    (job / "in" / "2").write_bytes(inserts(3) + MARK + inserts(4) + MARK + inserts(8))
-    fixed = publish(job)
-    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=6"]
-    for at in (0, 2 * SIZE + 2 * len(MARK)):
-        (story,) = explain(Path(fixed.journal), f"2:{at}")
-        assert story.reason == "held-back"
-        assert "replay all files of the transaction together" in story.meaning
-    (job / "in" / "4").write_bytes(MARK)
-    assert publish(job).outcomes["rejected"] == 0
-    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=6", "idu=7"]
-    every = sorted((job / "in").iterdir())
-    replay(replace(load(job / "job.toml"), name="all"), every, str(job / "all"))
-    assert published_keys(job / "all") == [f"idu={n}" for n in range(1, 9)]
-
-
-def test_a_refused_file_with_commits_ends_what_was_held_before_it(job: Path) -> None:
+def test_files_behind_a_refused_one_wait_for_it(job: Path) -> None:
+    whole = inserts(3) + MARK
     (job / "in" / "1").write_bytes(inserts(1) + MARK + inserts(2))
+    (job / "in" / "2").write_bytes(whole[:-1])
+    (job / "in" / "3").write_bytes(inserts(4) + MARK)
+    first = publish(job)
+    assert published_keys(job / "out") == ["idu=1"]
+    (note,) = first.notes
+    assert f"2: the record at byte {SIZE} does not fit the settings" in note
+    assert "the file is left out" in note
+    assert note.endswith("; 1 file(s) behind it wait")
+    assert publish(job).state == "nothing new to read"
+    (job / "in" / "2").write_bytes(whole)
     publish(job)
-    (job / "in" / "2").write_bytes(NOISE + MARK + NOISE)
-    assert publish(job).outcomes["rejected"] == 3
-    (job / "in" / "2").write_bytes(inserts(3) + MARK + inserts(4))
-    fixed = publish(job)
-    assert (fixed.outcomes["rejected"], fixed.outcomes["held"]) == (1, 1)
-    (job / "in" / "3").write_bytes(MARK + inserts(5) + MARK)
-    publish(job)
-    assert published_keys(job / "out") == ["idu=1", "idu=4", "idu=5"]
+    assert published_keys(job / "out") == ["idu=1", "idu=2", "idu=3", "idu=4"]
 
 
-def test_a_state_of_ended_files_of_another_version_is_refused(folder: ExtractFolder) -> None:
-    folder.run(a=MARK + inserts(2), b=NOISE)
-    folder.run(c=MARK)
-    assert folder.before is not None
-    index = folder.before / "ended.json"
-    index.write_text(json.dumps(json.loads(index.read_text()) | {"format": 2}))
-    with pytest.raises(FatalError, match="has format 2, this program reads format 1: use"):
-        folder.run(b=inserts(3))
+def test_a_file_of_rejected_records_is_read_again_unless_a_transaction_leaves_it(job: Path) -> None:
+    (job / "in" / "1").write_bytes(WRONG)
+    (job / "in" / "2").write_bytes(MARK)
+    assert publish(job).outcomes["rejected"] == 1
+    assert publish(job).state == "nothing new to read"
+    (job / "in" / "1").write_bytes(inserts(1))
+    with pytest.raises(FatalError, match="when it was published"):
+        publish(job)

@@ -47,7 +47,7 @@ def column(options: LinkexpressOptions, data: bytes, order: ByteOrder = "big") -
     wrong: list[bool] = []
     table = finder.tables[0]
     for block in finder.blocks(0):
-        assert not block.broken
+        assert block.heads.good.all()
         cells = table.cells(buffer, block.offsets, block.offsets + block.lengths)
         found = ItemReader(table.layout, options).column(buffer, cells, 1, table.items[1])
         found.texts.validate(full=True)
