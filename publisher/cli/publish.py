@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.console import Progress
     from publisher.journal.conservation import RunReport
-    from publisher.observing.compose import Opener
     from publisher.observing.contract import Observer
 
 
@@ -140,9 +139,7 @@ def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> Non
     # the bar first: log lines appear above it
     with (
         show_progress() as progress,
-        _observe(
-            settings, as_json=as_json, trace=trace, quiet=False, others=_report_writers(settings)
-        ) as observer,
+        _observe(settings, as_json=as_json, trace=trace, quiet=False) as observer,
     ):
         try:
             follow(settings, observer, stop, progress)
@@ -170,21 +167,12 @@ def publish_once(
         return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
 
 
-def _report_writers(settings: Settings) -> list[Opener]:
-    """Returns the observer that writes the job's report, if it has one."""
-    from publisher.reports.report_writer import ReportWriter
-
-    path = settings.report.path
-    return [] if path is None else [partial(ReportWriter, path, settings.journals)]
-
-
 def _observe(
     settings: Settings,
     *,
     as_json: bool,
     trace: int,
     quiet: bool,
-    others: Sequence[Opener] = (),
 ) -> AbstractContextManager[Observer]:
     from publisher.observing.compose import observe
 
@@ -197,5 +185,4 @@ def _observe(
         as_json=as_json,
         trace=trace,
         quiet=quiet,
-        others=others,
     )

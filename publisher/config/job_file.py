@@ -17,7 +17,6 @@ from publisher.config.schedule import FollowOptions
 from publisher.config.settings import (
     JobOptions,
     JournalOptions,
-    ReportOptions,
     RunOptions,
     Settings,
     SinkOptions,
@@ -60,7 +59,6 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "acknowledge": (AcknowledgeOptions,),
     "follow": (FollowOptions,),
     "metrics": (MetricsOptions,),
-    "report": (ReportOptions,),
     "masking": (MaskingOptions,),
     "table_queue": (TableQueueOptions,),
     "activity": (ActivityOptions,),
@@ -256,7 +254,6 @@ class _JobReader:
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             follow=self._whole("follow", FollowOptions),
             metrics=self._metrics(),
-            report=self._report(),
             masking=self._masking(),
             table_queue=self._whole("table_queue", TableQueueOptions),
             activity=self._whole("activity", ActivityOptions),
@@ -304,9 +301,6 @@ class _JobReader:
     def _metrics(self) -> MetricsOptions:
         options = self._whole("metrics", MetricsOptions)
         return replace(options, textfile=self._path_or_none(options.textfile))
-
-    def _report(self) -> ReportOptions:
-        return ReportOptions(self._path_or_none(self._whole("report", ReportOptions).path))
 
     def _masking(self) -> MaskingOptions | None:
         if "masking" not in self._data:

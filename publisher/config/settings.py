@@ -111,15 +111,6 @@ class JournalOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportOptions:
-    """``[report]``."""
-
-    path: Path | None = None
-    """File of the page about all kept runs of the job. ``publish --follow`` writes it at most once a day,
-    and soon after records were rejected; its directory must exist."""
-
-
-@dataclass(frozen=True, slots=True)
 class RunOptions:
     """``[run]``."""
 
@@ -269,7 +260,6 @@ class Settings:
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
     metrics: MetricsOptions
-    report: ReportOptions
     masking: MaskingOptions | None
     """``None`` without ``[masking]``."""
     table_queue: TableQueueOptions

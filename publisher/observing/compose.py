@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TextIO
@@ -12,9 +12,6 @@ from publisher.journal.epoch import last_epoch
 from publisher.observing.contract import Observer, Observers
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
-
-Opener = Callable[[Callable[[str], None]], AbstractContextManager[Observer]]
-"""Opens an observer, which reports its problems to the function that it gets."""
 
 
 @contextmanager
@@ -27,9 +24,8 @@ def observe(
     as_json: bool = False,
     trace: int = 0,
     quiet: bool = False,
-    others: Sequence[Opener] = (),
 ) -> Iterator[Observer]:
-    """Opens the log (unless ``quiet``) and the trace on ``stream``, the metrics that are set, and others.
+    """Opens the log (unless ``quiet``) and the trace on ``stream``, and the metrics that are set.
 
     ``journals`` is the directory of the job's journals.
 
@@ -49,5 +45,4 @@ def observe(
             from publisher.observing.trace import Trace  # noqa: PLC0415 - few commands trace
 
             observers.append(stack.enter_context(Trace(trace, lines.trace)))
-        observers += [stack.enter_context(open_(lines.note)) for open_ in others]
         yield Observers(tuple(observers))

@@ -20,7 +20,6 @@ from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
 from publisher.engine.task_resources import Resources
 from publisher.errors import FatalError, PublisherError, of_system
-from publisher.journal.durable import check_report_target
 from publisher.journal.job_journals import RUNS, Journals
 from publisher.journal.lineage import Lineage
 from publisher.model.names import find_name
@@ -53,8 +52,6 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
         yield from _check_sources(settings)
         yield from sink.result()
     yield _run_check("journal", partial(_journal, settings))
-    if settings.report.path is not None:
-        yield _run_check("report", partial(_report, settings.report.path))
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
         yield _run_check(f"executors of {master}", partial(_executors, settings))
@@ -252,11 +249,6 @@ def _files(settings: Settings, path: Path) -> str:
 def _journal(settings: Settings) -> str:
     _lineage(settings)
     return _writable(settings.journal)
-
-
-def _report(path: Path) -> str:
-    check_report_target(path)
-    return f"{path} can be written"
 
 
 def _lineage(settings: Settings) -> Lineage:

@@ -27,7 +27,6 @@ from publisher.sources.dispatch_queue.images.layout import image_layout
 from publisher.sources.dispatch_queue.options import QueueTable
 from publisher.sources.dispatch_queue.rows.layout import DATA_AT, ROW_BYTES, row_type
 from publisher.sources.event_log.source import EventLog
-from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.linkexpress import Linkexpress, LinkexpressOptions
 from publisher.sources.linkexpress.layout import form_of
 from publisher.sources.linkexpress.options import ExtractedTable
@@ -102,14 +101,11 @@ class Input:
 
 def inputs() -> tuple[Input, ...]:
     """One of each format, of change tables both kinds."""
-    in_lines = SnapshotOptions(line_breaks=False)
     return (
         Input("dispatch-queue", DispatchQueue(QUEUE), queue),
         Input("linkexpress", Linkexpress(EXTRACT), extract),
         Input("change-table Parquet", ChangeTable(CHANGES), lambda size: changes(size, "parquet")),
-        Input(
-            "change-table CSV", ChangeTable(CHANGES, in_lines), lambda size: changes(size, "csv")
-        ),
+        Input("change-table CSV", ChangeTable(CHANGES), lambda size: changes(size, "csv")),
         Input("event-log Parquet", EventLog(), lambda size: event_log(Log(size // 18))),
     )
 

@@ -299,7 +299,7 @@ def _queue(
         file=file,
         read=reader_of(DispatchQueue(options)),
         make=make,
-        framing=Framing.STRIDE if stride else Framing.LINES,
+        framing=Framing.STRIDE if stride else Framing.QUOTED,
         stride=stride,
         claimed=_binary_claims() if stride else _text_claims,
         address="number" if stride else "line",

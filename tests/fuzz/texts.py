@@ -189,7 +189,6 @@ def messages(chance: random.Random, count: int) -> MadeFile:
 
 assert LAYOUT["3.5"] == tuple(event())
 _SMALL = SnapshotOptions(block_size=4096, max_record=100_000)
-_IN_LINES = SnapshotOptions(line_breaks=False, block_size=4096, max_record=100_000)
 _CHANGES = ChangeTableOptions(
     source_table="indirect.usr", binary_text="hex", mask_order="msb", header_columns=7, key=("idu",)
 )
@@ -211,17 +210,14 @@ def _form(
     claimed: Callable[[bytes], Iterable[Claim]] | None = None,
     compared: bool = False,
 ) -> Form:
-    in_lines = kind == _JSONL or not options.line_breaks
-    quoted = kind == _CSV and options.line_breaks
-    framing = Framing.ROWS if kind == _PARQUET else Framing.LINES if in_lines else Framing.QUOTED
-    name = "in lines" if kind == _CSV and in_lines else kind
+    framings = {_CSV: Framing.QUOTED, _JSONL: Framing.LINES, _PARQUET: Framing.ROWS}
     return Form(
-        name=f"{format_} {name}",
+        name=f"{format_} {kind}",
         format=format_,
         file=f"usr.{kind}",
         read=read,  # type: ignore[arg-type]
-        make=_writer_of(rows, _CSV if kind == _CSV else _JSONL, BREAKS if quoted else NAMES),
-        framing=framing,
+        make=_writer_of(rows, _CSV if kind == _CSV else _JSONL, BREAKS if kind == _CSV else NAMES),
+        framing=framings[kind],
         claimed=claimed or (lambda data: ()),
         pack=parquet if kind == _PARQUET else None,
         address="key" if compared else "number" if kind == _PARQUET else "line",
@@ -249,17 +245,17 @@ def _compared_form(kind: str, options: SnapshotOptions = _SMALL) -> Form:
 
 
 FORMS = [
-    *(_log(_CSV), _log(_CSV, _IN_LINES), _log(_JSONL), _log(_PARQUET)),
+    *(_log(_CSV), _log(_JSONL), _log(_PARQUET)),
     Form(
         name="event-log csv.gz",
         format="event-log",
         file="usr.csv.gz",
-        read=reader_of(EventLog(snapshot=_IN_LINES), Tables()),
-        make=_writer_of(events, _CSV, NAMES),
-        framing=Framing.LINES,
+        read=reader_of(EventLog(snapshot=_SMALL), Tables()),
+        make=_writer_of(events, _CSV, BREAKS),
+        framing=Framing.QUOTED,
         pack=pack,
     ),
-    *(_table(_CSV), _table(_CSV, _IN_LINES), _table(_JSONL), _table(_PARQUET)),
+    *(_table(_CSV), _table(_JSONL), _table(_PARQUET)),
     Form(
         name="change-table messages",
         format="change-table",
@@ -275,5 +271,5 @@ FORMS = [
         make=messages,
         framing=Framing.LINES,
     ),
-    *(_compared_form(_CSV, _IN_LINES), _compared_form(_JSONL), _compared_form(_PARQUET)),
+    *(_compared_form(_CSV), _compared_form(_JSONL), _compared_form(_PARQUET)),
 ]

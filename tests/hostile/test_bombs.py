@@ -14,16 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publisher.errors import FatalError
-from publisher.model.change import Outcome
 from publisher.sources.files import file_splits
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.files.parquet import TOO_MUCH
-from tests.support.event_log_files import csv_text, read
+from tests.support.event_log_files import csv_text
 from tests.support.measured_reads import measure_read
-from tests.support.repeated_values import MIB, rows_of
+from tests.support.repeated_values import MIB
 
-ROWS = 1_500
 HEAD = csv_text([]).encode()
 
 
@@ -40,13 +36,6 @@ def write_packed(path: Path, blocks: Iterable[bytes]) -> Path:
             file.write(packed[block])
             checksum, size = zlib.crc32(block, checksum), size + len(block)
         file.write(b"\x03\x00" + struct.pack("<2I", checksum, size))
-    return path
-
-
-def long_entry(folder: Path) -> Path:
-    path = folder / "a.parquet"
-    table = rows_of("a" * MIB, ROWS)
-    pq.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 30)
     return path
 
 
@@ -71,7 +60,6 @@ def repeat_block(head: bytes, block: bytes, times: int, end: bytes = b"") -> Ite
 
 
 BOMBS: dict[str, Callable[[Path], Path]] = {
-    "a long entry of a dictionary in every row": long_entry,
     "a page of hundreds of megabytes": large_page,
     "a CSV record without end": lambda folder: write_packed(
         folder / "a.csv.gz", repeat_block(HEAD, b"a", 400)
@@ -89,7 +77,7 @@ BOMBS: dict[str, Callable[[Path], Path]] = {
         folder / "a.jsonl.gz", repeat_block(b'{"a":[', b"1,", 60, b"1]}\n")
     ),
 }
-REASONS = ("unpacks to", "has pages of", "fields where", "max_record", "more than")
+REASONS = ("unpack to", "fields where", "max_record", "more than")
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
@@ -129,14 +117,6 @@ def test_a_document_that_cannot_be_checked_is_a_finding_and_the_next_file_is_che
     assert any(file == str(wrong) for file, _ in found["findings"])
 
 
-def test_rows_are_read_up_to_what_the_size_of_the_file_warrants(tmp_path: Path) -> None:
-    records, framed = read(long_entry(tmp_path))
-    outcomes = [record["outcome"] for record in records]
-    assert framed == len(records) == ROWS
-    assert 0 < outcomes.count(Outcome.REJECTED) < ROWS
-    assert {r["detail"] for r in records if r["outcome"] == Outcome.REJECTED} == {TOO_MUCH}
-
-
 def test_long_entries_of_a_dictionary_are_read_in_batches_of_bounded_size(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     values = [str(i) * 200_000 for i in range(100)] * 3  # 90 MB in all
@@ -161,35 +141,6 @@ def test_a_row_longer_than_max_record_is_rejected_by_itself(tmp_path: Path) -> N
     assert frame.rows.tolist() == [1, 3, 4]
     assert [broken.row for broken in frame.broken] == [2]
     assert "max_record" in frame.broken[0].reason
-
-
-def test_column_chunks_that_share_their_bytes_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    writer = pq.ParquetWriter(path, pa.schema({"a": pa.string()}))
-    for _ in range(20):
-        writer.write_table(pa.table({"a": [str(i) for i in range(100)]}))
-    writer.close()
-    data = path.read_bytes()
-    footer = int.from_bytes(data[-8:-4], "little")
-    cut = tmp_path / "b.parquet"  # the first row group's bytes and a footer that lists all
-    cut.write_bytes(data[:600] + data[-8 - footer :])
-    with pytest.raises(FatalError, match="damaged"):
-        file_splits.splits([cut], SnapshotOptions(), ExpectedColumns(("a",)), 1)
-
-
-def test_values_after_a_full_dictionary_do_not_stay_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    values = [f"{n:040}" for n in range(500_000)]  # 20 MB, of which 1 MB is in the dictionary
-    pq.write_table(pa.table({"a": values}), path, row_group_size=len(values))
-    options, columns = SnapshotOptions(), ExpectedColumns(("a",))
-    (split,) = file_splits.splits([path], options, columns, 1)
-    before, greatest, found = pa.total_allocated_bytes(), 0, 0
-    for frame in file_splits.frames(split, options, columns):
-        assert frame.batch["a"].to_pylist() == values[found : found + frame.batch.num_rows]
-        found += frame.batch.num_rows
-        greatest = max(greatest, pa.total_allocated_bytes() - before)
-    assert found == len(values)
-    assert greatest < 8 * MIB
 
 
 def test_a_long_entry_of_a_full_dictionary_is_not_unpacked_for_many_rows(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.fuzz.forms import FORMS
 from tests.fuzz.trial import Tally
 from tests.fuzz.worker import Failure
 
-LINES = next(form for form in FORMS if form.name == "event-log in lines")
+LINES = next(form for form in FORMS if form.name == "event-log csv")
 
 
 def run(

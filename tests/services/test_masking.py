@@ -30,8 +30,6 @@ topic = "{topic}"
 dead_letter_topic = "{letters}"
 [metrics]
 textfile = "metrics.prom"
-[report]
-path = "report.html"
 """
 
 

@@ -39,7 +39,6 @@ MODULES = (
     "publisher.journal.retried_records",
     "publisher.observing.compose",
     "publisher.observing.metrics",
-    "publisher.reports.report_writer",
     "publisher.runs.follow",
     "publisher.runs.recover",
     "publisher.runs.replay",

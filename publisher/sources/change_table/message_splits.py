@@ -49,19 +49,15 @@ class MessageLines:
     """The reading of masks in the whole input; ``None`` if the input has no masks."""
 
 
-def make_splits(
-    paths: list[Path], snapshot: SnapshotOptions, wanted: int
-) -> list[Split[TextRange]]:
-    """The parts that tasks read.  Raises ``FatalError`` for a file of another kind."""
+def make_splits(paths: list[Path], snapshot: SnapshotOptions) -> list[Split[TextRange]]:
+    """The files that tasks read.  Raises ``FatalError`` for a file of another kind."""
     splits: list[Split[TextRange]] = []
-    size = max(1, sum(map(content_size, paths)))
     for path in paths:
         if file_splits.kind_of(path) != "jsonl":
             raise FatalError(
                 f'{path}: messages are JSON lines; name the file .jsonl, or set layout = "rows" for tables'
             )
-        share = max(1, wanted * content_size(path) // size)
-        splits += file_splits.json_splits(path, snapshot, share)
+        splits.append(file_splits.json_split(path, snapshot))
     return splits
 
 
@@ -119,9 +115,8 @@ def raw_records(
     split: Split[MessageLines], rows: frozenset[int], snapshot: SnapshotOptions
 ) -> dict[int, str]:
     """Reads some messages again; a line that is not a message is its JSON text."""
-    lines = file_splits.narrow_lines(split.path, split.payload.lines, min(rows), snapshot)
     found: dict[int, str] = {}
-    for number, item, text in _read_lines(split, lines, snapshot):
+    for number, item, text in _read_lines(split, split.payload.lines, snapshot):
         if number in rows:
             found[number] = item.raw if isinstance(item, ChangeMessage) else as_json(text)
         if len(found) == len(rows):

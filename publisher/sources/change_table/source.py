@@ -101,7 +101,7 @@ class ChangeTable(Source):
         """The parts that tasks read, before the survey."""
         files = self.files(paths)
         if self.options.layout == "messages":
-            return [*message_splits.make_splits(files, self.snapshot, wanted)]
+            return [*message_splits.make_splits(files, self.snapshot)]
         return self._split_files(files, wanted)[0]
 
     def pending(self, context: PendingContext) -> SourceInput:
@@ -116,7 +116,7 @@ class ChangeTable(Source):
         Holds the rows that must wait for a partner."""
         files = self.files(context.paths) if context.paths else []
         if self.options.layout == "messages":
-            lines = context.limit(message_splits.make_splits(files, self.snapshot, context.wanted))
+            lines = context.limit(message_splits.make_splits(files, self.snapshot))
             where = str(files[0]) if files else ""
             read = message_splits.with_mask_reading(
                 lines, self.options, self.snapshot, context.catalogue, where
@@ -246,7 +246,7 @@ class ChangeTable(Source):
     def _frames_from(
         self, split: Split[FileRange], row: int, layout: ChangeTableLayout
     ) -> Iterator[Frame]:
-        remaining = file_splits.narrow(split, row, layout.reading)
+        remaining = file_splits.narrow(split, row)
         return file_splits.frames(remaining, layout.reading, layout.columns())
 
     def _fetch_strays(self, plan: SplitPlan, reader: ChangeTableReader) -> Strays | None:

@@ -108,7 +108,7 @@ def _refusal(text: str) -> OptionsError:
 def _lines(text: str, path: str, reading: SnapshotOptions) -> Iterator[tuple[int, list[str]]]:
     """Yields lines with their numbers."""
     data = text.removeprefix("\ufeff").encode()
-    piece = scan(data, replace(reading, line_breaks=False), final=True)
+    piece = scan(data, reading, final=True)
     for index, (start, stop) in enumerate(zip(piece.starts, piece.stops, strict=True)):
         if index in piece.wrong:
             raise _refusal(f"{path}, line {index + 1}: {piece.wrong[index]}")

@@ -67,7 +67,7 @@ class EventLog(Source):
 
     def raw_records(self, split: Split[FileRange], rows: frozenset[int]) -> dict[int, str]:
         """As ``Source.raw_records``."""
-        remaining = file_splits.narrow(split, min(rows), self.snapshot)
+        remaining = file_splits.narrow(split, min(rows))
         columns = self.options.expected_columns()
         return dict(find_records(file_splits.frames(remaining, self.snapshot, columns), rows))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -15,21 +16,22 @@ import pyarrow.csv as pc
 
 from publisher.errors import FatalError, InternalError
 from publisher.sources.files.csv_dialect import dialect_of
-from publisher.sources.files.csv_long import PieceFinder
 from publisher.sources.files.csv_records import (
+    ENDS_FILE,
     LF,
     NO_TEXT,
     TOO_LONG,
     Offsets,
     Piece,
     fields,
+    find,
     scan,
     values,
 )
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import refusal
-from publisher.sources.files.text_blocks import BOM, Tail, readable
+from publisher.sources.files.text_blocks import BOM, readable
 
 _LONGEST_HEADER = 1 << 22
 _NO_HEADER = (
@@ -100,81 +102,52 @@ def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str
 
 
 def frames(
-    blocks: Iterator[bytes | Tail],
+    blocks: Iterator[bytes],
     first: int,
     header: Header,
     columns: ExpectedColumns,
     options: SnapshotOptions,
 ) -> Iterator[Frame]:
-    """Yields the frames of the blocks of a split whose first line has number ``first``."""
-    line, skip = first, header.named and first == 1
-    finder = PieceFinder(header.width, options)
-    gatherer = _BlockGatherer(blocks, 16 * options.max_record)
-    for block, final, tail in _ends(gatherer.blocks()):
-        for data, piece in _break_off_last(finder.pieces(block, final=final), tail):
-            if len(piece.starts):
-                frame, skip = _frame(data, piece, line, skip, header, columns, options)
-                yield frame
-            line += data.count(b"\n", 0, piece.used)
-        gatherer.pending = len(finder.rest)
+    """Yields the frames of the blocks of a split whose first line has number ``first``.
 
-
-def _break_off_last(
-    pieces: Iterator[tuple[bytes, Piece]], reason: str | None
-) -> Iterator[tuple[bytes, Piece]]:
-    """Yields the pieces of a block; marks the last record as broken if there is a reason."""
-    if reason is None:
-        yield from pieces
-        return
-    *others, (data, last) = pieces
-    yield from others
-    yield data, _mark_last(data, last, reason)
-
-
-class _BlockGatherer:
-    """Joins blocks until they have as many bytes as are pending; divides blocks above ``max_bytes``."""
-
-    def __init__(self, blocks: Iterator[bytes | Tail], max_bytes: int) -> None:
-        self._blocks = blocks
-        self._max_bytes = max_bytes
-        self.pending = 0
-        """Bytes of an incomplete record, all of which are examined again with each block."""
-
-    def blocks(self) -> Iterator[bytes | Tail]:
-        parts: list[bytes] = []
-        size = 0
-        for block in self._blocks:
-            if isinstance(block, Tail):
-                yield from (b"".join(parts), block)
-                return
-            for at in range(0, len(block), self._max_bytes):
-                part = block[at : at + self._max_bytes]
-                parts.append(part)
-                size += len(part)
-                if size >= self.pending:
-                    yield b"".join(parts)
-                    parts, size = [], 0
-        yield b"".join(parts)
-
-
-def _ends(blocks: Iterator[bytes | Tail]) -> Iterator[tuple[bytes, bool, str | None]]:
-    """Yields each block, whether it is the last, and the reason if the file breaks off there."""
-    for block in blocks:
-        if isinstance(block, Tail):
-            yield b"", True, block.reason
+    A record of more than ``max_record`` bytes is rejected, one of more than twice as many with all that
+    follows.
+    """
+    line, skip, rest = first, header.named and first == 1, b""
+    waiting: list[bytes] = []
+    for block in chain(blocks, [b""]):
+        waiting.append(block)
+        final = not block
+        if not final and sum(map(len, waiting)) < len(rest):
+            continue  # all of an incomplete record is examined again, so not with each block
+        data, waiting = b"".join([rest, *waiting]), []
+        piece = find(data, header.width, options, final=final)
+        piece, ends = _reject_long(piece, len(data), options.max_record)
+        if len(piece.starts):
+            frame, skip = _frame(data, piece, line, skip, header, columns, options)
+            yield frame
+        if ends:
             return
-        yield block, False, None
-    yield b"", True, None
+        line += data.count(b"\n", 0, piece.used)
+        rest = data[piece.used :]
 
 
-def _mark_last(data: bytes, piece: Piece, reason: str) -> Piece:
-    """Marks the last record of a file that breaks off as broken, even if it looks complete."""
-    whole = piece.used == len(data) and (not len(piece.stops) or data.endswith(b"\n"))
-    if not whole and len(piece.starts):
-        return piece._replace(wrong=piece.wrong | {len(piece.starts) - 1: reason})
-    end = np.int64(len(data))
-    wrong = piece.wrong | {len(piece.starts): reason}
-    return Piece(np.append(piece.starts, end), np.append(piece.stops, end), wrong, len(data))
+def _reject_long(piece: Piece, size: int, limit: int) -> tuple[Piece, bool]:
+    """Marks long records as broken and truncates them; tells whether the last is too long to go on.
+
+    Whether its quotes are what they seem is not certain then, and text in quotes must not become a record.
+    """
+    starts, stops, wrong = piece.starts, piece.stops, piece.wrong
+    if size - piece.used > 2 * limit + 1:  # the last byte may be a CR
+        starts, stops = np.append(starts, piece.used), np.append(stops, size)
+    over = np.flatnonzero(stops - starts > 2 * limit)
+    if len(over):
+        end = int(over[0]) + 1
+        starts, stops = starts[:end], stops[:end]
+        wrong = {index: why for index, why in wrong.items() if index < end}
+    long = np.flatnonzero(stops - starts > limit).tolist()
+    wrong = wrong | dict.fromkeys(long, TOO_LONG) | dict.fromkeys(over[:1].tolist(), ENDS_FILE)
+    return Piece(starts, np.minimum(stops, starts + limit), wrong, piece.used), bool(len(over))
 
 
 def _frame(
@@ -196,8 +169,8 @@ def _frame(
     if skip and keep.any():
         header_at = int(np.argmax(keep))
         keep[header_at] = False
-        wrong = {i: why for i, why in wrong.items() if i != header_at or why != TOO_LONG}
-        skip = False  # a header is reported as broken only if the file breaks off in it
+        wrong = {i: why for i, why in wrong.items() if i != header_at}
+        skip = False
     lines = line + np.searchsorted(np.flatnonzero(np.frombuffer(data, np.uint8) == LF), starts)
     good = keep.copy()
     good[list(wrong)] = False

@@ -18,12 +18,8 @@ class Dialect:
     """Empty for files without quotes."""
     escape: bytes
     """Precedes a quote in quoted text; equals the quote if quotes are doubled."""
-    line_breaks: bool
-    """Whether quoted text may contain line ends."""
     quoted: re.Pattern[bytes]
     """A quoted field."""
-    begun: re.Pattern[bytes]
-    """The beginning of a quoted field that has not ended yet."""
     doubled: re.Pattern[bytes] | None
     """A quoted field up to two escapes in a row; ``None`` if quotes are doubled."""
     unquoted: re.Pattern[bytes]
@@ -52,21 +48,19 @@ class Dialect:
 
 def dialect_of(options: SnapshotOptions) -> Dialect:
     """Returns the dialect of the settings."""
-    return _dialect(options.delimiter, options.quote, options.escape, options.holds_line_breaks)
+    return _dialect(options.delimiter, options.quote, options.escape)
 
 
 @lru_cache(maxsize=64)
-def _dialect(delimiter: str, quote: str, escape: str, line_breaks: bool) -> Dialect:
+def _dialect(delimiter: str, quote: str, escape: str) -> Dialect:
     mark, before = quote.encode(), (escape or quote).encode()
-    quoted, begun, doubled = _quoted_patterns(mark, before, line_breaks)
+    quoted, doubled = _quoted_patterns(mark, before)
     separator = delimiter.encode()
     return Dialect(
         separator,
         mark,
         before,
-        line_breaks,
         quoted,
-        begun,
         doubled,
         _unquoted_pattern(separator),
         re.compile(rb"[^\r\n%b]*+" % re.escape(mark)) if len(separator) == 1 else None,
@@ -75,21 +69,17 @@ def _dialect(delimiter: str, quote: str, escape: str, line_breaks: bool) -> Dial
 
 
 def _quoted_patterns(
-    quote: bytes, escape: bytes, line_breaks: bool
-) -> tuple[re.Pattern[bytes], re.Pattern[bytes], re.Pattern[bytes] | None]:
-    """Builds the patterns of a quoted field: whole, not ended, and up to two escapes in a row."""
+    quote: bytes, escape: bytes
+) -> tuple[re.Pattern[bytes], re.Pattern[bytes] | None]:
+    """Builds the patterns of a quoted field, and of one up to two escapes in a row."""
     if not quote:
-        never = re.compile(rb"(?!)")
-        return never, never, None
-    q, e, end = re.escape(quote), re.escape(escape), b"" if line_breaks else rb"\n"
+        return re.compile(rb"(?!)"), None
+    q, e = re.escape(quote), re.escape(escape)
     if escape == quote:
-        inside, doubled = rb"%b(?:[^%b%b]++|%b%b)*+" % (q, q, end, q, q), None
-    else:
-        after = rb"[^\n]" if end else rb"[\x00-\xff]"
-        inside = rb"%b(?:[^%b%b%b]++|%b%b)*+" % (q, q, e, end, e, after)
-        plain = rb"%b(?:[^%b%b%b]++|%b[^%b%b])*+" % (q, q, e, end, e, e, end)
-        doubled = re.compile(plain + e + e)
-    return re.compile(inside + q), re.compile(inside), doubled
+        return re.compile(rb"%b(?:[^%b]++|%b%b)*+%b" % (q, q, q, q, q)), None
+    inside = rb"%b(?:[^%b%b]++|%b[\x00-\xff])*+" % (q, q, e, e)
+    plain = rb"%b(?:[^%b%b]++|%b[^%b])*+" % (q, q, e, e, e)
+    return re.compile(inside + q), re.compile(plain + e + e)
 
 
 def _unquoted_pattern(delimiter: bytes) -> re.Pattern[bytes]:

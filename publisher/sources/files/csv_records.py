@@ -40,6 +40,10 @@ SHIFTED_DELIMITER = (
 )
 LONE_CR = "a carriage return inside an unquoted field; put the field into quotes"
 TOO_LONG = "the record is longer than max_record; raise that setting, or close the open quote"
+ENDS_FILE = (
+    "the record is so much longer than max_record that a quote may be open, so the rest of the file is not"
+    " read; close the quote, or raise that setting"
+)
 NO_TEXT = (
     "bytes that are not text in the file's encoding; set the right encoding, or fix the record"
 )
@@ -73,10 +77,7 @@ def _find_in_bulk(data: bytes, width: int, dialect: Dialect, *, final: bool) -> 
     any_quotes = bool(quote) and quote in data
     quotes = np.flatnonzero(buffer == quote[0]) if any_quotes else np.empty(0, np.int64)
     if len(quotes):
-        breaks = len(ends)
         ends = _outside(ends, quotes)
-        if len(ends) < breaks and not dialect.line_breaks:
-            return None
     used = len(data) if final else (int(ends[-1]) + 1 if len(ends) else 0)
     if (final and len(quotes) % 2) or not _quotes_are_valid(buffer, quotes, dialect):
         return None  # quotes after the last line end count, too: they may hide line ends
@@ -192,10 +193,6 @@ class CsvRecord(NamedTuple):
     """Number of its fields."""
     why: str | None
     """The first fault of its grammar."""
-    field: int
-    """Start of its last field."""
-    open: bool = False
-    """Whether the quote of that field does not close."""
 
 
 def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
@@ -204,14 +201,13 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
     while True:
         skipped = _skip_fields(dialect, data, at)
         count += data.count(dialect.delimiter, at, skipped) + 1
-        start = at = skipped
+        at = skipped
         if dialect.quote and data.startswith(dialect.quote, at):
             if dialect.doubled is not None and dialect.doubled.match(data, at):
                 why = why or DOUBLE_ESCAPE
             match = dialect.quoted.match(data, at)
             if match is None:
-                end = len(data) if dialect.line_breaks else data.find(b"\n", at)
-                return _record_to(data, end, count, why or OPEN_QUOTE, start, is_open=True)
+                return CsvRecord(len(data), None, count, why or OPEN_QUOTE)
             at = match.end()
             text = _span(dialect, data, at)
             if text not in (b"", b"\r"):
@@ -222,7 +218,7 @@ def read_record(data: bytes, at: int, dialect: Dialect) -> CsvRecord:
             why = why or _text_problem(text if follows else text.removesuffix(b"\r"), dialect)
         at += len(text)
         if not data.startswith(dialect.delimiter, at):
-            return _record_to(data, at, count, why, start)
+            return _record_to(data, at, count, why)
         if text == b"\r":
             why = why or LONE_CR
         elif dialect.overlaps_itself(data, at):
@@ -248,13 +244,11 @@ def _span(dialect: Dialect, data: bytes, at: int) -> bytes:
     return b"" if match is None else match.group()
 
 
-def _record_to(
-    data: bytes, at: int, count: int, why: str | None, field: int, *, is_open: bool = False
-) -> CsvRecord:
+def _record_to(data: bytes, at: int, count: int, why: str | None) -> CsvRecord:
     """The record up to ``at``; it ends outside the buffer if its line end was not found."""
-    if at < 0 or at >= len(data):
-        return CsvRecord(len(data), None, count, why, field, is_open)
-    return CsvRecord(at, at + 1, count, why, field, is_open)
+    if at >= len(data):
+        return CsvRecord(len(data), None, count, why)
+    return CsvRecord(at, at + 1, count, why)
 
 
 def values(record: bytes, dialect: Dialect) -> list[tuple[bytes, bool]]:

@@ -1,12 +1,11 @@
 """Finds the files of a snapshot, cuts them into splits and reads the records of a split.
 
-Text (CSV, JSON lines) is cut at LF only.  The driver counts the lines before each split once: the
-number of a record is its line in the whole file, wherever the file is cut.
+A text file (CSV, JSON lines) is one split, Parquet is cut at row groups.  The number of a record of text is
+its line in the file.
 """
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_path, content_size
+from publisher.masking.sealed_files import content_size
 from publisher.sources.files import csv, json_lines, parquet
 from publisher.sources.files.file_names import distinct, list_files
 from publisher.sources.files.frame import Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.recognise import format_of, hint
-from publisher.sources.files.text_blocks import Tail, refuse_utf16, text_blocks
+from publisher.sources.files.text_blocks import is_gzip, refuse_cut, refuse_utf16, text_blocks
 
 _PROBED = 1 << 16
 """Number of bytes of a JSON file that are searched for keys of other formats."""
@@ -64,7 +63,7 @@ class Split(Generic[Payload_co]):
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """Bytes of a text file, which begin and end at a line break unless they are the whole file."""
+    """Bytes of a text file, which begin and end at a line break."""
 
     kind: TextKind
     start: int
@@ -154,10 +153,10 @@ def splits(
     return [split for path in file_list for split in _cut(path, options, columns, target)]
 
 
-def json_splits(path: Path, options: SnapshotOptions, wanted: int) -> list[Split[TextRange]]:
-    """Cuts a file of JSON lines, whatever the keys of its objects; otherwise as ``splits``."""
+def json_split(path: Path, options: SnapshotOptions) -> Split[TextRange]:
+    """Returns a file of JSON lines as a split, whatever the keys of its objects; otherwise as ``splits``."""
     _check_keys(path, options, ExpectedColumns(()))
-    return _cut_text(path, "jsonl", options, content_size(path) // max(1, wanted))
+    return text_split(path, "jsonl")
 
 
 def frames(
@@ -178,51 +177,19 @@ def frames(
             return csv.frames(texts, lines.first, head, columns, options)
 
 
-def narrow(split: Split[FileRange], row: int, options: SnapshotOptions) -> Split[FileRange]:
-    """Returns the part of a split that begins with record ``row`` or shortly before it."""
+def narrow(split: Split[FileRange], row: int) -> Split[FileRange]:
+    """Returns the part of a split that begins with record ``row`` or before it."""
     match split.payload:
         case RowGroups(start, stop, first) as groups:
             group, first = parquet.group_of(split.path, range(start, stop), first, row)
             return split.with_payload(replace(groups, start=group, first=first))
-        case lines:
-            return split.with_payload(narrow_lines(split.path, lines, row, options))
-
-
-def narrow_lines(path: str, lines: TextRange, row: int, options: SnapshotOptions) -> TextRange:
-    """Returns the part of a text range that begins with line ``row`` or before it."""
-    if _is_gzip(Path(path)) or not splits_at_lf(options) or row <= lines.first:
-        return lines
-    return replace(lines, start=_line_start(path, lines, row), first=row)
-
-
-def _line_start(path: str, lines: TextRange, line: int) -> int:
-    """Finds the offset of a line by its number in the file; the end of the range if the line is not in it."""
-    position, missing = lines.start, line - lines.first
-    with Path(content_path(path)).open("rb", buffering=0) as file:
-        file.seek(position)
-        while block := file.read(1 << 22):
-            breaks = block.count(b"\n")
-            if breaks >= missing:
-                return position + _after_lines(block, missing)
-            position, missing = position + len(block), missing - breaks
-    return lines.stop
-
-
-def _after_lines(block: bytes, lines: int) -> int:
-    at = 0
-    for _ in range(lines):
-        at = block.index(b"\n", at) + 1
-    return at
+        case _:
+            return split
 
 
 def header(path: str, options: SnapshotOptions, columns: ExpectedColumns) -> csv.Header:
     """Reads the header of a CSV file.  Raises ``FatalError`` if its columns do not fit."""
-    start, why = _beginning(Path(path), options)
-    try:
-        return csv.read_header(start, path, columns, options)
-    except FatalError:
-        _refuse_cut(Path(path), start, why, options)
-        raise
+    return csv.read_header(beginning(Path(path), options), path, columns, options)
 
 
 def column_names(path: str, options: SnapshotOptions) -> list[str]:
@@ -240,38 +207,19 @@ def beginning(path: Path, options: SnapshotOptions) -> bytes:
 
     Raises ``FatalError`` if the file breaks off before that.
     """
-    start, why = _beginning(path, options)
-    _refuse_cut(path, start, why, options)
-    return start
-
-
-def _refuse_cut(path: Path, start: bytes, why: str | None, options: SnapshotOptions) -> None:
-    """Raises ``FatalError`` if a file breaks off, which ``why`` explains, before its first record ends."""
-    if why is None:
-        return
-    is_json = kind_of(path) == "jsonl"
-    if not (b"\n" in start.lstrip() if is_json else csv.has_record(start, options)):
-        raise FatalError(f"{path}: its first record cannot be read: {why}")
-
-
-def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]:
-    """Reads the first bytes of a file, and the reason if it breaks off there."""
-    if not _is_gzip(path):
+    if not is_gzip(path):
         refuse_utf16(path, options)
     start = bytearray()
     examined = 0
-    with Path(content_path(path)).open("rb") as file:
-        for block in text_blocks(file, None, options, begins=True, packed=_is_gzip(path)):
-            if isinstance(block, Tail):
-                return bytes(start), block.reason
-            start += block
-            if len(start) > options.max_record:
+    for block in text_blocks(str(path), options):
+        start += block
+        if len(start) > options.max_record:
+            break
+        if len(start) >= 2 * examined:  # not at each block: each search starts at the beginning
+            examined = len(start)
+            if csv.has_record(bytes(start), options):
                 break
-            if len(start) >= 2 * examined:  # not at each block: each search starts at the beginning
-                examined = len(start)
-                if csv.has_record(bytes(start), options):
-                    break
-    return bytes(start), None
+    return bytes(start)
 
 
 def by_position(
@@ -302,25 +250,19 @@ def _cut(
         header(name, options, columns)
     if kind == "jsonl":
         _check_keys(path, options, columns)
-    return list(_cut_text(path, kind, options, target))
+    return [text_split(path, kind)]
 
 
-def _cut_text(
-    path: Path, kind: TextKind, options: SnapshotOptions, target: int
-) -> list[Split[TextRange]]:
-    name, length = str(path), content_size(path)
-    whole = _is_gzip(path) or not splits_at_lf(options)
-    if whole or (kind == "csv" and options.holds_line_breaks):
-        return [Split(name, length, length, TextRange(kind, 0, length, 1))]
-    return [
-        Split(name, b - a, length, TextRange(kind, a, b, line))
-        for a, b, line in _lines(path, max(target, options.block_size))
-    ]
+def text_split(path: Path, kind: TextKind) -> Split[TextRange]:
+    """Returns a text file as a split.  Raises ``FatalError`` if gzip has compressed it and it is cut."""
+    refuse_cut(path)
+    length = content_size(path)
+    return Split(str(path), length, length, TextRange(kind, 0, length, 1))
 
 
 def _check_keys(path: Path, options: SnapshotOptions, columns: ExpectedColumns) -> None:
     """Raises ``FatalError`` if the first objects have the keys of another format."""
-    start, _ = _beginning(path, replace(options, block_size=_PROBED))
+    start = beginning(path, replace(options, block_size=_PROBED))
     needed = {columns.written_name(name).casefold() for name in columns.names}
     needed -= {columns.written_name(name).casefold() for name in columns.optional}
     listed = [keys for keys in json_lines.first_keys(start) if keys]
@@ -334,48 +276,8 @@ def _check_keys(path: Path, options: SnapshotOptions, columns: ExpectedColumns) 
             )
 
 
-def splits_at_lf(options: SnapshotOptions) -> bool:
-    """Tests whether each LF byte is a line end in this encoding."""
-    return codecs.lookup(options.encoding).name in (
-        "utf-8",
-        "ascii",
-        "iso8859-1",
-        "iso8859-15",
-        "cp1252",
-    )
-
-
-def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
-    """Yields byte ranges of ``target`` bytes or a little more that end at LF, with their first line."""
-    start, line, position, breaks = 0, 1, 0, 0
-    with Path(content_path(path)).open("rb", buffering=0) as file:
-        while block := file.read(1 << 22):
-            while position + len(block) >= start + target:
-                cut = block.find(b"\n", max(0, start + target - 1 - position)) + 1
-                if not cut:
-                    break
-                yield start, position + cut, line
-                line += breaks + block.count(b"\n", 0, cut)
-                start = position = position + cut
-                block, breaks = block[cut:], 0
-            breaks += block.count(b"\n")
-            position += len(block)
-    if position > start or start == 0:
-        yield start, position, line
-
-
-def _is_gzip(path: Path) -> bool:
-    return path.suffix.lower() == ".gz"
-
-
-def blocks(path: str, lines: TextRange, options: SnapshotOptions) -> Iterator[bytes | Tail]:
+def blocks(path: str, lines: TextRange, options: SnapshotOptions) -> Iterator[bytes]:
     """Yields the text of a range."""
-    with Path(content_path(path)).open("rb") as file:
-        file.seek(lines.start)
-        yield from text_blocks(
-            file,
-            lines.stop - lines.start,
-            options,
-            begins=lines.start == 0,
-            packed=_is_gzip(Path(path)),
-        )
+    if is_gzip(Path(path)):
+        return text_blocks(path, options)
+    return text_blocks(path, options, lines.start, lines.stop)

@@ -17,7 +17,7 @@ from publisher.model.catalogue import LONGEST_NAME
 from publisher.sources.files.csv_records import NO_TEXT
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.files.text_blocks import Tail, readable
+from publisher.sources.files.text_blocks import readable
 
 BATCH_ROWS = 16_384
 REMEMBERED = 1000
@@ -42,7 +42,7 @@ class LineProblem(ValueError):  # noqa: N818 -- becomes a reject, not an error
 
 
 def frames(
-    blocks: Iterator[bytes | Tail], first: int, columns: ExpectedColumns, options: SnapshotOptions
+    blocks: Iterator[bytes], first: int, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Iterator[Frame]:
     """Yields the frames of the blocks of a split whose first line has number ``first``.
 
@@ -57,27 +57,21 @@ def frames(
 
 
 def lines(
-    blocks: Iterator[bytes | Tail], number: int, limit: int
+    blocks: Iterator[bytes], number: int, limit: int
 ) -> Iterator[tuple[int, bytes, str | None]]:
-    """Yields number and bytes of each line, and a reason if it cannot be a record."""
+    """Yields number and bytes of each line, and a reason if it is longer than ``limit``."""
     pending, long = b"", False
     for block in blocks:
-        if isinstance(block, Tail):
-            yield number, pending, block.reason
-            return
         *complete, last = block.split(b"\n")
-        if long and not complete:
-            continue
         for part in complete:
-            line = pending + part
+            line = pending + part[: limit + 1]
             yield number, line[:limit], TOO_LONG if long or len(line) > limit else None
             pending, long = b"", False
             number += 1
-        pending += last
-        if len(pending) > limit:
-            pending, long = pending[:limit], True
+        pending = (pending + last)[: limit + 1]
+        long = len(pending) > limit
     if pending:
-        yield number, pending, TOO_LONG if long else None
+        yield number, pending[:limit], TOO_LONG if long else None
 
 
 class _JsonLineReader:

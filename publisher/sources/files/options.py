@@ -28,17 +28,13 @@ class SnapshotOptions:
     """ASCII character before a quote in quoted text; empty if quotes are doubled."""
     null_text: str | None = None
     """Unquoted text that marks NULL in CSV, in addition to the unquoted empty field."""
-    line_breaks: bool = True
-    """Whether CSV fields may contain line breaks. If false, several tasks read a large file
-    together."""
     encoding: str = "utf-8"
     """Character encoding of text files."""
     block_size: Annotated[int, Ge(64), Le(1 << 30)] = 4 << 20
     """Bytes of a text file that are split into records at a time."""
     max_record: Annotated[int, Ge(64), Le(1 << 30)] = 64 << 20
-    """Maximum bytes of a text record. A longer record is rejected as broken, and reading resumes after
-    its next line break. If this line break is quoted, and the closing quote follows within the same
-    number of bytes, reading resumes after the whole record."""
+    """Maximum bytes of a text record. A longer record is rejected as broken; a CSV record of more than
+    twice as many bytes with the rest of the file, because a quote may be open."""
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError`` for options that make files unreadable."""
@@ -65,11 +61,6 @@ class SnapshotOptions:
         if self.escape and not self.quote:
             text = f"{self.escape!r} has no meaning without quotes; leave it out, or set quote"
             yield OptionProblem("escape", text)
-
-    @property
-    def holds_line_breaks(self) -> bool:
-        """True if CSV fields may contain line breaks, which only quoted fields can."""
-        return self.line_breaks and bool(self.quote)
 
     @property
     def null_texts(self) -> list[str]:

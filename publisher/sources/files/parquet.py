@@ -17,7 +17,6 @@ from publisher.sources.columns.columns import plain
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.files.parquet_pages import GroupSizes, PageSizes, group_sizes
 from publisher.sources.files.text_blocks import readable
 
 Sizes = npt.NDArray[np.int64]
@@ -27,14 +26,17 @@ BATCH_ROWS = 16_384
 WIDE_ROW = 1 << 10
 """Bytes: if the mean row is this large, few rows are read at once, because sizes differ."""
 WIDE_ROWS = 256
-_SMALL_DICTIONARY = 1 << 12
-"""Maximum bytes of a dictionary whose entries may be unpacked for a whole batch at once."""
+_FREE_BYTES = 256 << 20
+"""Bytes that every file may unpack to, however small it is."""
+_MOST_UNPACKED = 1_000
+"""Maximum ratio of unpacked to stored bytes of a file that exceeds the free bytes."""
+_ROW = 16
+"""Minimum bytes that a row counts as: a row of NULLs takes none in the file."""
 _NANOSECONDS_END = (1 << 63) // 1000 - 1
 """The last microsecond since 1970 that 64 bits of nanoseconds can count."""
 TOO_LONG = (
     "the row is longer than max_record; raise that setting, or export the table without the row"
 )
-TOO_MUCH = "the file unpacks to far more than its size warrants; export it again, as CSV"
 _SHOWN = 1 << 10
 
 
@@ -50,8 +52,7 @@ def row_groups(
         # not the sizes of column chunks: pyarrow ends the process if it reads a damaged one
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
-        # refuses a file that would unpack to too much
-        group_sizes(path, _names_in_file(file, path, columns, options))
+    _refuse_bomb(path, weights)
     scale = content_size(path) / max(1, sum(weight for _, weight in weights))
     runs: list[tuple[int, int, int, int]] = []
     start, first, row, size = 0, 1, 1, 0.0
@@ -65,6 +66,17 @@ def row_groups(
     return [*runs, (start, len(weights), first, int(size))]
 
 
+def _refuse_bomb(path: str, groups: Sequence[tuple[int, int]]) -> None:
+    """Refuses a file that says that it unpacks to far more than its size warrants."""
+    stored = content_size(path)
+    unpacked = sum(max(size, rows * _ROW) for rows, size in groups)
+    if unpacked > max(_FREE_BYTES, _MOST_UNPACKED * stored):
+        raise FatalError(
+            f"{path}: its row groups unpack to {unpacked:,} bytes from {stored:,} bytes of the file; export"
+            " it again, as CSV"
+        )
+
+
 def frames(
     path: str, groups: range, first: int, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Iterator[Frame]:
@@ -72,16 +84,15 @@ def frames(
     with _open(path) as file:
         names = _names_in_file(file, path, columns, options)
         metadata = file.metadata
-    sizes = group_sizes(path, set(names), groups)
+        dictionaries = {group: _dictionaries(metadata, group, names) for group in groups}
     for group in groups:
         row_count, group_first = metadata.row_group(group).num_rows, first
         # at most one group stays in memory
-        rows = _batch_rows(sizes[group])
-        with _open(path, metadata, _dictionaries(path, metadata, group, sizes[group])) as file:
-            budget = _Budget(options.max_record, sizes[group].allowed)
+        rows = _batch_rows(metadata.row_group(group))
+        with _open(path, metadata, dictionaries[group]) as file:
             batches = file.iter_batches(rows, [group], names, use_threads=False)
             for batch in _with_exact_moments(batches, path, metadata, group, rows):
-                yield from budget.frames(batch.select(names), columns, first)
+                yield from _in_pieces(batch.select(names), columns, first, options.max_record)
                 first += batch.num_rows
         if first - group_first != row_count:
             raise FatalError(
@@ -121,47 +132,36 @@ def _with_exact_moments(
             yield batch
 
 
-class _Budget:
-    """Cuts batches into pieces of bounded size, and rejects rows that would unpack to too much."""
-
-    def __init__(self, max_record: int, allowed: int) -> None:
-        self._max_record = max_record
-        self._remaining = allowed
-
-    def frames(
-        self, batch: pa.RecordBatch, columns: ExpectedColumns, first: int
-    ) -> Iterator[Frame]:
-        """Yields the rows of a batch, the first of which has number ``first``."""
-        bound = _max_bytes(batch)
-        if bound <= min(BATCH_BYTES, self._max_record, self._remaining):
-            self._remaining -= bound
-            yield Frame(_rename_columns(batch, columns), np.arange(first, first + batch.num_rows))
-            return
-        sizes = _row_sizes(batch)
-        ends = np.cumsum(sizes)
-        begin = 0
-        while begin < len(sizes):
-            limit = ends[begin] - sizes[begin] + BATCH_BYTES
-            stop = max(begin + 1, int(np.searchsorted(ends, limit, side="right")))
-            yield self._frame(batch.slice(begin, stop - begin), sizes[begin:stop], columns, first)
-            first += stop - begin
-            begin = stop
-
-    def _frame(
-        self, batch: pa.RecordBatch, sizes: Sizes, columns: ExpectedColumns, first: int
-    ) -> Frame:
-        numbers = np.arange(first, first + len(sizes), dtype=np.int64)
-        long = sizes > self._max_record
-        beyond = np.cumsum(np.where(long, 0, sizes)) > self._remaining
-        self._remaining -= int(sizes[~long & ~beyond].sum())
-        bad = long | beyond
-        if not bad.any():
-            return Frame(_rename_columns(batch, columns), numbers)
-        broken = tuple(
-            Broken(int(numbers[i]), TOO_LONG if long[i] else TOO_MUCH, _beginnings(batch, i))
-            for i in np.flatnonzero(bad).tolist()
+def _in_pieces(
+    batch: pa.RecordBatch, columns: ExpectedColumns, first: int, max_record: int
+) -> Iterator[Frame]:
+    """Yields the rows of a batch, the first of which has number ``first``, in pieces of bounded size."""
+    if _max_bytes(batch) <= min(BATCH_BYTES, max_record):
+        yield Frame(_rename_columns(batch, columns), np.arange(first, first + batch.num_rows))
+        return
+    sizes = _row_sizes(batch)
+    ends = np.cumsum(np.minimum(sizes, max_record))
+    begin = 0
+    while begin < len(sizes):
+        limit = (ends[begin - 1] if begin else 0) + BATCH_BYTES
+        stop = max(begin + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield _frame(
+            batch.slice(begin, stop - begin), sizes[begin:stop], columns, first + begin, max_record
         )
-        return Frame(_rename_columns(batch.filter(pa.array(~bad)), columns), numbers[~bad], broken)
+        begin = stop
+
+
+def _frame(
+    batch: pa.RecordBatch, sizes: Sizes, columns: ExpectedColumns, first: int, max_record: int
+) -> Frame:
+    """The rows of a batch without those that are too long."""
+    numbers, long = np.arange(first, first + len(sizes), dtype=np.int64), sizes > max_record
+    broken = tuple(
+        Broken(int(numbers[i]), TOO_LONG, _beginnings(batch, i))
+        for i in np.flatnonzero(long).tolist()
+    )
+    rest = batch.filter(pa.array(~long)) if broken else batch
+    return Frame(_rename_columns(rest, columns), numbers[~long], broken)
 
 
 def _max_bytes(batch: pa.RecordBatch) -> int:
@@ -271,34 +271,21 @@ def _names_in_file(
     return [file.schema_arrow.names[i] for i in _places(file, path, columns, options)]
 
 
-def _dictionaries(path: str, metadata: pq.FileMetaData, group: int, sizes: GroupSizes) -> list[str]:
-    """Columns that stay dictionaries until their rows are measured: each row may name a long entry.
-
-    Not those with other values, which would all be collected in a dictionary as large as the row group, if
-    the entries are short enough.
-    """
-    longest = BATCH_BYTES // _batch_rows(sizes)
+def _dictionaries(metadata: pq.FileMetaData, group: int, names: Sequence[str]) -> list[str]:
+    """Columns that stay dictionaries until their rows are measured: each row may name a long entry."""
+    chunks = metadata.row_group(group)
+    leaves = [chunks.column(place) for place in range(metadata.num_columns)]
     return [
-        column.name
-        for column in sizes.columns
-        if column.is_text
-        and column.dictionary > _SMALL_DICTIONARY
-        and not (column.is_mixed and _longest_entry(path, metadata, group, column) <= longest)
+        leaf.path_in_schema
+        for leaf in leaves
+        if leaf.path_in_schema in names
+        and leaf.physical_type == "BYTE_ARRAY"
+        and {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & {*leaf.encodings}
     ]
 
 
-def _longest_entry(path: str, metadata: pq.FileMetaData, group: int, column: PageSizes) -> int:
-    """Bytes of the longest entry of a dictionary; that of the whole dictionary if it cannot be told."""
-    with _open(path, metadata, [column.name]) as file:
-        first = next(file.iter_batches(1, [group], [column.name], use_threads=False), None)
-    entries = None if first is None else first.column(0)
-    if not isinstance(entries, pa.DictionaryArray) or len(entries.dictionary) != column.entries:
-        return column.dictionary  # the first page is not coded with the dictionary
-    return int(_lengths(entries.dictionary).max())
-
-
-def _batch_rows(group: GroupSizes) -> int:
-    mean = max(1, group.row_bytes)
+def _batch_rows(group: pq.RowGroupMetaData) -> int:
+    mean = max(1, group.total_byte_size // max(1, group.num_rows))
     max_rows = BATCH_ROWS if mean < WIDE_ROW else WIDE_ROWS
     return int(max(1, min(max_rows, BATCH_BYTES // mean)))
 

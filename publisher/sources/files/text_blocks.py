@@ -3,126 +3,96 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
 
 from publisher.errors import FatalError
 from publisher.masking.sealed_files import content_path
 from publisher.sources.files.options import SnapshotOptions
 
 BOM = codecs.BOM_UTF8
-_GZIP = 31  # zlib: with the header and checksum of gzip
-_PACKED_BLOCK = 1 << 14
 _FIRST = 64
 """Bytes of a text file that are checked for UTF-16."""
 _LEAST_PAIRS = 8
 """Minimum length in characters to detect UTF-16 without a byte order mark; less may be damaged bytes."""
+_UNREADABLE = "xds-unreadable"
+"""Error handler that keeps what is not text as bytes that are not UTF-8, which reject their record."""
 
 
-class Tail(NamedTuple):
-    """Ends the blocks of a file whose rest cannot be read."""
+def _keep_bytes(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    kept = (
+        chr(0xDC00 + (byte if byte > 0x7F else 0xFF))
+        for byte in error.object[error.start : error.end]
+    )
+    return "".join(kept), error.end
 
-    reason: str
+
+codecs.register_error(_UNREADABLE, _keep_bytes)
+
+
+def is_gzip(path: Path) -> bool:
+    """Tests whether the name of a file says that gzip compresses it."""
+    return path.suffix.lower() == ".gz"
 
 
 def text_blocks(
-    file: BinaryIO, size: int | None, options: SnapshotOptions, *, begins: bool, packed: bool
-) -> Iterator[bytes | Tail]:
-    """Yields blocks of about ``options.block_size`` bytes, ``size`` in all (``None``: to the end).
+    path: str, options: SnapshotOptions, start: int = 0, stop: int | None = None
+) -> Iterator[bytes]:
+    """Yields blocks of about ``options.block_size`` bytes, none of them empty, without a byte order mark.
 
-    Bytes that are invalid in the encoding are copied, which makes the block invalid UTF-8; so framing
-    finds the damaged records.  ``begins``: a byte order mark at the start is removed.  ``packed``: the
-    file is compressed by gzip.
+    Bytes that are invalid in the encoding make their block invalid UTF-8; so framing finds the damaged
+    records.  ``start`` and ``stop`` are offsets in a file that gzip does not compress.  Raises ``FatalError``
+    if the file breaks off, cannot be read, or begins without the byte order mark that its encoding needs.
     """
-    raw: Iterator[bytes | Tail] = _read_raw(
-        file, size, _PACKED_BLOCK if packed else options.block_size
-    )
-    if packed:
-        raw = _unpack(raw, options.block_size)
+    raw = _read(Path(path), options.block_size, start, stop)
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
-        raw = _transcode(raw, options.encoding)
-    for block in raw:
-        if begins and not isinstance(block, Tail):
-            begins = False
-            yield block.removeprefix(BOM)
-        else:
-            yield block
+        raw = _transcode(raw, options.encoding, path)
+    is_first = not start
+    for block in filter(None, raw):
+        yield block.removeprefix(BOM) if is_first else block
+        is_first = False
 
 
-def _read_raw(file: BinaryIO, size: int | None, block_size: int) -> Iterator[bytes | Tail]:
-    remaining = size
-    while remaining is None or remaining > 0:
-        try:
-            block = file.read(block_size if remaining is None else min(block_size, remaining))
-        except OSError as problem:
-            yield Tail(f"the file cannot be read from here on ({problem}); read it again")
-            return
-        if not block:
-            return
-        if remaining is not None:
-            remaining -= len(block)
-        yield block
+def refuse_cut(path: Path) -> None:
+    """Unpacks a file that gzip compresses.  Raises ``FatalError`` if it is truncated or damaged."""
+    if is_gzip(path):
+        for _ in _read(path, 1 << 22, 0, None):
+            pass
 
 
-def _unpack(blocks: Iterator[bytes | Tail], block_size: int) -> Iterator[bytes | Tail]:
-    """Unpacks gzip member by member; yields all bytes of a truncated file that can be unpacked."""
-    member = zlib.decompressobj(_GZIP)
-    in_member = False
-    for packed in blocks:
-        if isinstance(packed, Tail):
-            yield packed
-            return
-        remaining = packed
-        while remaining:
-            try:
-                block = member.decompress(remaining, block_size)
-            except zlib.error as problem:
-                yield Tail(f"the compressed file is damaged from here ({problem}); export it again")
-                return
-            in_member = True
-            remaining = member.unconsumed_tail
-            if member.eof:
-                remaining, member, in_member = (
-                    member.unused_data.lstrip(b"\0"),
-                    zlib.decompressobj(_GZIP),
-                    False,
-                )
-            if block:
-                yield block
-    if in_member:
-        yield Tail("the compressed file is cut here; export it again")
-
-
-def _transcode(blocks: Iterator[bytes | Tail], encoding: str) -> Iterator[bytes | Tail]:
-    decoder = codecs.getincrementaldecoder(encoding)("surrogateescape")
-    for block in blocks:
-        if isinstance(block, Tail):
-            yield block
-            return
-        try:
-            text = decoder.decode(block)
-        except UnicodeDecodeError as problem:
-            pending = len(problem.object) - len(block)
-            yield _escape(decoder.decode(block[: max(0, problem.start - pending)]))
-            yield Tail(f"the text is not {encoding} ({problem.reason}); set the right encoding")
-            return
-        except UnicodeError as problem:  # no byte order mark
-            yield Tail(
-                f"the text is not {encoding} ({problem}); set the right encoding, for example utf-8, or"
-                f" {encoding}-le or {encoding}-be if there is no byte order mark"
-            )
-            return
-        yield _escape(text)
+def _read(path: Path, size: int, start: int, stop: int | None) -> Iterator[bytes]:
+    content = Path(content_path(path))
     try:
-        yield _escape(decoder.decode(b"", final=True))
-    except UnicodeError:
-        yield Tail(f"the file ends inside a character of {encoding}; export it again")
+        with gzip.open(content) if is_gzip(path) else content.open("rb") as file:
+            file.seek(start)
+            while stop is None or start < stop:
+                block = file.read(size if stop is None else min(size, stop - start))
+                if not block:
+                    return
+                start += len(block)
+                yield block
+    except EOFError:
+        raise FatalError(f"{path}: the compressed file is cut; export it again") from None
+    except (gzip.BadGzipFile, zlib.error) as problem:
+        raise FatalError(
+            f"{path}: the compressed file is damaged ({problem}); export it again"
+        ) from problem
 
 
-def _escape(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+def _transcode(blocks: Iterator[bytes], encoding: str, path: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)(_UNREADABLE)
+    try:
+        for block in blocks:
+            yield decoder.decode(block).encode("utf-8", "surrogateescape")
+    except UnicodeError as problem:  # no byte order mark
+        raise FatalError(
+            f"{path}: the text is not {encoding} ({problem}); set the right encoding, for example utf-8, or"
+            f" {encoding}-le or {encoding}-be if there is no byte order mark"
+        ) from problem
+    yield decoder.decode(b"", final=True).encode("utf-8", "surrogateescape")
 
 
 def readable(raw: bytes, limit: int = 1 << 20) -> str:

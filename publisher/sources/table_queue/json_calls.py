@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from publisher.sources.files.json_lines import LineProblem, lines, parse_object
-from publisher.sources.files.text_blocks import Tail, readable
+from publisher.sources.files.text_blocks import readable
 from publisher.sources.table_queue.calls import (
     LAST_ORDINAL,
     NO_RECORD,
@@ -46,7 +46,7 @@ def json_line(call: Call) -> str:
 
 
 def read_json_blocks(
-    blocks: Iterator[bytes | Tail], first: int, limit: int, record_bytes: int
+    blocks: Iterator[bytes], first: int, limit: int, record_bytes: int
 ) -> Iterator[SampleBlock]:
     """Reads the calls of the lines of a split, whose first line has number ``first``."""
     builder = _BlockBuilder(record_bytes)

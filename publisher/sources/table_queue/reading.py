@@ -114,7 +114,7 @@ def _cut(
     length, form = path.stat().st_size, form_of(path)
     assert form is not None
     if form == "jsonl":
-        yield from file_splits.json_splits(path, reading, max(1, length // target))
+        yield file_splits.json_split(path, reading)
         return
     if not length:
         return

@@ -12,7 +12,6 @@ from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq as change_seq
 from tests.support.change_table_files import write as write_changes
-from tests.support.event_log_files import csv_text
 from tests.support.source_contract import (
     Sample,
     count_csv,
@@ -42,11 +41,6 @@ CHANGE_TABLE = ChangeTableOptions(
 NO_USER = frozenset({"perpetrator"})
 SMALL_BLOCKS = SnapshotOptions(block_size=256)
 """Blocks of a few records, which break records, too."""
-
-
-def changes_in_lines(path: Path) -> Path:
-    path.write_text(csv_text([row | {"lname": "plain"} for row in CHANGES], COLUMNS))
-    return path
 
 
 IMAGE = {"idu": 1, "fname": "Ann", "lname": None, "photo": None}
@@ -88,14 +82,6 @@ SAMPLES = (
             NO_USER,
         )
         for suffix, count in ((".csv", count_csv), (".jsonl", count_json), (".parquet", None))
-    ),
-    Sample(
-        "lines__ct.csv",
-        ChangeTable(CHANGE_TABLE, SnapshotOptions(line_breaks=False, block_size=256)),
-        changes_in_lines,
-        10,
-        count_csv,
-        NO_USER,
     ),
     Sample(
         "messages.jsonl",

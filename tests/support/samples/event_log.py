@@ -25,13 +25,6 @@ EVENTS = [
 ]
 
 
-def in_lines(path: Path) -> Path:
-    """A CSV file without line breaks in its values, to be cut anywhere between lines."""
-    rows = [row | {"old_value": "plain"} for row in EVENTS]
-    path.write_text(csv_text(rows))
-    return path
-
-
 def write_gzip(path: Path) -> Path:
     path.write_bytes(gzip.compress(csv_text(EVENTS).encode(), mtime=0))
     return path
@@ -51,12 +44,4 @@ SAMPLES = (
     ),
     Sample("log.parquet", EventLog(), lambda path: write(path, EVENTS), 7, None, UNUSED),
     Sample("log.csv.gz", EventLog(), write_gzip, 7, None, UNUSED),
-    Sample(
-        "lines.csv",
-        EventLog(snapshot=SnapshotOptions(line_breaks=False, block_size=64)),
-        in_lines,
-        7,
-        count_csv,
-        UNUSED,
-    ),
 )

@@ -66,16 +66,10 @@ _PROBED_BYTES = 2 * ROW_BYTES
 _HEX = r"^(?:\s*[0-9A-Fa-f]{2})*\s*$"
 
 
-def without_line_breaks(options: SnapshotOptions) -> SnapshotOptions:
-    """Returns the settings for these files, whose values contain no line breaks."""
-    return replace(options, line_breaks=False)
-
-
 def splits(
     path: Path, options: DispatchQueueOptions, reading: SnapshotOptions, target: int
 ) -> list[Split[TextRows]]:
     """Divides a file into splits, none of which cuts an operation."""
-    reading = without_line_breaks(reading)
     _check_text(path, reading)
     file_splits.header(str(path), reading, _COLUMNS)
     size = path.stat().st_size
@@ -140,7 +134,7 @@ def rows(
     split: Split[TextRange], options: DispatchQueueOptions, reading: SnapshotOptions
 ) -> QueueRows:
     """Reads the rows of a split."""
-    return _rows(file_splits.frames(split, without_line_breaks(reading), _COLUMNS), options)
+    return _rows(file_splits.frames(split, reading, _COLUMNS), options)
 
 
 class _Chunk(NamedTuple):

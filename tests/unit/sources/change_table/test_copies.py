@@ -20,7 +20,7 @@ U = record(2, "U", [1], idu="1", fname="x")
 OTHER_B = B | {"fname": "other"}
 UPDATE = (2, "idu=1", ("fname", "a", "x"))
 AROUND = [record(1, "I", range(10), idu="1"), record(9, "D", [0], idu="7")]
-SMALL = SnapshotOptions(line_breaks=False, block_size=256)
+SMALL = SnapshotOptions(block_size=256)
 
 
 def meant(tmp_path: Path, files: list[list[Row]], **settings: object) -> list[tuple[object, ...]]:

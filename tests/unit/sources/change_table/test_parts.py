@@ -169,7 +169,7 @@ def pairs(count: int) -> list[Row]:
     return [*rows, record(count, "D", [0], idu="0")]
 
 
-SMALL = SnapshotOptions(line_breaks=False, block_size=512)
+SMALL = SnapshotOptions(block_size=512)
 
 
 @pytest.fixture(scope="module")
@@ -225,9 +225,9 @@ def test_half_of_a_pair_that_is_too_long_leaves_the_other_half_alone(
 ) -> None:
     """The other half is in another part, and the headers do not show which record is too long."""
     rows = [
-        record(9, "U", [1], idu="1", fname="x" * (2_000 if long == "U" else 1)),
+        record(9, "U", [1], idu="1", fname="x" * (1_500 if long == "U" else 1)),
         *pairs(8),
-        record(9, "B", idu="1", fname="y" * (2_000 if long == "B" else 1)),
+        record(9, "B", idu="1", fname="y" * (1_500 if long == "B" else 1)),
     ]
     path = write(tmp_path / name, rows)
     short = SnapshotOptions(max_record=1_000)

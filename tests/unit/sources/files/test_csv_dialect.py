@@ -105,9 +105,9 @@ hostile = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(hostile, st.booleans(), st.sampled_from(["", "\\"]), st.sampled_from([64, 1 << 20]))
+@given(hostile, st.sampled_from(["", "\\"]), st.sampled_from([64, 1 << 20]))
 def test_any_bytes_give_the_same_records_in_any_blocks(
-    data: bytes, line_breaks: bool, escape: str, max_record: int
+    data: bytes, escape: str, max_record: int
 ) -> None:
     whole, *others = (
         records(
@@ -117,7 +117,6 @@ def test_any_bytes_give_the_same_records_in_any_blocks(
                     delimiter="||",
                     quote="'",
                     escape=escape,
-                    line_breaks=line_breaks,
                     block_size=size,
                     max_record=max_record,
                 ),
@@ -191,8 +190,3 @@ def test_bytes_that_are_no_text_reject_their_record_only() -> None:
 def test_ambiguous_marks_are_refused(changes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=f"^({'|'.join(changes)})|^delimiter"):
         options(**changes)
-
-
-def test_files_without_quotes_are_read_by_several_tasks() -> None:
-    assert not options(quote="").holds_line_breaks
-    assert options().holds_line_breaks

@@ -1,25 +1,17 @@
 from __future__ import annotations
 
 import gzip
-import json
-import zlib
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files import file_splits
-from publisher.sources.files.file_splits import FileRange, Split
+from publisher.sources.files.file_splits import Split
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
 from publisher.sources.files.parquet import BATCH_BYTES
-from publisher.sources.files.parquet_pages import group_sizes
 
 AB = ExpectedColumns(("a", "b"), optional=frozenset({"b"}))
 OPTIONS = SnapshotOptions()
@@ -75,79 +67,6 @@ def test_files_that_cannot_be_a_snapshot_are_refused(tmp_path: Path, name: str) 
         file_splits.files([tmp_path / name])
 
 
-def test_splits_are_stable_and_go_through_json(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(b"a,b\n" + b"1,2\n" * 1000)
-    options = SnapshotOptions(line_breaks=False, block_size=64)
-    splits = file_splits.splits([path], options, AB, 4)
-    assert len(splits) == 4
-    assert splits == file_splits.splits([path], options, AB, 4)
-    stored = json.loads(json.dumps([asdict(split) for split in splits]))
-    assert TypeAdapter(list[Split[FileRange]]).validate_python(stored) == splits
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.sampled_from(["1,x", "2,é", "3", "", "4,y,z"]), max_size=40),
-    st.integers(1, 8),
-    st.sampled_from(["\n", "\r\n"]),
-    st.booleans(),
-)
-def test_any_cut_gives_the_same_records_on_the_same_lines(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[str], wanted: int, end: str, last: bool
-) -> None:
-    path = tmp_path_factory.mktemp("cut") / "a.csv"
-    path.write_bytes((end.join(["a,b", *lines]) + (end if last else "")).encode())
-    options = SnapshotOptions(line_breaks=False, block_size=4)
-    whole = [row[:2] for row in read(path, 1, SnapshotOptions())]
-    assert [row[:2] for row in read(path, wanted, options)] == whole
-    assert [row[0] for row in whole] == [i for i, line in enumerate(lines, 2) if line]
-
-
-def test_json_lines_are_cut_at_line_ends(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"a": i, "b": "x" * (i % 50)}) + "\n" for i in range(1000)))
-    options = SnapshotOptions(block_size=1 << 10)
-    assert len(file_splits.splits([path], options, AB, 5)) == 5
-    assert [row[:2] for row in read(path, 5, options)] == [(i + 1, str(i)) for i in range(1000)]
-
-
-def test_gzip_is_one_split_and_a_cut_one_ends_with_a_broken_record(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv.gz"
-    packed = gzip.compress(b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i * i) for i in range(5000)))
-    path.write_bytes(packed)
-    assert len(read(path, 9)) == 5000
-    path.write_bytes(packed[: len(packed) // 2])
-    found = read(path)
-    assert 100 < len(found) < 5000
-    assert "the compressed file is cut here" in str(found[-1][1])
-    assert [row[0] for row in found] == list(range(2, len(found) + 2))
-
-
-@pytest.mark.parametrize("length", [1, 3, 7, 15])
-@pytest.mark.parametrize("header", ["auto", "yes"])
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.csv.gz", b"record_id,table_key"), ("a.jsonl.gz", b'{"a":1,"b":2,"c":3}')],
-)
-def test_a_file_that_is_cut_in_its_first_record_is_reported_as_cut(
-    name: str, text: bytes, length: int, header: Any, tmp_path: Path
-) -> None:
-    path, options, words = tmp_path / name, SnapshotOptions(header=header), "compressed file is cut"
-    packer = zlib.compressobj(wbits=31)
-    path.write_bytes(packer.compress(text[:length]) + packer.flush(zlib.Z_SYNC_FLUSH))
-    with pytest.raises(FatalError, match=rf"{name}: .*{words} here; export it again"):
-        file_splits.beginning(path, options)
-    try:
-        [(record, reason, _)] = read(path, 1, options)
-    except FatalError as refused:  # the columns do not fit
-        assert name == "a.csv.gz"
-        reason = refused.message
-    else:
-        assert record == 1
-    assert words in str(reason)
-
-
 def test_other_encodings_are_read_and_wrong_bytes_reject_only_their_record(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\n1,ü\n2,€\n3,?\n".encode("cp1252").replace(b"?", b"\x81"))
@@ -159,68 +78,73 @@ def test_other_encodings_are_read_and_wrong_bytes_reject_only_their_record(tmp_p
 
 
 NO_WIDE_TEXT = (
-    (
-        "utf-16",
-        b"a,b\n1,2\n",
-        "utf-16 (UTF-16 stream does not start with BOM); set the right encoding",
-    ),
-    (
-        "utf-16",
-        "a,b\n1,2\n".encode("utf-16-le"),
-        "or utf-16-le or utf-16-be if there is no byte",
-    ),
-    (
-        "utf-32",
-        "a,b\n1,2\n".encode("utf-32-le"),
-        "set the right encoding, for example utf-8, or utf-32-le",
-    ),
-    ("utf-32", b"a,b\n1,2\n", "the text is not utf-32 (code point not in range(0x110000))"),
-    ("utf-16", b"a", "the file ends inside a character of utf-16; export it again"),
+    ("utf-16", b"a,b\n1,2\n", "(UTF-16 stream does not start with BOM); set the right encoding"),
+    ("utf-16", "a,b\n1,2\n".encode("utf-16-le"), "or utf-16-le or utf-16-be if there is no byte"),
+    ("utf-32", "a,b\n1,2\n".encode("utf-32-le"), "for example utf-8, or utf-32-le"),
 )
 
 
-@pytest.mark.parametrize("header", ["auto", "yes", "no"])
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.csv.gz"])
 @pytest.mark.parametrize(("encoding", "text", "words"), NO_WIDE_TEXT)
-def test_a_file_of_another_encoding_is_one_broken_record_and_has_no_columns(
-    encoding: str, text: bytes, words: str, name: str, header: Any, tmp_path: Path
+def test_wide_text_without_byte_order_mark_is_refused(
+    encoding: str, text: bytes, words: str, name: str, tmp_path: Path
 ) -> None:
-    path, options = tmp_path / name, SnapshotOptions(encoding=encoding, header=header)
+    path = tmp_path / name
     path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    [(record, reason, _)] = read(path, 3, options)
-    assert record == 1
-    assert words in str(reason)
     with pytest.raises(FatalError) as caught:
-        file_splits.beginning(path, options)
+        read(path, 1, SnapshotOptions(encoding=encoding))
     assert words in caught.value.message
     assert str(path) in caught.value.message
-    if "csv" in name:
-        with pytest.raises(FatalError, match=r"encoding|export"):
-            file_splits.column_names(str(path), options)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
 @pytest.mark.parametrize("block_size", [64, 70, 1 << 20])
-def test_an_invalid_character_does_not_affect_records_before_it(
-    encoding: str, block_size: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("encoding", "damage"),
+    [
+        ("utf-8", b"\xff"),
+        ("cp1251", b"\x98"),
+        ("euc-jp", b"\xa4"),
+        ("utf-16-le", b"\x00\xdc"),
+        ("utf-32-le", b"\x00\xd8\x00\x00"),
+    ],
+)
+def test_bytes_that_are_no_text_reject_their_record_only(
+    encoding: str, damage: bytes, block_size: int, tmp_path: Path
 ) -> None:
-    options = SnapshotOptions(encoding=encoding, header="yes", block_size=block_size)
-    text = "a,b\n" + "".join(f"{i},x\n" for i in range(40)) + "40,"
-    damage = {"utf-16": b"\x00\xd8\x41\x00", "utf-32": b"\x00\xd8\x00\x00"}[encoding]
-    (tmp_path / "a.csv").write_bytes(text.encode(encoding) + damage + b"\n\0\0\0" * 9)
-    *good, (record, reason, raw) = read(tmp_path / "a.csv", 1, options)
-    assert good == [(i + 2, str(i), "x") for i in range(40)]
-    assert (record, raw) == (42, "40,")
-    assert f"the text is not {encoding}" in str(reason)
+    lines = ["a,b\n", *(f"{i},x\n" for i in range(60))]
+    data = [line.encode(encoding) for line in lines]
+    data[41] = "40,".encode(encoding) + damage + "x\n".encode(encoding)
+    (tmp_path / "a.csv").write_bytes(b"".join(data))
+    found = read(tmp_path / "a.csv", 1, SnapshotOptions(encoding=encoding, block_size=block_size))
+    assert [row[0] for row in found] == list(range(2, 62))
+    assert [row[0] for row in found if "not text" in str(row[1])] == [42]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_a_header_that_is_cut_inside_a_character_is_reported(encoding: str, tmp_path: Path) -> None:
-    options = SnapshotOptions(encoding=encoding, header="yes")
-    (tmp_path / "a.csv").write_bytes("a,b\n".encode(encoding)[:-1])
-    [(record, reason, raw)] = read(tmp_path / "a.csv", 1, options)
-    assert (record, raw) == (1, "a,b")
-    assert "ends inside a character" in str(reason)
+def test_a_file_that_ends_inside_a_character_rejects_its_last_record(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("a,b\n1,2\n3,4\n".encode("utf-16-le")[:-1])
+    found = read(tmp_path / "a.csv", 1, SnapshotOptions(encoding="utf-16-le"))
+    assert found[0] == (2, "1", "2")
+    assert "not text" in str(found[1][1])
+
+
+@pytest.mark.parametrize("packed", [1, 3])
+def test_gzip_is_one_split_and_a_cut_one_is_refused(tmp_path: Path, packed: int) -> None:
+    path = tmp_path / "a.csv.gz"
+    rows = [b"%d,x%d\n" % (i, i * i) for i in range(6000)]
+    step = len(rows) // packed
+    members = [gzip.compress(b"".join(rows[n * step : (n + 1) * step])) for n in range(packed)]
+    whole = gzip.compress(b"a,b\n") + b"".join(members)
+    path.write_bytes(whole)
+    assert len(read(path, 9)) == 6000
+    for cut in (len(whole) // 2, len(whole) - 1, 5):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FatalError, match=r"a\.csv\.gz: the compressed file is cut; export"):
+            file_splits.splits([path], OPTIONS, AB, 1)
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 0xFF
+    path.write_bytes(damaged)
+    with pytest.raises(FatalError, match=r"a\.csv\.gz: the compressed file is"):
+        file_splits.splits([path], OPTIONS, AB, 1)
 
 
 def test_a_file_that_changed_since_the_splits_were_made_is_refused(tmp_path: Path) -> None:
@@ -261,14 +185,14 @@ def test_a_damaged_parquet_page_is_refused_when_it_is_read(tmp_path: Path) -> No
         list(file_splits.frames(split, OPTIONS, AB))
 
 
-def test_a_damaged_header_of_a_parquet_page_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_damaged_header_of_a_parquet_page_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"a": list(range(5000)), "b": [f"x{i}" for i in range(5000)]}), path)
     data = bytearray(path.read_bytes())
     data[4:40] = bytes(36)
     path.write_bytes(bytes(data))
     with pytest.raises(FatalError, match="export it again"):
-        file_splits.splits([path], OPTIONS, AB, 1)
+        read(path)
 
 
 def test_a_parquet_page_that_claims_two_gibibytes_takes_none(tmp_path: Path) -> None:
@@ -298,15 +222,6 @@ def test_a_parquet_file_with_fewer_rows_than_it_claims_is_refused(tmp_path: Path
         FatalError, match=r"row group 1 has 0 rows and should have 1; export it again"
     ):
         read(path)
-
-
-def test_sizes_of_some_row_groups_are_those_among_all(tmp_path: Path) -> None:
-    path = str(tmp_path / "log.parquet")
-    pq.write_table(pa.table({"a": range(40), "b": ["x" * n for n in range(40)]}), path, 10)
-    sizes = group_sizes(path, {"a", "b"})
-    assert [(number, group.rows) for number, group in sizes.items()] == [(n, 10) for n in range(4)]
-    for groups in (range(1, 3), range(4), range(3, 4)):
-        assert group_sizes(path, {"a", "b"}, groups) == {n: sizes[n] for n in groups}
 
 
 def test_parquet_is_cut_by_row_groups_and_counts_rows_in_the_file(tmp_path: Path) -> None:
@@ -402,25 +317,3 @@ def test_a_json_line_beyond_max_record_is_one_broken_record(tmp_path: Path) -> N
     found = read(path, 1, SnapshotOptions(block_size=64, max_record=500))
     assert [row[0] for row in found] == [1, 2]
     assert "max_record" in str(found[0][1])
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet", "a.csv.gz"])
-def test_a_narrowed_split_begins_at_or_before_its_record(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    if name == "a.jsonl":
-        path.write_text("".join(json.dumps({"a": i}) + "\n" for i in range(500)))
-    elif name == "a.parquet":
-        pq.write_table(pa.table({"a": range(500), "b": range(500)}), path, row_group_size=90)
-    else:
-        text = "a,b\n" + "".join(f'{i},"x\ny"\n' for i in range(500))
-        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    for split in file_splits.splits([path], OPTIONS, AB, 1):
-        whole = rows(split)
-        for row in (whole[0], whole[250], whole[-1]):
-            narrow = file_splits.narrow(split, int(str(row[0])), OPTIONS)
-            assert row in rows(narrow)
-            if name in ("a.csv", "a.jsonl"):
-                assert rows(narrow)[0] == row
-        assert rows(file_splits.narrow(split, 100_000, OPTIONS)) == (
-            [] if "gz" not in name else whole
-        )

@@ -321,7 +321,8 @@ def test_splits_change_nothing(tmp_path: Path, splits: int) -> None:
     reading = SnapshotOptions(block_size=64)
     for path in (text, bulk, bare):
         assert read(path, OPTIONS, splits, reading) == read(path)
-        assert len(sample_splits([path], OPTIONS, splits, reading)) >= min(splits, 2)
+        count = len(sample_splits([path], OPTIONS, splits, reading))
+        assert count == 1 if path == text else count >= min(splits, 2)
 
 
 def test_a_damaged_bulk_file(tmp_path: Path) -> None:
@@ -422,7 +423,8 @@ def test_packed_lines_and_empty_files(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(f"{line()}\n".encode()))
     assert [row["table"] for row in read(path)] == ["PERSON"]
     path.write_bytes(gzip.compress(f"{line()}\n".encode())[:-20])
-    assert "json" in [row["problem"] for row in read(path)]
+    with pytest.raises(FatalError, match="the compressed file is cut"):
+        read(path)
     for name in ("b.jsonl", "b.dirr", "b.raw"):
         (tmp_path / name).touch()
         assert read(tmp_path / name) == []
