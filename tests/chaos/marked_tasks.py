@@ -25,7 +25,7 @@ def mark_tasks() -> None:
     lane_plan: Any = lane_tasks.LanePlan
     lane_plan.add = during("plan", lane_plan.add)
     lane_plan.close = during("plan", lane_plan.close)
-    sender: Any = lane_sender.ExactlyOnceSender
+    sender: Any = lane_sender.LaneSender
     produce, commit = sender.produce, lane_sender.commit
 
     def produce_slowly(self: Any, producer: Any, batch: Any, reports: Any = ()) -> None:

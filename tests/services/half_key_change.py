@@ -14,11 +14,11 @@ from publisher.cli.main import main
 from publisher.dispatch.kafka import lane_sender
 from publisher.dispatch.kafka.records import Batch
 
-PRODUCE = lane_sender._Sender.produce
+PRODUCE = lane_sender.LaneSender.produce
 
 
 def produce_half(
-    sender: lane_sender._Sender, producer: Producer, batch: Batch, reports: Sequence[Any] = ()
+    sender: lane_sender.LaneSender, producer: Producer, batch: Batch, reports: Sequence[Any] = ()
 ) -> None:
     for place, (_, _, headers) in enumerate(batch.records):
         if "key-from" in dict(headers):
@@ -30,5 +30,5 @@ def produce_half(
 
 
 if __name__ == "__main__":
-    lane_sender._Sender.produce = produce_half  # type: ignore[assignment]
+    lane_sender.LaneSender.produce = produce_half  # type: ignore[assignment]
     main()

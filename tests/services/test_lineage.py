@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 
 from publisher.cli.main import cli
 from tests.services.databases import sqlite_place
@@ -179,37 +178,3 @@ def test_dead_letters_are_exported_and_retried_once(published: Lineage) -> None:
     assert len(published.kafka.read(published.topic)) == len(read)
     groups = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert "event-type" not in {group["reason"] for group in groups}
-
-
-def test_documents_sent_at_least_once_are_searched_by_their_event_id(
-    kafka: Topics, tmp_path: Path
-) -> None:
-    published = publish(kafka, tmp_path, '[dispatch]\nmode = "at-least-once"')
-    record = published.documents[-1]
-    position = headers(record)["position"]
-    words = ["explain", "-c", str(tmp_path / "hr.toml"), position]
-    shown = CliRunner().invoke(cli, words).stdout
-    assert "offset      not recorded: --offsets searches the whole topic for the event id" in shown
-
-    # as after a crash between a document and the progress
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    producer.produce(
-        published.topic, record.value, record.key, record.partition, headers=[*record.headers]
-    )
-    producer.flush(30)
-    repeated = [
-        read
-        for read in kafka.read(published.topic)
-        if headers(read)["event-id"] == headers(record)["event-id"]
-    ]
-    assert len(repeated) == 2
-    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
-    for read in repeated:
-        place = f"{published.topic}:{read.partition}:{read.offset}"
-        assert f"offset      {place}\n" in shown
-        stories = published.stories("-c", tmp_path / "hr.toml", "--document", place)
-        assert {story["document"]["event_id"] for story in stories} == {headers(record)["event-id"]}
-
-    kafka.expire(published.topic)
-    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
-    assert "offset      not found: no committed record has the event id; it has expired" in shown

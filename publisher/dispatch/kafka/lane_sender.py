@@ -1,11 +1,8 @@
 """Sends one lane inside one task, with one producer and bounded memory.
 
-Exactly once: each transaction holds documents and the token that counts them, so that readers of committed
+Each transaction holds documents and the token that counts them, so that readers of committed
 transactions and the next start see the same progress.  If the end of a transaction is unknown, a new producer
 fences the old one and reads the token.
-
-At least once: an idempotent producer; a token is written after its documents are acknowledged, so that a
-start after a crash repeats at most the documents of one transaction, with the same event ids.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
-from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery, collect_failure
+from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
     WHOLE,
@@ -51,7 +48,7 @@ class LaneSendReport:
     transactions: int
     retries: int
     sent: tuple[SentTransaction, ...] = ()
-    """The transactions of this call with their offsets; empty if documents are sent at least once."""
+    """The transactions of this call with their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,7 @@ class LaneSendTask:
             ReplacedError: A newer instance has taken over.
             UnreachableError: The brokers do not answer.
         """
-        sender = ExactlyOnceSender(self) if self.options.exactly_once else _AtLeastOnce(self)
-        return sender.send()
+        return LaneSender(self).send()
 
     def is_pending(self, token: Token | None) -> bool:
         """Returns whether documents of the lane are missing in the sink.  Raises like ``start``."""
@@ -134,8 +130,8 @@ class _RetryError(Exception):
         self.error = error
 
 
-class _Sender:
-    """Sends a lane; the base of both delivery guarantees."""
+class LaneSender:
+    """Sends a lane in transactions, each with its progress token."""
 
     def __init__(self, work: LaneSendTask) -> None:
         self._work = work
@@ -152,6 +148,7 @@ class _Sender:
         self._batch_size = -(-size // -(-size // BATCH))
 
     def send(self) -> LaneSendReport:
+        """Sends the documents that the sink does not have; raises as ``LaneSendTask.send``."""
         attempts, transactions = 0, 0
         while True:
             try:
@@ -170,9 +167,6 @@ class _Sender:
                     raise retry.error from None
             self._retries += 1
             time.sleep(_BACKOFF * 2**attempts)
-
-    def _send_remaining(self) -> None:
-        raise NotImplementedError
 
     @contextmanager
     def _open_producer(self, overrides: Mapping[str, Any]) -> Iterator[LaneProducer]:
@@ -247,10 +241,6 @@ class _Sender:
 
     def _activity(self) -> str:
         return f"sending lane {self._work.lane} of run {self._work.run}"
-
-
-class ExactlyOnceSender(_Sender):
-    """Sends a lane in transactions, each with its progress token."""
 
     def _send_remaining(self) -> None:
         work = self._work
@@ -369,32 +359,3 @@ def _find_cause(producer: Producer, error: KafkaError, timeout: float) -> KafkaE
 def _abort(producer: Producer, timeout: float) -> None:
     with suppress(KafkaException):  # the next producer with this transactional id aborts it
         producer.abort_transaction(timeout)
-
-
-class _AtLeastOnce(_Sender):
-    def _send_remaining(self) -> None:
-        # all records have the callback, which gets errors only
-        settings = {"on_delivery": lambda error, _: collect_failure(self._failed, error)}
-        with self._open_producer(settings) as lane, self._clients.errors(self._activity()):
-            producer = lane.producer
-            self._check_lease()
-            committed = start = self._work.start(self._read_token())
-            for batch in self._batches(start):
-                self.produce(producer, batch)
-                is_full = (
-                    batch.end - committed + self._batch_size > self._work.options.transaction_size
-                )
-                if is_full or batch.end == self._work.total:
-                    self._flush(producer)
-                    self._produce_tokens(producer, batch.end)
-                    committed = batch.end
-                    self._transactions += 1
-                    self._check_lease()
-            self._flush(producer)
-        lane.release()
-
-    def _flush(self, producer: Producer) -> None:
-        remaining = producer.flush(self._work.options.timeout)
-        if self._failed or remaining:
-            timed_out = KafkaError(KafkaError._TIMED_OUT)
-            raise KafkaException(self._failed[0] if self._failed else timed_out)

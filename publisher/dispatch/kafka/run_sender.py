@@ -121,7 +121,7 @@ class RunSender:
         """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
         has_letters = self.options.dead_letter_topic and (self.journal.root / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
-        return is_single and self.options.exactly_once and not has_letters
+        return is_single and not has_letters
 
     def _send_rejects(self, record: DispatchRecord) -> list[LaneSendReport]:
         """Sends rejected records to the dead-letter topic, if there is one."""
