@@ -28,8 +28,8 @@ def mark_tasks() -> None:
     sender: Any = lane_sender.LaneSender
     produce, commit = sender.produce, lane_sender.commit
 
-    def produce_slowly(self: Any, producer: Any, batch: Any, reports: Any = ()) -> None:
-        produce(self, producer, batch, reports)
+    def produce_slowly(self: Any, producer: Any, batch: Any) -> None:
+        produce(self, producer, batch)
         deadline = time.monotonic() + _PATIENCE
         while len(producer) and time.monotonic() < deadline:
             producer.poll(0.01)

@@ -8,7 +8,7 @@ fences the old one and reads the token.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
-from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
     WHOLE,
@@ -29,7 +28,6 @@ from publisher.dispatch.kafka.progress_tokens import (
     read_tokens,
 )
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
-from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.errors import FatalError, PublisherError, ReplacedError
 
 BATCH = 1_000
@@ -47,8 +45,6 @@ class LaneSendReport:
     documents: int
     transactions: int
     retries: int
-    sent: tuple[SentTransaction, ...] = ()
-    """The transactions of this call with their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +71,6 @@ class LaneSendTask:
     producers: LaneProducers = field(default_factory=LaneProducers)
     whole: Token | None = None
     """The token of the complete run, if the last transaction of the lane completes the run."""
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    """The number of partitions of each topic, as far as it is known."""
 
     @property
     def transactional_id(self) -> str:
@@ -140,7 +134,6 @@ class LaneSender:
         self._sent = 0
         self._transactions = 0
         self._retries = 0
-        self._sent_transactions: list[SentTransaction] = []
         self._possible: set[int] = set()
         """Counts that the token may have if no other instance sends the lane; empty: unknown."""
         size = work.options.transaction_size
@@ -158,7 +151,6 @@ class LaneSender:
                     self._sent,
                     self._transactions,
                     self._retries,
-                    tuple(self._sent_transactions),
                 )
             except _RetryError as retry:
                 attempts = attempts + 1 if self._transactions == transactions else 1
@@ -172,8 +164,11 @@ class LaneSender:
     def _open_producer(self, overrides: Mapping[str, Any]) -> Iterator[LaneProducer]:
         """Creates a producer, which is released if the block fails."""
         work = self._work
-        failed = self._failed = []
-        settings = {**dict(work.limits), **overrides}
+        failed: list[KafkaError] = []
+        self._failed = failed
+        # all records have the callback, which gets errors only
+        report = {"on_delivery": lambda error, _: collect_failure(failed, error)}
+        settings = {**dict(work.limits), **report, **overrides}
         lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
         with lane.release_on_error():
             yield lane
@@ -190,24 +185,16 @@ class LaneSender:
     def _batches(self, start: int) -> Iterator[Batch]:
         return self._work.documents.batches(start, self._batch_size, self._work.refused)
 
-    def produce(
-        self, producer: Producer, batch: Batch, reports: Sequence[OnDelivery | None] = ()
-    ) -> None:
-        """Passes documents to the producer; waits while its queue is full.
-
-        ``reports`` are the callbacks of the records, if some have one."""
+    def produce(self, producer: Producer, batch: Batch) -> None:
+        """Passes documents to the producer; waits while its queue is full."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
         records = zip(topics, batch.records, strict=True)
-        for number, (topic, (key, value, headers)) in enumerate(records):
+        for topic, (key, value, headers) in records:
             try:
-                if reports:
-                    produce(topic, value, key, on_delivery=reports[number], headers=headers)
-                else:
-                    produce(topic, value, key, headers=headers)
+                produce(topic, value, key, headers=headers)
             except BufferError:
-                report = reports[number] if reports else None
-                again = partial(produce, topic, value, key, on_delivery=report, headers=headers)
+                again = partial(produce, topic, value, key, headers=headers)
                 self._produce_when_possible(producer, again)
         producer.poll(0)
         self._sent += batch.documents
@@ -267,11 +254,7 @@ class LaneSender:
             with lane.release_on_error():
                 yield lane
             return
-        settings = {
-            "transactional.id": work.transactional_id,
-            "delivery.report.only.error": False,  # only chosen records have a callback
-        }
-        with self._open_producer(settings) as lane:
+        with self._open_producer({"transactional.id": work.transactional_id}) as lane:
             with self._abort_on_error(lane.producer):
                 self._initialise(lane.producer)
             lane.token = self._read_token()
@@ -289,20 +272,18 @@ class LaneSender:
         options = self._work.options
         committed, deadline, is_open = start, 0.0, False
         work = self._work
-        offsets = OffsetRecorder(options.partitioner, work.partitions, self._failed)
         for batch in self._batches(start):
             if not is_open:
                 self._check_lease()
                 producer.begin_transaction()
                 deadline, is_open = time.monotonic() + options.transaction_ms / 1_000, True
             is_full = batch.end - committed + self._batch_size > options.transaction_size
-            self.produce(producer, batch, offsets.choose(batch))
+            self.produce(producer, batch)
             if is_full or batch.end == work.total or time.monotonic() >= deadline:
                 self._produce_tokens(producer, batch.end)
                 self._possible = {committed, batch.end}
                 commit(producer, options.timeout)
                 self._transactions += 1
-                self._sent_transactions.append(offsets.take(work.lane, committed, batch.end))
                 committed, is_open = batch.end, False
 
     @contextmanager
@@ -341,6 +322,15 @@ class LaneSender:
 def commit(producer: Producer, timeout: float) -> None:
     """Commits the open transaction.  Raises ``KafkaException``, also if the result is unknown."""
     producer.commit_transaction(timeout)
+
+
+def collect_failure(failed: list[KafkaError], error: KafkaError | None) -> None:
+    """Collects a failed delivery; an exception here would not stop the sender."""
+    if error is not None and error.code() not in (
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+    ):
+        failed.append(error)
 
 
 def _find_cause(producer: Producer, error: KafkaError, timeout: float) -> KafkaError:
