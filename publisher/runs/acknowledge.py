@@ -13,7 +13,7 @@ import numpy as np
 
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_same_name
+from publisher.acknowledge.places import LogPlace, WrongTableError, find_log, log_of_same_name
 from publisher.acknowledge.status_letters import (
     LaneLetters,
     RefusedDocuments,
@@ -39,7 +39,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
-from publisher.database.identity import identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.ordered_ranges import IdRanges
 from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
@@ -63,17 +63,10 @@ class WrongTable(Enum):
     """Handling of a run if the job file no longer names the table that the run has read."""
 
     REFUSE = "refuse"
-    BY_ROWS = "by-rows"
+    ACCEPT = "accept"
     """Write statuses into the table that the job file names now, to rows that are unchanged."""
     ABANDON = "abandon"
     """Write no statuses, and count the run as done."""
-
-
-class LogIdentity(NamedTuple):
-    """Identity of a table that is acknowledged later, for the manifest; empty for other sources."""
-
-    identity: str | None = None
-    database: str | None = None
 
 
 @dataclass
@@ -143,7 +136,7 @@ class StatusWriting:
             if not has_status(entry) or not self.options.writes:
                 continue
             try:
-                self._find_log(number, places)
+                self._find_log(number, places, statuses)
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
@@ -167,7 +160,7 @@ class StatusWriting:
             progress = read_progress_of(self.journal, self.manifest, number)
         else:
             try:
-                report = self._acknowledge(number, self._find_log(number, places))
+                report = self._acknowledge(number, self._find_log(number, places, statuses))
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
@@ -179,12 +172,20 @@ class StatusWriting:
         statuses.greatest[entry.name] = progress.greatest
         statuses.notes += late_notes(entry.name, self.manifest, progress)
 
-    def _find_log(self, number: int, places: Sequence[LogPlace]) -> LogTarget:
-        if self.wrong_table is WrongTable.BY_ROWS:
-            return log_of_same_name(self.manifest, number, places)
-        return find_log(self.manifest, number, places)
+    def _find_log(self, number: int, places: Sequence[LogPlace], statuses: RunStatuses) -> LogPlace:
+        try:
+            return find_log(self.manifest, number, places)
+        except WrongTableError:
+            if self.wrong_table is not WrongTable.ACCEPT:
+                raise
+        log = log_of_same_name(self.manifest, number, places)
+        statuses.notes.append(
+            f"{log.source}: table {log.table} of the job file was accepted as the table that run "
+            f"{self.manifest.run} has read"
+        )
+        return log
 
-    def _acknowledge(self, number: int, log: LogTarget) -> AcknowledgeReport:
+    def _acknowledge(self, number: int, log: LogPlace) -> AcknowledgeReport:
         return acknowledge(
             self.journal,
             self.manifest,
@@ -336,17 +337,17 @@ def refuse_unsent_run(dispatcher: Dispatcher, manifest: Manifest) -> None:
         raise UsageError(f"run {manifest.run} is not sent yet: start publish, which sends it first")
 
 
-def identify_log(source: SourceSettings) -> LogIdentity:
+def identify_log(source: SourceSettings) -> TableOrigin:
     """Identifies the table that a source reads, if its rows are acknowledged later.
 
     Raises ``FatalError`` and ``UnreachableError``.
     """
     if not source.has_status or source.database is None or source.table is None:
-        return LogIdentity()
+        return TableOrigin()
     with Database(source.database) as database:
         relation = relation_of(database, LiveTable(source.table))
         stamp = catalogue_of(database).stamp
-        return LogIdentity(identity_of(database, relation, stamp), database.name)
+        return TableOrigin(identity_of(database, relation, stamp), database.name)
 
 
 def has_status(entry: SourceEntry) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from publisher.config.settings import SourceSettings
+from publisher.database.identity import TableOrigin
 from publisher.engine.tasks import AnySplit, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
@@ -19,7 +20,6 @@ from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.runs.acknowledge import LogIdentity
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
 
@@ -28,7 +28,7 @@ class SourceInputs(NamedTuple):
     """Files and acknowledged tables of the sources of a run, by the names of the sources."""
 
     files: Mapping[str, tuple[FileEntry, ...]]
-    logs: Mapping[str, LogIdentity]
+    logs: Mapping[str, TableOrigin]
 
 
 def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:

@@ -56,7 +56,7 @@ class RunRequest:
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
     """Returns whether a planned run found only rows that earlier runs had found; it is then discarded."""
-    by_rows: bool = False
+    accepts_database: bool = False
     """See ``CarryOver``."""
     retried: tuple[tuple[str, RetriedRecord], ...] = ()
     """The rejected records that are read again, with the name of their source; see ``Manifest``."""
@@ -103,7 +103,7 @@ class RunRequest:
         if states is None:
             return None
         before, after = states.get(source.name), self.journal.new_state(source.name)
-        return CarryOver(before, after, self.clock, source.name, self.by_rows)
+        return CarryOver(before, after, self.clock, source.name, self.accepts_database)
 
     def carries(self, source: str, split: AnySplit) -> bool:
         """Returns whether a split has records that the previous run carried over."""

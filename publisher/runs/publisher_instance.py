@@ -33,7 +33,7 @@ from publisher.runs.poll_recorder import PollRecorder
 
 if TYPE_CHECKING:
     from publisher.database.ordered_ranges import IdRanges
-    from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+    from publisher.runs.acknowledge import Acknowledgement, SentRun
     from publisher.runs.new_ids import NewIds
     from publisher.runs.prepare import RunRequest
 
@@ -49,10 +49,12 @@ class PublisherInstance:
         *,
         recovers: bool = False,
         follows: bool = False,
+        accepts_database: bool = False,
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
-        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).
+        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).  With
+        ``accepts_database``, tables of another database count as those that earlier runs have read.
 
         Raises:
             RunningError: An instance follows the job, and this one does not (``follows``).
@@ -60,6 +62,7 @@ class PublisherInstance:
         """
         self._settings = settings = settings.for_publish()
         self.engine = engine
+        self._accepts_database = accepts_database
         self._progress = progress
         self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
         self._journals = self._lease.journals
@@ -137,13 +140,13 @@ class PublisherInstance:
         note = f"run {manifest.run}, which an earlier start had planned, was sent first"
         return self._acknowledge(sent._replace(report=with_notes(sent.report, [note])))
 
-    def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
-        """Acknowledges a sent run although the job file no longer names its table.
+    def abandon(self, run: str) -> RunReport:
+        """Ends a sent run, also if its statuses cannot be written.
 
         Raises:
             UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
-        from publisher.runs.acknowledge import find_waiting_run, refuse_unsent_run
+        from publisher.runs.acknowledge import WrongTable, find_waiting_run, refuse_unsent_run
         from publisher.runs.execute import find_sent
 
         with self._lease.guard():
@@ -152,7 +155,7 @@ class PublisherInstance:
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
             sent = find_sent(journal, manifest, dispatcher)
-            writing = self._acknowledgement.status_writing(sent, wrong_table)
+            writing = self._acknowledgement.status_writing(sent, WrongTable.ABANDON)
             return self._acknowledgement.acknowledge(sent, writing)
 
     def run_once(
@@ -160,14 +163,12 @@ class PublisherInstance:
         now: datetime | None = None,
         lanes: int | None = None,
         *,
-        by_rows: bool = False,
         backlog: Backlog | None = None,
         overlaps: bool = False,
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
         A run that finds only rows that earlier runs left N is discarded; its report names no journal.
-        With ``by_rows``, a run accepts tables of another database if their rows prove that they are copies.
         ``backlog`` is the pending work if it is known.  With ``overlaps``, a thread may write the statuses
         while the next run reads and plans, see ``settle``; that run is committed after them.
 
@@ -180,11 +181,11 @@ class PublisherInstance:
             sources = self._pending.sources() if backlog is None else backlog.sources
             if not any(source.reads for source in sources):
                 return None
-            request = self._request(sources, now, lanes, by_rows=by_rows)
+            request = self._request(sources, now, lanes)
             waiting = None if backlog is None else backlog.rows
             return self._carry_out(replace(request, waiting=waiting), overlaps=overlaps)
 
-    def publish_pending(self, now: datetime | None = None, *, by_rows: bool = False) -> RunReport:
+    def publish_pending(self, now: datetime | None = None) -> RunReport:
         """Publishes the pending work, see ``run_once``; plans no run if nothing is pending.
 
         Raises:
@@ -198,7 +199,7 @@ class PublisherInstance:
                 if backlog.is_empty:
                     return empty_report(self._settings.name)
                 waiting = backlog.rows
-            request = self._request(sources, now, by_rows=by_rows)
+            request = self._request(sources, now)
             return self._carry_out(replace(request, waiting=waiting))
 
     def publish_sources(
@@ -259,8 +260,6 @@ class PublisherInstance:
         sources: tuple[SourceSettings, ...],
         now: datetime | None,
         lanes: int | None = None,
-        *,
-        by_rows: bool = False,
     ) -> RunRequest:
         """Requests the next run of the job."""
         from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
@@ -289,7 +288,7 @@ class PublisherInstance:
             job_identity=self._lease.lineage.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
             is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
-            by_rows=by_rows,
+            accepts_database=self._accepts_database,
             unsettled=self._unsettled or {},
             before_commit=self.settle,
             in_place=not (self.sink.is_files or settings.documents.minimal),
@@ -330,7 +329,10 @@ class PublisherInstance:
         return Acknowledgement(self._settings, self._journals, check_lease, self._progress)
 
     def _acknowledge(self, sent: SentRun) -> RunReport:
-        writing = self._acknowledgement.status_writing(sent)
+        from publisher.runs.acknowledge import WrongTable
+
+        wrong_table = WrongTable.ACCEPT if self._accepts_database else WrongTable.REFUSE
+        writing = self._acknowledgement.status_writing(sent, wrong_table)
         return self._acknowledgement.acknowledge(sent, writing)
 
     def _acknowledge_later(self, sent: SentRun) -> RunReport:
@@ -363,12 +365,12 @@ def publish(
     now: datetime | None = None,
     progress: Progress | None = None,
     observer: Observer | None = None,
-    by_rows: bool = False,
+    accepts_database: bool = False,
 ) -> RunReport:
     """Publishes the pending work of a job once, and reports each run to the observer.
 
-    A run that an earlier start planned but did not send completely is sent first.  For ``by_rows``
-    see ``PublisherInstance.run_once``.
+    A run that an earlier start planned but did not send completely is sent first.  For
+    ``accepts_database`` see ``PublisherInstance``.
 
     Raises:
         SettingsError: The job file lacks a setting that publishing needs.
@@ -377,7 +379,9 @@ def publish(
     with open_engine(settings) as engine:
         engine.warm_up()
         clients = ClientOpener(settings, engine.warm_up)
-        with PublisherInstance(settings, engine, progress) as job:
+        with PublisherInstance(
+            settings, engine, progress, accepts_database=accepts_database
+        ) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()
             notes = notes_of(finished)
@@ -386,11 +390,7 @@ def publish(
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
             is_idle = clients.wait()
-            report = (
-                empty_report(settings.name)
-                if is_idle
-                else job.publish_pending(now, by_rows=by_rows)
-            )
+            report = empty_report(settings.name) if is_idle else job.publish_pending(now)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))
             job.expire()

@@ -58,8 +58,8 @@ class CarryOver:
     """The run's now, in microseconds since 1970-01-01 UTC."""
     source: str = ""
     """Name of the source, for messages."""
-    by_rows: bool = False
-    """True if the source may continue in another database when equal rows prove that it is a copy."""
+    accepts_database: bool = False
+    """True if the operator accepts another database as the one that earlier runs have read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,8 @@ def write_job(folder: Path, format_: str, lanes: int) -> Path:
     job = folder / "job.toml"
     change = 'key_change = "modify-association"\n'
     job.write_text(
-        f'[source]\n{SETTINGS[format_]}{change}[run]\nlanes = {lanes}\nengine = "local"\nutf-8',
+        f'[source]\n{SETTINGS[format_]}{change}[run]\nlanes = {lanes}\nengine = "local"\n',
+        "utf-8",
     )
     return job
 

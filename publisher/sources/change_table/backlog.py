@@ -11,13 +11,12 @@ from typing import Any
 from sqlalchemy import Connection
 
 from publisher.database.connection import Database, fatal_errors
-from publisher.database.identity import identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import IdRanges
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.origin import CurrentTable
 from publisher.sources.change_table.statements import Query, statements_of
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.waiting_rows import WaitingRows
@@ -50,7 +49,8 @@ class ChangeTableBacklog:
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
-        CurrentTable("", self._live.name, self._database.name, identity).verify(mark)
+        now = TableOrigin(identity, self._database.name)
+        mark.check_table(f"table {self._live.name}", now)
 
         def count(connection: Connection) -> tuple[int, str | None]:
             def ask(statement: Query) -> Sequence[Sequence[Any]]:
