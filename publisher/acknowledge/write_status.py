@@ -90,18 +90,17 @@ def acknowledge(
     *,
     refused: RefusedDocuments | None = None,
     hooks: WritingHooks = WritingHooks(),  # noqa: B008 - immutable
-    lanes: list[LaneLetters] | None = None,
 ) -> AcknowledgeReport:
     """Writes the statuses of a source's rows once the sink has committed the run.
 
-    ``source`` is the number of the source in the manifest, ``log`` its table, ``lanes`` its letters if known;
-    reasons are written before statuses.
+    ``source`` is the number of the source in the manifest, ``log`` its table.  Reasons are written before
+    statuses.
 
     Raises:
         FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
     """
     entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
-    lanes = lanes or letters_of(journal, manifest, source, refused)
+    lanes = letters_of(journal, manifest, source, refused)
     with Database(log.database, writing=True) as served:
         table = log_table(served, log.table, restore(EventLogOptions, entry.options), log.masking)
         reasons = 0

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
 from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
@@ -62,10 +61,6 @@ class RunRequest:
     """The rejected records that are read again, with the name of their source; see ``Manifest``."""
     waiting: int | None = None
     """Number of pending rows of tables; ``None``: not counted."""
-    unsettled: Mapping[str, IdRanges] = field(default_factory=dict)
-    """See ``PrepareContext``, by the names of sources."""
-    before_commit: Callable[[], None] | None = None
-    """Waits until the statuses of the previous run are written; raises if they could not be."""
 
     objects: StoredStates | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
@@ -192,6 +187,5 @@ def _prepare(
                 number=request.number,
                 reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
-                unsettled=request.unsettled.get(source.name, ()),
             )
         )

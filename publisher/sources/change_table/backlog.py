@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder
 from publisher.sources.change_table.options import ChangeTableOptions
@@ -34,9 +33,8 @@ class ChangeTableBacklog:
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
         self._options = options
 
-    def count(self, state: Path | None, unsettled: IdRanges = ()) -> WaitingRows:
+    def count(self, state: Path | None) -> WaitingRows:
         """As ``TableBacklog.count``."""
-        del unsettled  # rows of change tables have no status
         return self.count_after(read_marks(state).get(self._live.name, Mark()))
 
     def count_after(self, mark: Mark) -> WaitingRows:

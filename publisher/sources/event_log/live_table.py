@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges
 from publisher.model.change import Outcome, Position, Reason
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.contract import (
@@ -46,8 +45,6 @@ class LiveEventLog(LiveSource):
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows without record_id that earlier runs have reported; their status stays N."""
-    unsettled: IdRanges = ()
-    """See ``PrepareContext``."""
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
@@ -60,7 +57,7 @@ class LiveEventLog(LiveSource):
             is_read_once=not context.reads_again and not self.joins_keys,
         )
         splits = context.stack.enter_context(moment)
-        source = replace(self, reported=context.reported, unsettled=context.unsettled)
+        source = replace(self, reported=context.reported)
         return PreparedSource(source, splits)
 
     @property
@@ -104,7 +101,7 @@ class LiveEventLog(LiveSource):
     def rows_at(self, position: Position) -> list[RowNow]:
         """As ``LiveSource.rows_at``."""
         column = self.options.expected_columns().written_name("record_id")
-        live = replace(self._live(), where=(column, str(position.high)), without=())
+        live = replace(self._live(), where=(column, str(position.high)))
         rows: list[RowNow] = []
         with Database(self.database) as database:
             for frame in self._frames(database, TableSplit(0), live):
@@ -130,7 +127,6 @@ class LiveEventLog(LiveSource):
             name=self.table,
             order=written_name("record_id"),
             where=None if self.options.status == "any" else status,
-            without=self.unsettled,
         )
 
 
