@@ -97,7 +97,7 @@ class AutoEngine:
         """See ``Engine.expect``: chooses the engine of the run."""
         size = measure()
         if size.exceeds(self._small):
-            self._use_spark(f"large input, {size}").warm_up()
+            self._use_spark(f"large input, {size}")
         else:
             self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
             self._local.expect(lambda: size)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
@@ -51,13 +52,14 @@ class LocalEngine:
     ) -> None:
         """Packed records beyond ``memory`` bytes are sorted in files.
 
-        A run beyond ``one_process`` works in ``processes``, by default one for each core.  Reading more
+        A run beyond ``one_process`` works in ``processes``, by default one for each core if our command line
+        runs, else one.  Reading more
         than ``max_bytes`` of records in a smaller run raises ``OutgrownError``."""
         self.use = EngineUse("local", reason)
         self._memory = memory
         self._max_bytes = max_bytes
         self._one_process = one_process
-        self._process_count = processes or len(os.sched_getaffinity(0))
+        self._process_count = processes or _cores()
         self._starting = Lock()
         """Held while the processes are created: ``warm_up`` may run in another thread."""
         self._processes: WorkerProcesses | None = None
@@ -163,6 +165,11 @@ class LocalEngine:
         from publisher.engine.local.serial_tasks import SerialTasks
 
         return SerialTasks(self._memory, None if self._is_large else self._max_bytes)
+
+
+def _cores() -> int:
+    """The processes of a large run: a new process would run a script without a ``__main__`` guard again."""
+    return len(os.sched_getaffinity(0)) if "publisher.cli.main" in sys.modules else 1
 
 
 def _report_nothing(phase: Phase, done: int, total: int) -> None:
