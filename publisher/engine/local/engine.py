@@ -1,7 +1,6 @@
 """The local engine: runs tasks in this process, or those of large runs in several processes."""
 
-# ruff: noqa: PLC0415 - polls without rows plan nothing, small runs need no other processes, and only one
-# command counts activity
+# ruff: noqa: PLC0415 - polls without rows plan nothing, and small runs need no other processes
 
 from __future__ import annotations
 
@@ -17,8 +16,6 @@ from publisher.engine.contract import InputSize
 from publisher.journal.conservation import EngineUse
 
 if TYPE_CHECKING:
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.local.parallel_tasks import ParallelTasks
     from publisher.engine.local.serial_tasks import SerialTasks
@@ -130,12 +127,6 @@ class LocalEngine:
         self.transactions += sum(report.transactions for report in reports)
         self.retries += sum(report.retries for report in reports)
         return reports
-
-    def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``."""
-        from publisher.engine.local.activity import count_activity
-
-        return count_activity(samples, self._memory)
 
     def _parallel_tasks(self, *, is_large: bool) -> ParallelTasks | None:
         """Returns the tasks of large work in several processes; ``None`` if this process does it alone."""

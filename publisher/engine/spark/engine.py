@@ -18,8 +18,6 @@ from publisher.journal.conservation import EngineUse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
@@ -109,13 +107,6 @@ class SparkEngine:
         self.transactions += sum(lane.transactions for lane in results)
         self.retries += sum(lane.retries for lane in results)
         return results
-
-    def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``."""
-        spark = self._session()
-        from publisher.engine.spark.activity_job import count_activity
-
-        return count_activity(spark, samples)
 
     def _session(self) -> SparkSession:
         if self._spark is None:
