@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
-from publisher.database.identity import Verdict, compare, identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
@@ -26,20 +26,11 @@ class LogPlace:
     source: str
     database: DatabaseOptions
     table: str
-
-
-@dataclass(frozen=True, slots=True)
-class LogTarget:
-    """The table to write statuses into."""
-
-    place: LogPlace
-    verdict: Verdict
-    """``UNKNOWN``: the rows still have to prove that it is the table of the run."""
     masking: Masking | None = None
-    """The masking of the run."""
+    """The masking of the run whose statuses are written."""
 
 
-def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:
+def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogPlace:
     """Finds the table that a source of a run was read from among those of the job file.
 
     Looks at the source of the same name first, then at the others: a source may have been renamed.
@@ -49,28 +40,21 @@ def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> Log
         UnreachableError: A database does not answer.
     """
     entry = manifest.sources[source]
-    unproved: LogTarget | None = None
     for place in _places_in_order(entry, places):
-        verdict = _verdict(entry, place)
-        if verdict is Verdict.SAME:
-            return LogTarget(place, verdict)
-        fits = entry.name == place.source or entry.table == place.table
-        if verdict is Verdict.UNKNOWN and fits and unproved is None:
-            unproved = LogTarget(place, verdict)
-    if unproved is not None:
-        return unproved
+        if _is_same(entry, place):
+            return place
     raise wrong_table_error(manifest, source, _explain(entry, places))
 
 
-def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:
-    """Returns the table that the source of the same name reads now, without a check of its identity.
+def log_of_same_name(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogPlace:
+    """Returns the table that the source of the same name reads now, whatever its database is.
 
     Raises ``WrongTableError`` if the job file has no such source.
     """
     entry = manifest.sources[source]
     for place in places:
         if place.source == entry.name:
-            return LogTarget(place, Verdict.SAME)
+            return place
     raise wrong_table_error(manifest, source, _explain(entry, places))
 
 
@@ -80,9 +64,9 @@ def wrong_table_error(manifest: Manifest, source: int, reason: str) -> WrongTabl
     return WrongTableError(
         f"run {manifest.run} was sent, but its statuses cannot be written: source {entry.name} read "
         f"table {entry.table} of {entry.database or 'an unrecorded database'}, and {reason}. "
-        "Set that table and database in the job file and start again; or run xds-publisher "
-        f"acknowledge --run {manifest.run} with --by-rows if the table was copied or moved with its "
-        "rows, or with --abandon if it is gone"
+        "Set that table and database in the job file and start again; or run xds-publisher publish "
+        "--accept-database once if the table was copied or moved with its rows; or, if it is gone, "
+        f"xds-publisher acknowledge --run {manifest.run} --abandon"
     )
 
 
@@ -96,14 +80,15 @@ def _places_in_order(entry: SourceEntry, places: Sequence[LogPlace]) -> Iterator
             yield place
 
 
-def _verdict(entry: SourceEntry, place: LogPlace) -> Verdict:
+def _is_same(entry: SourceEntry, place: LogPlace) -> bool:
     with Database(place.database) as database:
         try:
             relation = relation_of(database, LiveTable(place.table))
         except FatalError:
-            return Verdict.OTHER  # the table is missing or hidden
+            return False  # the table is missing or hidden
         stamp = catalogue_of(database).stamp
-        return compare(entry.identity, identity_of(database, relation, stamp))
+        now = TableOrigin(identity_of(database, relation, stamp), database.name)
+        return TableOrigin(entry.identity, entry.database).is_same(now)
 
 
 def _explain(entry: SourceEntry, places: Sequence[LogPlace]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import LogTarget, wrong_table_error
+from publisher.acknowledge.places import LogPlace
 from publisher.acknowledge.reasons import contradiction_reasons, rejected_ids, status_reasons
 from publisher.acknowledge.status_letters import (
     Codes,
@@ -34,12 +34,11 @@ from publisher.acknowledge.status_letters import (
 )
 from publisher.console import Phase, Progress
 from publisher.database.connection import Database
-from publisher.database.identity import Verdict
 from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
+from publisher.journal.manifest import Journal, Manifest
 from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.model.plain import restore
@@ -86,30 +85,24 @@ def acknowledge(
     journal: Journal,
     manifest: Manifest,
     source: int,
-    log: LogTarget,
+    log: LogPlace,
     options: AcknowledgeOptions,
     *,
     refused: RefusedDocuments | None = None,
     hooks: WritingHooks = WritingHooks(),  # noqa: B008 - immutable
-    lanes: list[LaneLetters] | None = None,
 ) -> AcknowledgeReport:
     """Writes the statuses of a source's rows once the sink has committed the run.
 
-    ``source`` is the number of the source in the manifest, ``log`` its table, ``lanes`` its letters if known;
-    reasons are written before statuses.
+    ``source`` is the number of the source in the manifest, ``log`` its table.  Reasons are written before
+    statuses.
 
     Raises:
-        WrongTableError: The table has other rows than those that the run has read.
         FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
     """
     entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
-    lanes = lanes or letters_of(journal, manifest, source, refused)
-    with Database(log.place.database, writing=True) as served:
-        table = _table_of(served, log, entry)
-        if log.verdict is Verdict.UNKNOWN:
-            doubt = _doubt_of_table(lanes, StatusWriter(served, table, check_lease))
-            if doubt is not None:
-                raise wrong_table_error(manifest, source, f"in {_name_of(log, served)} {doubt}")
+    lanes = letters_of(journal, manifest, source, refused)
+    with Database(log.database, writing=True) as served:
+        table = log_table(served, log.table, restore(EventLogOptions, entry.options), log.masking)
         reasons = 0
         if options.reason_table is not None:
             reason_table = ReasonTable(served, options.reason_table, check_lease)
@@ -122,15 +115,6 @@ def acknowledge(
         if sums.letters.get(Status.SUCCESS):
             run_post_polling(served, options.post_polling_statements, check_lease)
     return replace(sums, reasons=reasons, progress=join_progress(lane.progress for lane in lanes))
-
-
-def _table_of(database: Database, log: LogTarget, entry: SourceEntry) -> LogTable:
-    options = restore(EventLogOptions, entry.options)
-    return log_table(database, log.place.table, options, log.masking)
-
-
-def _name_of(log: LogTarget, database: Database) -> str:
-    return f"{log.place.table} of {database.name}"
 
 
 def log_table(
@@ -167,25 +151,6 @@ def letters_of(
     """The letters of one source of a run, see ``lanes_of``."""
     behind = manifest.behind.get(manifest.sources[source].name, 0)
     return lanes_of(journal, manifest, source, refused, behind)
-
-
-_WITNESSES = 1_000
-"""Number of rows of a window that are checked first."""
-
-
-def _doubt_of_table(lanes: list[LaneLetters], writer: StatusWriter) -> str | None:
-    """Explains why the table may not be the one that the run read; ``None`` if its rows prove that it is."""
-    count = 0
-    for window in status_windows(lanes):
-        step = max(1, len(window.ids) // _WITNESSES)
-        for ids in (window.ids[::step], window.ids):
-            compared = writer.compare(ids, window.fingerprints)
-            if len(compared.others):
-                return f"record id {compared.others[0]} belongs to another row than the one that was read"
-            if compared.same:
-                return None
-        count += len(window.ids)
-    return f"none of the {count:,} rows that were read exists" if count else None
 
 
 def deleted_letters(options: AcknowledgeOptions) -> frozenset[str]:

@@ -17,23 +17,16 @@ from publisher.errors import UsageError
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.journal.conservation import RunReport
-    from publisher.runs.acknowledge import WrongTable
 
 
-@command("acknowledge -c hr.toml --run hr-000042 --by-rows")
+@command("acknowledge -c hr.toml --run hr-000042 --abandon")
 @parameters.config_required
 @click.option("--run", "run", metavar="RUN", required=True, help="The run that the error names.")
 @click.option(
     "--abandon",
     is_flag=True,
+    required=True,
     help="Write no statuses, because the table or database is gone, and count the run as done.",
-)
-@click.option(
-    "--by-rows",
-    "by_rows",
-    is_flag=True,
-    help="Write statuses into the table that the source names now, a copy of the original table: "
-    "only to rows whose record id, event time and table key are the same.",
 )
 @parameters.journal_of_job
 @parameters.dry_run_option("Count the statuses that would be written, and write nothing.")
@@ -42,7 +35,6 @@ def acknowledge(
     config: Path,
     run: str,
     abandon: bool,
-    by_rows: bool,
     journal: Path | None,
     dry_run: bool,
     json_: bool,
@@ -54,15 +46,13 @@ def acknowledge(
     """
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.acknowledge import WrongTable
     from publisher.runs.rehearse import rehearse_acknowledgement
 
-    if abandon == by_rows:
-        raise UsageError("acknowledge: give either --abandon or --by-rows")
-    treatment = WrongTable.ABANDON if abandon else WrongTable.BY_ROWS
+    if not abandon:
+        raise UsageError("acknowledge: give --abandon")
     settings = load_to_publish(config, Overrides(journal=journal))
     act = rehearse_acknowledgement if dry_run else _acknowledge
-    report = act(settings, run, treatment)
+    report = act(settings, run)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())
     if json_:
         echo_json([output.as_json(report)])
@@ -73,9 +63,9 @@ def acknowledge(
     echo_notes(report.notes)
 
 
-def _acknowledge(settings: Settings, run: str, treatment: WrongTable) -> RunReport:
+def _acknowledge(settings: Settings, run: str) -> RunReport:
     from publisher.runs.open_engine import open_engine
     from publisher.runs.publisher_instance import PublisherInstance
 
     with open_engine(settings) as engine, PublisherInstance(settings, engine) as job:
-        return job.acknowledge(run, treatment)
+        return job.abandon(run)

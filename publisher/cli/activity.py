@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from publisher.activity.counts import Activity, NodeCounts
     from publisher.activity.report import ActivityReport, TableActivity
     from publisher.config.settings import Settings
-    from publisher.engine.contract import EngineName
 
 Form = Literal["text", "json", "csv", "html"]
 
@@ -56,27 +55,24 @@ _WIDTH = 132
     type=parameters.PATH,
     help="File to write to, instead of standard output.",
 )
-@parameters.engine
 def activity(
     samples: tuple[Path, ...],
     config: Path | None,
     form: Form | None,
     json_: bool,
     target: Path | None,
-    engine: EngineName | None,
 ) -> None:
     """Show how often tables appear in LINTER's table queue.
 
     It also shows whether the queue is long enough.  SAMPLES are files and directories with recorded DIRR
-    calls of any number of sweeps.  Of a job file only [table_queue], [activity], [run] engine
-    and [spark] are used.
+    calls of any number of sweeps.  Of a job file only [table_queue] and [activity] are used.
     """
     from publisher.activity.report import ActivityReport
 
     if json_ and form not in (None, "json"):
         raise click.UsageError(f"--json excludes --as {form}: leave one of both out")
     form = "json" if json_ else form or "text"
-    settings = parameters.load_settings(config, engine=engine)
+    settings = parameters.load_settings(config)
     report = ActivityReport(_count(settings, samples), settings.table_queue.owners)
     if target is not None:
         with target.open("w", encoding="utf-8", newline="\n") as file:
@@ -89,11 +85,11 @@ def activity(
 
 def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
     from publisher.activity.work import samples_of
-    from publisher.engine.start import start_engine
+    from publisher.engine.local.activity import count_activity
+    from publisher.engine.local.engine import MEMORY_BYTES
 
     work = samples_of(samples, settings.table_queue, settings.activity)
-    with start_engine(settings.run.engine, settings.spark) as engine:
-        return engine.count_activity(work)
+    return count_activity(work, MEMORY_BYTES)
 
 
 def _lines(report: ActivityReport, settings: Settings, form: Form) -> Iterator[str]:

@@ -15,11 +15,10 @@ from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
 from publisher.engine.start_arrow import start_arrow
-from publisher.errors import FindingsError, UsageError
+from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
-    from publisher.engine.contract import EngineName
     from publisher.reports.diff.compare_objects import Counts
     from publisher.reports.diff.differences import JournalDiff, JournalSummary
     from publisher.reports.diff.examples import OperationExample, RecordExample
@@ -32,19 +31,10 @@ _ATTRIBUTES_OF_EXAMPLE = 5
 
 @command(
     "diff before/ after/",
-    "diff out/ --set documents.minimal=true",
     "diff -c hr.toml hr-000001 hr-000002",
 )
 @click.argument("first", metavar="JOURNAL", type=parameters.PATH)
-@click.argument("second", metavar="[OTHER]", type=parameters.PATH, required=False)
-@click.option(
-    "--set",
-    "assignments",
-    metavar="SETTING=VALUE",
-    multiple=True,
-    help="Plan the run JOURNAL again with another setting (sources.NAME.SETTING, documents.SETTING or "
-    "classes.SETTING), and compare both plans. May be repeated.",
-)
+@click.argument("second", metavar="OTHER", type=parameters.PATH)
 @click.option(
     "--examples",
     type=click.IntRange(0),
@@ -53,15 +43,12 @@ _ATTRIBUTES_OF_EXAMPLE = 5
     help="Maximum number of examples of each kind of difference; default 3.",
 )
 @parameters.config
-@parameters.engine
 @parameters.report_form
 def diff(
     first: Path,
-    second: Path | None,
-    assignments: tuple[str, ...],
+    second: Path,
     examples: int,
     config: Path | None,
-    engine: EngineName | None,
     json_: bool,
 ) -> None:
     """Compare two runs object by object: records, outcomes and documents.
@@ -69,31 +56,12 @@ def diff(
     JOURNAL and OTHER are each the journal of a run, a directory that replay wrote, or the journal
     directory of a job, whose runs are compared as a whole; with -c also names of runs of the job.  The exit
     code is 3 if anything differs.
-
-    Without OTHER, the input of the run JOURNAL is planned again, with the settings of --set, and both
-    plans are compared.  Nothing is published, and no status is written.  A run that read an event log in
-    a database needs the job file (-c), which names the database.
     """
     start_arrow()
     from publisher.reports.diff.build import diff_journals
 
     job = None if config is None else parameters.load_settings(config)
-    first, *others = (_place(path, job) for path in (first, second) if path is not None)
-    if others:
-        if assignments:
-            raise UsageError("--set appears beside OTHER: leave one of both out")
-        _show(diff_journals(first, others[0], examples), json_)
-        return
-    from publisher.cli.progress import show_progress
-    from publisher.runs.what_if import plan_again
-
-    name = " ".join(["planned again", *(["with", *assignments] if assignments else [])])
-    with (
-        show_progress() as progress,
-        plan_again(first, assignments, engine or "auto", progress, job) as planned,
-    ):
-        found = diff_journals(first, planned, examples, name=name)
-    _show(found, json_)
+    _show(diff_journals(_place(first, job), _place(second, job), examples), json_)
 
 
 def _place(path: Path, job: Settings | None) -> Path:

@@ -29,16 +29,12 @@ if TYPE_CHECKING:
     metavar="TOPIC:PARTITION:OFFSET|FILE:LINE",
     help="Explain the records of the document at this place.",
 )
-@click.option(
-    "--offsets", is_flag=True, help="Read the exact offsets of documents from the topics."
-)
 @parameters.config
 @parameters.journal_of_job
 @parameters.report_form
 def explain(
     words: tuple[str, ...],
     document: str | None,
-    offsets: bool,
     config: Path | None,
     journal: Path | None,
     json_: bool,
@@ -62,10 +58,6 @@ def explain(
         options = settings.kafka if settings.kafka.brokers else None
         rest.insert(0, str(settings.journals))
     stories = with_rows(_stories(rest, document, options), settings)
-    if offsets:
-        from publisher.reports.explain_document import find_offsets
-
-        stories = [find_offsets(story, options) for story in stories]
     if json_:
         echo_json([output.as_json(stories)])
     else:

@@ -120,8 +120,7 @@ def _entry_text(entry: HistoryEntry, obj: Object, *, with_raw: bool) -> Iterator
         if entry.changes is None:
             yield f"  in the document {story.document.event_id}"
             return
-        places = "".join(f", {place.text}" for place in story.offsets)
-        yield f"  document {story.document.event_id}: {story.document.operation}{places}"
+        yield f"  document {story.document.event_id}: {story.document.operation}"
         for change in entry.changes:
             yield f"    {change.attribute}: {_change_text(change)}"
 

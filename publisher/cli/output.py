@@ -222,13 +222,6 @@ def _left_out_lines(resolution: Resolution) -> Iterator[tuple[str, str]]:
             yield "left out", f"{column.name}: {column.left_out}"
 
 
-_NOT_RECORDED = "not recorded: --offsets searches the whole topic for the event id"
-_NOT_FOUND = (
-    "not found: no committed record has the event id; it has expired or was compacted away, or the run is"
-    " not sent completely: start publish"
-)
-
-
 def _outcome_lines(story: RecordStory) -> Iterator[tuple[str, str]]:
     reason = f" ({story.reason})" if story.reason else ""
     written = "" if story.written is None else f", {_WRITTEN.get(story.written, 'written')}"
@@ -257,12 +250,4 @@ def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator
         yield "written to", f"{line}, byte {document.offset}"
     for sink in story.sent_to if story.status != Status.FATAL else ():
         yield "sent to", sink
-    for found in story.offsets:
-        exact = found.first == found.last
-        offsets = (
-            f"{found.first}" if exact else f"{found.first} to {found.last} (--offsets reads it)"
-        )
-        yield "offset", f"{found.topic}:{found.partition}:{offsets}"
-    if story.sent_to and not story.offsets and story.status != Status.FATAL:
-        yield "offset", _NOT_FOUND if story.searched else _NOT_RECORDED
     yield "", document.text

@@ -51,9 +51,11 @@ if TYPE_CHECKING:
 )
 @parameters.dry_run
 @click.option(
-    "--by-rows",
+    "--accept-database",
+    "accepts_database",
     is_flag=True,
-    help="Continue in another database if rows of compared tables and change tables prove that it is a copy.",
+    help="Continue in another database, or in a table that was created again, as if earlier runs had read "
+    "it: a replica, a restored dump, a new server.",
 )
 @parameters.now
 @parameters.database
@@ -68,7 +70,7 @@ def publish(
     log: str | None,
     trace: int | None,
     dry_run: bool,
-    by_rows: bool,
+    accepts_database: bool,
     now: datetime | None,
     json_: bool,
     **overrides: Any,
@@ -85,9 +87,9 @@ def publish(
     if trace is not None and trace >= _STATEMENTS:
         settings.refuse_masked(f"--trace {trace}")
     if follow:
-        if dry_run or by_rows or now is not None:
+        if dry_run or accepts_database or now is not None:
             raise click.UsageError(
-                "--follow excludes --dry-run, --by-rows and --now: leave them out"
+                "--follow excludes --dry-run, --accept-database and --now: leave them out"
             )
         follow_until_signal(settings, as_json=json_ or log == "json", trace=trace or 0)
         return
@@ -95,21 +97,23 @@ def publish(
         raise click.UsageError("--dry-run excludes --log and --trace: leave them out")
     with show_progress() as progress:
         if dry_run:
-            report = _rehearse(settings, now, progress, by_rows=by_rows)
+            report = _rehearse(settings, now, progress, accepts_database=accepts_database)
         else:
-            asked = _ask_running_instance(settings, overrides, log, trace, now, by_rows or None)
+            asked = _ask_running_instance(
+                settings, overrides, log, trace, now, accepts_database or None
+            )
             report = asked or publish_once(
-                settings, now, progress, log=log, trace=trace, by_rows=by_rows
+                settings, now, progress, log=log, trace=trace, accepts_database=accepts_database
             )
     show(report, json_, settings.allowed_rejects(0))
 
 
 def _rehearse(
-    settings: Settings, now: datetime | None, progress: Progress | None, *, by_rows: bool
+    settings: Settings, now: datetime | None, progress: Progress | None, *, accepts_database: bool
 ) -> RunReport:
     from publisher.runs.rehearse import rehearse
 
-    return rehearse(settings, now=now, progress=progress, by_rows=by_rows)
+    return rehearse(settings, now=now, progress=progress, accepts_database=accepts_database)
 
 
 def _ask_running_instance(
@@ -155,7 +159,7 @@ def publish_once(
     *,
     log: str | None,
     trace: int | None,
-    by_rows: bool = False,
+    accepts_database: bool = False,
 ) -> RunReport:
     """Publishes once; writes log lines and a trace to standard error if asked to."""
     from publisher.runs.publisher_instance import publish
@@ -164,7 +168,13 @@ def publish_once(
     without_port = replace(settings.metrics, port=None)  # the process ends before a scrape
     settings = replace(settings, metrics=without_port)
     with _observe(settings, as_json=log == "json", trace=trace or 0, quiet=quiet) as observer:
-        return publish(settings, now=now, progress=progress, observer=observer, by_rows=by_rows)
+        return publish(
+            settings,
+            now=now,
+            progress=progress,
+            observer=observer,
+            accepts_database=accepts_database,
+        )
 
 
 def _observe(

@@ -147,8 +147,6 @@ class SourceSettings:
     """See ``SourceOptions``."""
     run_input: SourceInput | None = None
     """The part of the input that one run reads; ``None``: all of it."""
-    record_ids: Path | None = None
-    """File with the ids of the rows of ``table`` to read again; ``None``: rows of the wanted status."""
     reason: str | None = None
     """The reason why its changes are published, if they are no changes of the source, for consumers."""
 
@@ -192,13 +190,7 @@ class SourceSettings:
     def live(self) -> LiveSource:
         """The reader of its table."""
         live, database, table = self._live_parts()
-        source = live.source(self.options, database, table, text_of)
-        if self.record_ids is None:
-            return source
-        from publisher.sources.event_log.live_table import LiveEventLog
-
-        assert isinstance(source, LiveEventLog)
-        return source.only_records(self.record_ids)
+        return live.source(self.options, database, table, text_of)
 
     def backlog(self) -> TableBacklog:
         """Creates the counter of the rows of its table that wait to be read.

@@ -219,15 +219,6 @@ def _from(relation: Relation, bounds: Bounds) -> sql.Composed:
             else sql.SQL("({0} < {1} OR {0} IS NULL)")
         )
         conditions.append(below.format(column_, sql.Literal(bounds.high)))
-    if bounds.order is not None and bounds.without:
-        inside = sql.SQL(" OR ").join(
-            sql.SQL("{0} BETWEEN {1} AND {2}").format(
-                sql.Identifier(bounds.order), sql.Literal(first), sql.Literal(last)
-            )
-            for first, last in bounds.without
-        )
-        outside = sql.SQL("({0} IS NULL OR NOT ({1}))")
-        conditions.append(outside.format(sql.Identifier(bounds.order), inside))
     if bounds.span is not None:
         conditions.append(span_sql(bounds.span, relation))
     clause = sql.Composed([sql.Identifier(*table)])

@@ -5,7 +5,7 @@ Identities do not depend on the URL, because addresses change when a replica tak
 * PostgreSQL: system identifier of the cluster, numbers of database and table.  Physical replicas have
   the same identity; a logical copy, a restored dump or a re-created table has another one.
 * MySQL and MariaDB: server, table and its creation time; SQLite: the file.  Replicas and copies have
-  another identity, so a difference proves nothing.
+  another identity.
 * Other databases, and servers that hide these values: no identity.
 
 ``place_of`` is the identity without the table, for tables that may be re-created under their names.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Hashable
-from enum import Enum
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, TextClause, text
@@ -27,21 +27,48 @@ from publisher.database.connection import Database
 from publisher.database.failures import is_lost
 
 
-class Verdict(Enum):
-    """Result of a comparison of two identities."""
+@dataclass(frozen=True, slots=True)
+class TableOrigin:
+    """The table or database from which a source has read."""
 
-    SAME = "same"
-    """The same table."""
-    OTHER = "other"
-    """Certainly another table."""
-    UNKNOWN = "unknown"
-    """The same or another table; only the rows can prove which."""
+    identity: str | None = None
+    """The value of ``identity_of`` or ``place_of``."""
+    database: str | None = None
+    """Name of the database in messages."""
+
+    def is_same(self, other: TableOrigin) -> bool:
+        """Compares the identities; without any, the names of the databases."""
+        if self.identity is None and other.identity is None:
+            return self.database == other.database
+        return self.identity == other.identity
+
+    def difference(self, now: TableOrigin) -> str:
+        """Describes how another origin differs from this one."""
+        identities = [self.identity or "", now.identity or ""]
+        kinds = {identity.partition(":")[0] for identity in identities}
+        if "" in kinds:
+            return "the identity of one of them cannot be read"
+        if len(kinds) > 1:
+            return "it is in another kind of database"
+        if not identities[0].startswith(_POSTGRESQL_KIND):
+            return _OTHER_WHY[min(kinds)]
+        numbers = [text.removeprefix(_POSTGRESQL_KIND).split(":") for text in identities]
+        names = _NUMBERS[: len(numbers[0])]
+        return "its " + ", its ".join(
+            f"{name} is {new}, not {old}"
+            for name, old, new in zip(names, *numbers, strict=True)
+            if old != new
+        )
 
 
-_CONCLUSIVE = "postgresql:"
-"""Prefix of identities whose difference proves that two tables differ."""
+_POSTGRESQL_KIND = "postgresql:"
+"""Prefix of identities of PostgreSQL, which show their parts."""
 _NUMBERS = ("system identifier", "database number", "table number")
-"""Parts of an identity that can prove a difference."""
+"""Parts of an identity of PostgreSQL."""
+_OTHER_WHY = {
+    "mariadb": "it is on another server or in another database, or was created or altered since then",
+    "sqlite": "it is in another file",
+}
 
 _KEPT = "identity"
 """Key of identities in the facts that SQLAlchemy keeps with a connection."""
@@ -114,7 +141,7 @@ def _of_server(
             return None
         parts = [str(part) for part in row]
         return (
-            f"{_CONCLUSIVE}{':'.join(parts)}"
+            f"{_POSTGRESQL_KIND}{':'.join(parts)}"
             if statement is postgresql
             else f"mariadb:{digest_of(parts)}"
         )
@@ -136,31 +163,6 @@ def _ask_once(
         identity = ask(connection)
         connection.info[key] = stamp, identity
     return identity
-
-
-def compare(before: str | None, now: str | None) -> Verdict:
-    """Compares the identity that a run has recorded with the current one."""
-    if before is None or now is None:
-        return Verdict.UNKNOWN
-    if before == now:
-        return Verdict.SAME
-    both = before.startswith(_CONCLUSIVE) and now.startswith(_CONCLUSIVE)
-    kinds = before.partition(":")[0], now.partition(":")[0]
-    return Verdict.OTHER if both or kinds[0] != kinds[1] else Verdict.UNKNOWN
-
-
-def difference(before: str | None, now: str | None) -> str:
-    """Describes how two identities differ, if ``compare`` returns ``OTHER``."""
-    both = [text or "" for text in (before, now)]
-    if not all(text.startswith(_CONCLUSIVE) for text in both):
-        return "it is in another kind of database"
-    numbers = [text.removeprefix(_CONCLUSIVE).split(":") for text in both]
-    names = _NUMBERS[: len(numbers[0])]
-    return "its " + ", its ".join(
-        f"{name} is {new}, not {old}"
-        for name, old, new in zip(names, *numbers, strict=True)
-        if old != new
-    )
 
 
 def _of_file(path: Path, names: list[str]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Text, and_, cast, func, literal, not_, or_, types
+from sqlalchemy import ColumnElement, Text, and_, cast, func, not_, or_, types
 from sqlalchemy import case as case_of
 
 from publisher.database.catalogue import Relation, sql_column
@@ -22,10 +22,6 @@ class Span:
     upto: str
     others: bool
     """Includes rows whose value has another form or is NULL."""
-
-
-IdRanges = tuple[tuple[int, int], ...]
-"""Ranges of integers, each with its first and last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +41,9 @@ class TableExtent:
 class Bounds(NamedTuple):
     """Conditions on the rows to read; a row must meet all of them.
 
-    The column ``order`` has a value in [low, high), or NULL if ``low`` is ``None``, and none in ``without``;
-    the column named first in ``where`` has the value named second; the row is in ``span``.  The rows are
-    sorted by ``sort`` and limited to ``max_rows``.
+    The column ``order`` has a value in [low, high), or NULL if ``low`` is ``None``; the column named first in
+    ``where`` has the value named second; the row is in ``span``.  The rows are sorted by ``sort`` and limited
+    to ``max_rows``.
     """
 
     order: str | None
@@ -57,14 +53,6 @@ class Bounds(NamedTuple):
     sort: str | None = None
     span: Span | None = None
     max_rows: int | None = None
-    without: IdRanges = ()
-
-
-def without_condition(name: str, ranges: IdRanges) -> ColumnElement[bool]:
-    """Returns the condition that a value is in none of the ranges; NULL is in none."""
-    value = sql_column(name)
-    inside = (value.between(literal(low), literal(high)) for low, high in ranges)
-    return or_(value.is_(None), not_(or_(*inside)))
 
 
 def span_condition(span: Span, relation: Relation) -> ColumnElement[bool]:

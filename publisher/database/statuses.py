@@ -35,7 +35,7 @@ from sqlalchemy import (
 
 from publisher.database.catalogue import Relation, catalogue_of, sql_column, sql_table_of
 from publisher.database.connection import Database, fatal_errors
-from publisher.database.row_check import RowCheck, RowComparison, RowReader
+from publisher.database.row_check import RowCheck, RowReader
 from publisher.database.status_steps import IdRange, Ids, Letters, ListedIds, Step, plan_steps
 from publisher.errors import InternalError
 from publisher.model.catalogue import ColumnKind
@@ -141,25 +141,6 @@ class StatusWriter:
         ids = np.unique(ids)
         letters = np.full(len(ids), ord(NEW), np.uint8)
         return self._portions(ids, letters, among, known).total()
-
-    def compare(self, ids: Ids, known: Ids) -> RowComparison:
-        """Compares the rows of some ids with fingerprints, in any status; changes nothing."""
-        assert self._rows is not None
-        rows, size = self._rows, self._size()
-
-        def work(connection: Connection) -> RowComparison:
-            same, others = 0, [np.empty(0, np.int64)]
-            connection.execution_options(compiled_cache=None)
-            for start in range(0, len(ids), size.listed):
-                step = ListedIds(NEW, ids[start : start + size.listed])
-                for condition in self._conditions(connection, step):
-                    statement = rows.build_select(connection, self._table, condition)
-                    comparison = rows.compare(connection, statement, known)
-                    same += comparison.same
-                    others.append(comparison.others)
-            return RowComparison(same, np.unique(np.concatenate(others)))
-
-        return self._run(work)
 
     def reset_all(self, among: Sequence[str], without: Ids) -> int:
         """Resets all rows whose status is one of ``among`` to N, except some ids, see ``reset``."""

@@ -1,5 +1,4 @@
-"""The dispatch record: documents of a run that a sink refuses permanently, written before sending, and the
-offsets of the others, written after sending.
+"""The dispatch record: documents of a run that a sink refuses permanently, written before sending.
 
 A record with refusals is durable before anything is sent, so a run without a record has none.
 
@@ -13,19 +12,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.journal.conservation import RunReport
 from publisher.journal.durable import decode_versioned_text, write_durably, write_report
 from publisher.journal.manifest import Journal
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
 
-RECORD_FORMAT = 2
+RECORD_FORMAT = 3
 _PREFIX = "dispatch-"
 _REMEDY = "remove it and send with --again"
 
@@ -72,11 +70,6 @@ class DispatchRecord:
     document_bytes: int
     """Maximum bytes of a document that at least one topic accepts."""
     refusals: tuple[Refusal, ...]
-    transactions: tuple[SentTransaction, ...] = ()
-    """The transactions of starts that were not interrupted."""
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    """The number of partitions of each topic when the run was sent."""
-    partitioner: str = ""
 
     def of_lane(self, lane: int) -> frozenset[int]:
         """The numbers of the refused documents of a lane."""
@@ -94,12 +87,6 @@ class DispatchRecord:
         path = record_path(root, sink)
         write = write_durably if self.refusals or path.exists() else write_report
         write(path, self.to_json())
-
-    def write_sent(self, root: Path, sink: str, sent: Sequence[SentTransaction]) -> None:
-        """Adds committed transactions; they become durable together with the mark of the run."""
-        if sent:
-            record = replace(self, transactions=(*self.transactions, *sent))
-            write_report(record_path(root, sink), record.to_json())
 
     def to_json(self) -> str:
         """Formats the record with its version."""

@@ -15,8 +15,6 @@ from publisher.engine.spark.options import SparkOptions
 from publisher.journal.conservation import EngineUse
 
 if TYPE_CHECKING:
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 
 SMALL = InputSize(rows=20_000_000, bytes=3_000_000_000)
 """Maximum input of a run without Spark: as far as the local engine was measured to be faster."""
-_SMALL_SAMPLES = 64_000_000
-"""Maximum bytes of the samples that one process counts."""
 _GROWTH = 8
 """Ratio of the bytes of records to those of their files at which a run in one process moves to Spark."""
 KEEP_SECONDS = 600.0
@@ -97,7 +93,7 @@ class AutoEngine:
         """See ``Engine.expect``: chooses the engine of the run."""
         size = measure()
         if size.exceeds(self._small):
-            self._use_spark(f"large input, {size}").warm_up()
+            self._use_spark(f"large input, {size}")
         else:
             self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
             self._local.expect(lambda: size)
@@ -129,11 +125,6 @@ class AutoEngine:
         """See ``Engine.send``: chooses by the number of documents."""
         is_small = sum(lane.total for lane in lanes) <= self._small.rows
         return self._engine_for(is_small=is_small).send(lanes, progress)
-
-    def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``: chooses by the bytes of the samples."""
-        is_small = samples.size <= _SMALL_SAMPLES
-        return self._engine_for(is_small=is_small).count_activity(samples)
 
     def _engine_for(self, *, is_small: bool) -> Engine:
         """Returns the engine of one operation; the engine of the run does not change."""

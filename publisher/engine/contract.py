@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 if TYPE_CHECKING:
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.console import Progress
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
@@ -98,6 +96,3 @@ class Engine(Protocol):
         self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
     ) -> list[LaneSendReport]:
         """Sends lanes to a sink, each in a task of its own."""
-
-    def count_activity(self, samples: Samples) -> Activity:
-        """Counts samples of the table queue."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice, pairwise
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
-from publisher.engine.sealed_lookups import answer_text
 from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work, column_masks_of
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.lane_writer import LaneFiles
+from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
@@ -31,12 +32,14 @@ from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.planner import PlanResult
-from publisher.planning.query_back import RowLookups
+from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import CurrentRowReader, PresentRows
+from publisher.planning.row_readers import PresentRows
 from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
@@ -110,7 +113,6 @@ def open_plan(
             attempt,
             [source.source.position_text for source in work.sources],
             converter_of(work.rules.documents.value_format),
-            is_masked=work.rules.masking is not None,
         )
         states = None
         try:
@@ -241,10 +243,19 @@ class LanePlan:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
                 else:
-                    obj, poll, answer, row_key, sealed = lookup
-                    kind, text = answer_text(answer)
-                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key, sealed)
+                    obj, poll, answer, row_key = lookup
+                    kind, text = _answer_text(answer)
+                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key)
             self._files.add_plan(self._source, result.documents, result.decisions)
+
+
+def _answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:
+    """Returns the kind of an answer and its text in the journal."""
+    if answer is None:
+        return LookupAnswer.GONE, None
+    if isinstance(answer, RefusedLookup):
+        return LookupAnswer.REFUSED, answer.detail
+    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))
 
 
 class _Records(NamedTuple):
@@ -325,12 +336,9 @@ def _planner_of(
 
 def _rows_of(
     work: Work, number: int, resources: Resources, masked: MaskedLane | None
-) -> CurrentRowReader:
-    """Returns the reader of rows of the database, or of the journal that takes its place."""
+) -> PresentRows:
+    """Returns the reader of rows of the database."""
     source = work.sources[number]
-    recorded = resources.recorded_rows(number, source.source.format)
-    if recorded is not None:  # it knows masked objects
-        return recorded
     snapshot = source.snapshot_of(work.rules.database)
     lookup = resources.lookup_of(source.source.format, snapshot)
     return PresentRows(lookup if masked is None else masked.lookup(lookup))

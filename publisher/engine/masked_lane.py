@@ -8,13 +8,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from publisher.acknowledge.reasons import written_id
-from publisher.engine.sealed_lookups import seal_answer, seal_row
 from publisher.engine.sealed_records import replace_columns
-from publisher.journal.lookups import row_texts
 from publisher.masking.masker import Masker
 from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
 from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object, Outcome
-from publisher.model.change_batches import changes_of, objects_of
+from publisher.model.change_batches import changes_of
 from publisher.planning.filters import FilterOptions
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
 from publisher.planning.planner import PlanResult
@@ -108,20 +106,12 @@ class MaskedLane:
 
     def _lookup(self, lookup: ObjectLookup | RowLookups) -> ObjectLookup | RowLookups:
         if isinstance(lookup, ObjectLookup):
-            obj, poll, answer, *_ = lookup
-            sealed = seal_answer(answer, obj, poll, self._masker)
-            return lookup._replace(answer=self._answer(obj, answer), sealed=sealed)
+            return lookup._replace(answer=self._answer(lookup.object, lookup.answer))
         schema, table = (lookup.objects.column(name)[0].as_py() for name in ("schema", "table"))
         obj = Object(schema, table, "")
         columns = zip(lookup.columns, lookup.values, strict=True)
         values = [self._column(obj, name, array) for name, array in columns]
-        return lookup._replace(values=values, sealed=self._seal_rows(lookup))
-
-    def _seal_rows(self, lookup: RowLookups) -> pa.BinaryArray:
-        objects = objects_of(lookup.objects)
-        texts = row_texts(lookup.columns, lookup.values).to_pylist()
-        rows = zip(texts, objects, lookup.polls.tolist(), strict=True)
-        return pa.array([seal_row(*row, self._masker) for row in rows], pa.binary())
+        return lookup._replace(values=values)
 
     def _answer(self, obj: Object, answer: Answer) -> Answer:
         if isinstance(answer, RefusedLookup):

@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from publisher.database.catalogue import catalogue_of
+from publisher.database.catalogue import DatabaseCatalogue, catalogue_of
 from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
-from publisher.engine.sealed_lookups import open_catalogue, seal_catalogue
 from publisher.masking.masker import Masking
 from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
-from publisher.model.catalogue_record import (
-    CatalogueRecord,
-    CatalogueRecorder,
-    KeyCatalogue,
-    merge_texts,
-)
 from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import NO_DATABASE, BulkLookup
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
-
-if TYPE_CHECKING:
-    from publisher.engine.recorded_database import RecordedDatabase, RecordedRows
 
 
 class Closeable(Protocol):
@@ -55,12 +42,8 @@ class Rules:
     tables: tuple[Table, ...]
     database: DatabaseOptions | None
     classes: ClassOptions = field(default_factory=ClassOptions)
-    recorded: RecordedDatabase | None = None
-    """Answers of the database that take the place of ``database``, from the journal of an earlier run."""
     masking: Masking | None = None
     """``None``: all values are published as they are."""
-    catalogue_folder: Path | None = None
-    """Folder to which tasks write everything that they asked the catalogue of the database."""
 
     def have_classes(self, format_: str) -> bool:
         """Returns whether sources of a format publish the objects of classes instead of rows."""
@@ -83,25 +66,13 @@ class Resources:
         self._rules = rules
         self._stack = ExitStack()
         self._database = Database(rules.database) if rules.database is not None else None
-        self._recorder: CatalogueRecorder | None = None
-        self._tables = self._open_catalogue()
+        self._tables: DatabaseCatalogue | None = None
         self.catalogue: Catalogue = JobCatalogue(rules.described_tables)
         self.lookup: BulkLookup = NO_DATABASE
-        if self._tables is not None:
-            self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
         if self._database is not None:
+            self._tables = catalogue_of(self._database)
+            self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
             self.lookup = DatabaseLookup(self._database, text_of)
-
-    def _open_catalogue(self) -> KeyCatalogue | None:
-        """The catalogue of the database, or of the journal that takes its place."""
-        if self._rules.recorded is not None:
-            return self._rules.recorded.read_catalogue(self._rules.masking)
-        if self._database is None:
-            return None
-        if self._rules.catalogue_folder is None:
-            return catalogue_of(self._database)
-        self._recorder = CatalogueRecorder(catalogue_of(self._database))
-        return self._recorder
 
     def catalogue_of(self, format_: str, tables: Sequence[Table] = ()) -> Catalogue:
         """Returns the catalogue for sources of a format: of classes, or of single tables.
@@ -129,13 +100,6 @@ class Resources:
             return self.lookup
         return DatabaseLookup(self._database, text_of, classes, snapshot)
 
-    def recorded_rows(self, source: int, format_: str) -> RecordedRows | None:
-        """Opens the rows that a journal has of a source, given by its number; ``None`` without a journal."""
-        recorded, masking = self._rules.recorded, self._rules.masking
-        if recorded is None:
-            return None
-        return self.close_at_end(recorded.open_rows(source, self._classes_of(format_), masking))
-
     def close_at_end(self, user: C) -> C:
         """Closes something that uses these resources before they end."""
         return self._stack.enter_context(closing(user))
@@ -148,35 +112,9 @@ class Resources:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
+        self, _: type[BaseException] | None, __: object, ___: TracebackType | None
     ) -> None:
         self._stack.close()
         release_contents()
         if self._database is not None:
             self._database.close()
-        folder = self._rules.catalogue_folder
-        if kind is None and folder is not None and self._recorder is not None:
-            _write_record(self._recorder.record, folder, self._rules.masking)
-
-
-def _write_record(record: CatalogueRecord, folder: Path, masking: Masking | None) -> None:
-    """Writes a record under the name of its content, which many tasks share."""
-    text = record.to_text()
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    file = folder / (digest if masking is None else masking.masker.hash(digest))
-    if not text or file.exists():
-        return
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = folder / f"{secrets.token_hex(8)}{_NEW}"
-    new.write_text(seal_catalogue(text, masking), encoding="utf-8")
-    new.replace(file)
-
-
-_NEW = ".new"
-
-
-def read_catalogue_texts(folder: Path, masking: Masking | None) -> str:
-    """Joins the records that tasks wrote, as text, which is sealed in a masked run."""
-    files = folder.iterdir() if folder.is_dir() else ()
-    texts = (file.read_text("utf-8") for file in files if file.suffix != _NEW)
-    return seal_catalogue(merge_texts(open_catalogue(text, masking) for text in texts), masking)

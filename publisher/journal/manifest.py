@@ -37,7 +37,7 @@ from publisher.model.plain import fields_of, restore, to_lines
 
 T = TypeVar("T")
 
-JOURNAL_FORMAT = 8
+JOURNAL_FORMAT = 9
 MANIFEST = "manifest.json"
 STAGING = "staging"
 SENT = "sent"
@@ -62,8 +62,6 @@ class SourceEntry:
     """The table of a live source."""
     files: tuple[FileEntry, ...] = ()
     """The files of a source of files."""
-    descriptions: tuple[FileEntry, ...] = ()
-    """The files that describe them, with digests."""
     again: int = 0
     """Number of records that an earlier run had held and that were read again."""
     notes: tuple[str, ...] = ()
@@ -115,9 +113,6 @@ class Manifest:
     """Identity of the job's journal directory; ``None`` for a replay."""
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
-    catalogue: str | None = None
-    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON, in
-    a masked run sealed; ``None`` without a database, and in masked runs of older versions."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
     document_limit: int | None = None

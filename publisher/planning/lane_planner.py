@@ -19,7 +19,7 @@ from publisher.planning.filters import Filter, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import CurrentRowReader
+from publisher.planning.row_readers import PresentRows
 from publisher.planning.torn_transactions import RejectedTransactions
 
 
@@ -38,7 +38,7 @@ class LanePlanner:
         filter_: Filter,
         *,
         polls: PollOptions | None,
-        rows: CurrentRowReader,
+        rows: PresentRows,
         window: Window | None,
         rejected: RejectedTransactions | None,
         history: KeyHistory | None = None,

@@ -76,8 +76,7 @@ class PendingPoll(NamedTuple):
 
     def question(self) -> RowQuestion:
         """Asks for the row."""
-        first = self.poll.first.rank
-        return RowQuestion(self.poll.object, first, self.row, needed_columns(self.remaining))
+        return RowQuestion(self.row, needed_columns(self.remaining))
 
 
 class Planner:

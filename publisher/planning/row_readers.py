@@ -1,14 +1,10 @@
-"""Readers of the rows that polls of objects need: each row once, or as a journal has them.
-
-``PresentRows`` asks a database; ``engine.recorded_database`` has the rows that an earlier run has read."""
+"""Reads the current rows that polls of objects need, each row once."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.model.change import QUERY_BACK, ROW_QUERY_BACK, Change, Object
@@ -20,15 +16,10 @@ from publisher.planning.query_back import (
     NamedColumns,
 )
 
-Ranks = npt.NDArray[np.int64]
-
 
 class RowQuestion(NamedTuple):
     """A question for the current row of an object, for one of its polls."""
 
-    object: Object
-    rank: int
-    """The rank of the first change of the poll."""
     row: Object
     """The object under the key that it has after all changes of its key."""
     columns: Collection[str] | None
@@ -53,26 +44,8 @@ class RowAnswers(Protocol):
         """Answers each of the questions."""
 
 
-class CurrentRowReader(RowAnswers, Protocol):
-    """Also reads whole rows column by column."""
-
-    may_read_ahead: ClassVar[bool]
-    """True if rows may be read that turn out to be superfluous."""
-
-    @property
-    def reads_at_once(self) -> int:
-        """Maximum number of threads that may call ``read`` at the same time."""
-
-    def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
-        """Reads whole rows of objects whose keys do not change; for ``ranks`` see ``RowQuestion``.
-
-        ``objects`` are schemas, tables and keys."""
-
-
 class PresentRows:
     """The rows of a database; questions for the same row have one answer."""
-
-    may_read_ahead: ClassVar[bool] = True
 
     def __init__(self, lookup: BulkLookup) -> None:
         self._lookup = lookup
@@ -88,8 +61,8 @@ class PresentRows:
         answers: Mapping[Object, Answer] = self._lookup.answers(rows, _join_columns(questions))
         return [answers[question.row] for question in questions]
 
-    def read(self, objects: pa.RecordBatch, ranks: Ranks) -> Answers:  # noqa: ARG002
-        """Reads whole rows; their ranks do not matter."""
+    def read(self, objects: pa.RecordBatch) -> Answers:
+        """Reads whole rows of objects whose keys do not change, given by schema, table and key."""
         return self._lookup.read(objects)
 
 

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path, PurePath
 
 from publisher.dispatch.refusals import read_records
-from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UsageError
 from publisher.journal.find_journal import find_job, find_journal, read_journal
 from publisher.journal.job_journals import Journals
@@ -39,7 +38,6 @@ from publisher.model.event_ids import split_event_id
 from publisher.model.lanes import lane_of
 from publisher.model.reason_texts import EVENT_NAMES
 from publisher.reports.late_records import late_text
-from publisher.reports.places import offsets_of
 from publisher.reports.resolution import Resolution, filter_options, meaning_of, resolve
 from publisher.reports.selectors import (
     condition_on,
@@ -91,11 +89,6 @@ class RecordStory:
     """Folder of the segment that has the document."""
     run: str | None = None
     """The run, if all runs of a job were searched."""
-    offsets: tuple[SentRange, ...] = ()
-    """The offsets of the document in topics, as far as the journal has them: a range of several offsets
-    also holds other documents."""
-    searched: bool = False
-    """The topics were searched for the document: without ``offsets`` they do not have it."""
     reject_id: str | None = None
     """The id of a rejected record, as ``rejects`` has it."""
     retry: RetryResult | None = None
@@ -303,7 +296,6 @@ class StoryReader:
             sent_to=tuple(sink.target for sink in self.sinks),
             late=late_text(self._journal, self._manifest, record),
             segment=self._segment,
-            offsets=self._offsets(record, document) if refused is None else (),
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
             not_shown="the run is masked" if self._manifest.is_masked else None,
@@ -328,14 +320,6 @@ class StoryReader:
         if not self._with_raw or self._manifest.is_masked:
             return None
         return read_raw(entry, record.split, frozenset({record.record})).get(record.record)
-
-    def _offsets(
-        self, record: DecidedRecord, document: PublishedDocument | None
-    ) -> tuple[SentRange, ...]:
-        if document is None or record.object is None:
-            return ()
-        source = self._manifest.sources[record.source].name
-        return tuple(offsets_of(self.sinks, record.lane, document, source, record.object))
 
     def _reject_id(self, record: DecidedRecord) -> str | None:
         if record.outcome is not Outcome.REJECTED:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
-from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UsageError
 from publisher.journal.find_journal import find_job, find_journal, read_journal
 from publisher.journal.lane_reader import DecidedRecord
 from publisher.journal.manifest import Journal
 from publisher.journal.read_runs import read_runs
-from publisher.model.change import Status
 from publisher.reports.explain import RecordStory, StoryReader, explain, stories_of
 from publisher.reports.places import FilePlace, TopicPlace, target_of
 
@@ -59,7 +55,7 @@ def explain_offset(
         FatalError: The journal is damaged, or another version of the program wrote it.
         UnreachableError: The brokers do not answer.
     """
-    from publisher.dispatch.kafka.read_offsets import read_record_at  # noqa: PLC0415 - an extra
+    from publisher.dispatch.kafka.read_records import read_record_at  # noqa: PLC0415 - an extra
 
     options = options or _options_of(directory)
     headers = read_record_at(options, place.topic, place.partition, place.offset).headers
@@ -75,7 +71,7 @@ def explain_offset(
         documents = {
             (record.lane, record.document)
             for record in found
-            if reader.event_id(record) == event_id and _may_be_at(reader, record, place)
+            if reader.event_id(record) == event_id
         }
         return [r for lane, number in sorted(documents) for r in reader.of_document(lane, number)]
 
@@ -86,38 +82,6 @@ def explain_offset(
         if shorter == event_id:
             raise
         return explain(directory, shorter, find)
-
-
-def _may_be_at(reader: StoryReader, record: DecidedRecord, place: TopicPlace) -> bool:
-    """Returns whether the journal does not exclude that a document is at a place: several runs may have
-    documents with the same event id."""
-    ranges = reader.story(record).offsets
-    return not ranges or any(r.has(place.topic, place.partition, place.offset) for r in ranges)
-
-
-def find_offsets(story: RecordStory, options: KafkaOptions | None) -> RecordStory:
-    """Replaces the ranges of a document by its exact offsets, which are read from the topics.
-
-    A document without ranges is searched in the whole topic.  For ``options`` see ``explain_offset``.
-
-    Raises:
-        UsageError: A topic does not exist.
-        UnreachableError: The brokers do not answer.
-    """
-    from publisher.dispatch.kafka.read_offsets import find_event  # noqa: PLC0415 - an extra
-
-    document, obj = story.document, story.object
-    is_exact = bool(story.offsets) and all(r.first == r.last for r in story.offsets)
-    if document is None or obj is None or is_exact or story.status == Status.FATAL:
-        return story
-    found: list[SentRange] = []
-    for sink in story.sent_to:
-        target = target_of(sink)
-        topic = TopicTemplate(target.topic).topic(story.source, obj.schema, obj.table)
-        ranges = [r for r in story.offsets if r.topic == topic]
-        login = options or KafkaOptions().with_target(target)
-        found += find_event(login, document.event_id, ranges, [topic])
-    return replace(story, offsets=tuple(found), searched=True)
 
 
 def _options_of(directory: Path) -> KafkaOptions:

@@ -1,20 +1,13 @@
-"""The places of documents in topics and files, as users name them and as journals record them."""
+"""The places of documents in topics and files, as users name them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
-from publisher.dispatch.kafka.partitioners import partitions_of
-from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget, TopicTemplate
-from publisher.dispatch.refusals import DispatchRecord
-from publisher.dispatch.sent_ranges import SentRange, ranges_of
+from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.errors import UsageError
-from publisher.journal.lane_reader import PublishedDocument
-from publisher.model.change import Object
 
 _TOPIC_PLACE = re.compile(r"([A-Za-z0-9._-]+):(\d{1,9}):(\d{1,18})")
 _FILE_PLACE = re.compile(r"(.+):(\d{1,18})", re.DOTALL)
@@ -65,42 +58,6 @@ def parse_place(text: str) -> TopicPlace | FilePlace:
     raise UsageError(
         f"{text!r} is not the place of a document: write TOPIC:PARTITION:OFFSET or FILE:LINE"
     )
-
-
-def offsets_of(
-    records: Sequence[DispatchRecord],
-    lane: int,
-    document: PublishedDocument,
-    source: str,
-    obj: Object,
-) -> Iterator[SentRange]:
-    """Yields the ranges that have a document, in the order of the sinks: one for each of its records.
-
-    A sink of several partitions has one range for each partition, of which only that of the key counts."""
-    for record in records:
-        ranges = ranges_of(record.transactions, lane, document.number)
-        for key in filter(None, (document.association, document.new_association)):
-            place = _partition(record, key, source, obj)
-            yield from (r for r in ranges if place in (None, (r.topic, r.partition)))
-
-
-def _partition(
-    record: DispatchRecord, key: str, source: str, obj: Object
-) -> tuple[str, int] | None:
-    """Topic and partition of a key, computed with the settings of the sink; ``None`` if unknown."""
-    if not record.partitions:
-        return None
-    topic = TopicTemplate(target_of(record.target).topic).topic(source, obj.schema, obj.table)
-    count = record.partitions.get(topic)
-    if count is None:
-        return None
-    number = _partition_of(key, record.partitioner, count)
-    return None if number < 0 else (topic, number)
-
-
-@lru_cache(maxsize=1_000)  # an object has many documents
-def _partition_of(key: str, partitioner: str, count: int) -> int:
-    return int(partitions_of([key.encode()], partitioner, count)[0])
 
 
 def target_of(text: str) -> KafkaTarget:

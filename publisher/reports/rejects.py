@@ -251,7 +251,7 @@ def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[Rejecte
         UsageError: The job has no such topic.
         UnreachableError: The brokers do not answer.
     """
-    from publisher.dispatch.kafka.read_offsets import read_topic  # noqa: PLC0415 - an extra
+    from publisher.dispatch.kafka.read_records import read_topic  # noqa: PLC0415 - an extra
 
     if options.dead_letter_topic is None:
         raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")

@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
 from publisher.acknowledge.options import AcknowledgeOptions
-from publisher.acknowledge.places import LogPlace, LogTarget, find_log, log_of_same_name
+from publisher.acknowledge.places import LogPlace, WrongTableError, find_log, log_of_same_name
 from publisher.acknowledge.status_letters import (
-    LaneLetters,
     RefusedDocuments,
     refused_documents,
     status_windows,
-)
-from publisher.acknowledge.unsettled import (
-    MOST_RANGES,
-    MOST_RECORDS,
-    changing_ids,
-    has_integer_ids,
-    id_ranges,
 )
 from publisher.acknowledge.write_status import (
     AcknowledgeReport,
@@ -39,8 +30,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
-from publisher.database.identity import identity_of
-from publisher.database.ordered_ranges import IdRanges
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import Refusal
@@ -63,17 +53,10 @@ class WrongTable(Enum):
     """Handling of a run if the job file no longer names the table that the run has read."""
 
     REFUSE = "refuse"
-    BY_ROWS = "by-rows"
+    ACCEPT = "accept"
     """Write statuses into the table that the job file names now, to rows that are unchanged."""
     ABANDON = "abandon"
     """Write no statuses, and count the run as done."""
-
-
-class LogIdentity(NamedTuple):
-    """Identity of a table that is acknowledged later, for the manifest; empty for other sources."""
-
-    identity: str | None = None
-    database: str | None = None
 
 
 @dataclass
@@ -106,15 +89,7 @@ class StatusWriting:
     wrong_table: WrongTable = WrongTable.REFUSE
     masking: Masking | None = None
     """The masking of the job now."""
-    lanes: dict[int, list[LaneLetters]] = field(default_factory=dict)
-    """Letters that are read already, by the number of their source."""
     progress: Progress | None = None
-
-    def letters(self, number: int) -> list[LaneLetters]:
-        """Reads the letters of a source, and keeps them for ``write_all``."""
-        lanes = letters_of(self.journal, self.manifest, number, self.refused)
-        self.lanes[number] = lanes
-        return lanes
 
     def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
         """Writes the statuses of all sources of the run; ``sources`` come from the job file.
@@ -143,7 +118,7 @@ class StatusWriting:
             if not has_status(entry) or not self.options.writes:
                 continue
             try:
-                self._find_log(number, places)
+                self._find_log(number, places, statuses)
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
@@ -155,7 +130,8 @@ class StatusWriting:
 
     def _count_letters(self, number: int) -> Counter[str]:
         counts, deleted = Counter[str](), deleted_letters(self.options)
-        for window in status_windows(self.letters(number)):
+        lanes = letters_of(self.journal, self.manifest, number, self.refused)
+        for window in status_windows(lanes):
             for letter, count in zip(*np.unique(window.letters, return_counts=True), strict=True):
                 counts[DELETED if chr(letter) in deleted else chr(letter)] += int(count)
         return counts
@@ -167,7 +143,7 @@ class StatusWriting:
             progress = read_progress_of(self.journal, self.manifest, number)
         else:
             try:
-                report = self._acknowledge(number, self._find_log(number, places))
+                report = self._acknowledge(number, self._find_log(number, places, statuses))
             except (FatalError, UnreachableError) as error:
                 if self.wrong_table is not WrongTable.ABANDON:
                     raise
@@ -179,12 +155,20 @@ class StatusWriting:
         statuses.greatest[entry.name] = progress.greatest
         statuses.notes += late_notes(entry.name, self.manifest, progress)
 
-    def _find_log(self, number: int, places: Sequence[LogPlace]) -> LogTarget:
-        if self.wrong_table is WrongTable.BY_ROWS:
-            return log_of_same_name(self.manifest, number, places)
-        return find_log(self.manifest, number, places)
+    def _find_log(self, number: int, places: Sequence[LogPlace], statuses: RunStatuses) -> LogPlace:
+        try:
+            return find_log(self.manifest, number, places)
+        except WrongTableError:
+            if self.wrong_table is not WrongTable.ACCEPT:
+                raise
+        log = log_of_same_name(self.manifest, number, places)
+        statuses.notes.append(
+            f"{log.source}: table {log.table} of the job file was accepted as the table that run "
+            f"{self.manifest.run} has read"
+        )
+        return log
 
-    def _acknowledge(self, number: int, log: LogTarget) -> AcknowledgeReport:
+    def _acknowledge(self, number: int, log: LogPlace) -> AcknowledgeReport:
         return acknowledge(
             self.journal,
             self.manifest,
@@ -193,7 +177,6 @@ class StatusWriting:
             self.options,
             refused=self.refused,
             hooks=WritingHooks(self.check_lease, self.progress),
-            lanes=self.lanes.get(number),
         )
 
     def _masking(self) -> Masking | None:
@@ -244,48 +227,8 @@ class Acknowledgement:
             progress=self.progress,
         )
 
-    def unsettled_ids(self, writing: StatusWriting) -> Mapping[str, IdRanges] | None:
-        """Record ids that the next run must not read, by source, if it may begin before they have statuses.
-
-        It may if PostgreSQL can leave them out, and if no row of this small run stays N: the next run reads
-        such rows again, and must know that this run has reported them.  A run with states changes files that
-        the next run reads.  Returns ``None`` if the next run must wait.
-        """
-        manifest, options = writing.manifest, self.settings.acknowledge
-        by_name = {source.name: source for source in self.settings.sources}
-        can_wait = (
-            not options.post_polling_statements
-            and not manifest.states
-            and manifest.records_read <= MOST_RECORDS
-            and not read_leftovers(self.journals.root)
-            and all(
-                entry.name in self.live_sources
-                and has_status(entry)
-                and _may_leave_out_rows(by_name[entry.name])
-                for entry in manifest.sources
-            )
-        )
-        if not can_wait:
-            return None
-        ids = {
-            entry.name: changing_ids(writing.letters(number))
-            for number, entry in enumerate(manifest.sources)
-        }
-        if sum(map(len, ids.values())) < manifest.records_read:
-            return None
-        ranges = {name: id_ranges(values) for name, values in ids.items()}
-        return ranges if all(len(each) <= MOST_RANGES for each in ranges.values()) else None
-
-    def acknowledge(
-        self,
-        sent: SentRun,
-        writing: StatusWriting,
-        mark: Callable[[Callable[[], None]], None] = lambda write: write(),
-    ) -> RunReport:
+    def acknowledge(self, sent: SentRun, writing: StatusWriting) -> RunReport:
         """Writes the statuses of a sent run, then marks the run as done.
-
-        ``mark`` gets the function that writes the mark, which may be called later: until then a start after
-        a crash repeats the statuses, which changes nothing.
 
         Raises:
             PublisherError: See ``StatusWriting.write_all``.
@@ -304,7 +247,7 @@ class Acknowledgement:
             remove_replaced_states(self.journals, manifest.run)
         texts = self.journals.texts_after(manifest.run, statuses.greatest)
         texts |= epoch_texts_after(self.journals.root, manifest)
-        mark(partial(journal.mark_sent, _end_of(report, options), texts, manifest))
+        journal.mark_sent(_end_of(report, options), texts, manifest)
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
@@ -336,17 +279,17 @@ def refuse_unsent_run(dispatcher: Dispatcher, manifest: Manifest) -> None:
         raise UsageError(f"run {manifest.run} is not sent yet: start publish, which sends it first")
 
 
-def identify_log(source: SourceSettings) -> LogIdentity:
+def identify_log(source: SourceSettings) -> TableOrigin:
     """Identifies the table that a source reads, if its rows are acknowledged later.
 
     Raises ``FatalError`` and ``UnreachableError``.
     """
     if not source.has_status or source.database is None or source.table is None:
-        return LogIdentity()
+        return TableOrigin()
     with Database(source.database) as database:
         relation = relation_of(database, LiveTable(source.table))
         stamp = catalogue_of(database).stamp
-        return LogIdentity(identity_of(database, relation, stamp), database.name)
+        return TableOrigin(identity_of(database, relation, stamp), database.name)
 
 
 def has_status(entry: SourceEntry) -> bool:
@@ -360,12 +303,6 @@ def _places_of(sources: Iterable[SourceSettings]) -> list[LogPlace]:
         for source in sources
         if source.has_status and source.database is not None and source.table is not None
     ]
-
-
-def _may_leave_out_rows(source: SourceSettings) -> bool:
-    if source.table is None or source.database is None:
-        return False
-    return has_integer_ids(source.database, source.table, source.options)
 
 
 def _end_of(report: RunReport, options: AcknowledgeOptions) -> RunEnd:

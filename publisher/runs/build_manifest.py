@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.config.settings import SourceSettings
-from publisher.engine.task_resources import read_catalogue_texts
+from publisher.database.identity import TableOrigin
 from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FatalError
 from publisher.journal.conservation import check_conservation
@@ -20,28 +20,20 @@ from publisher.journal.file_entries import FileEntry
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.runs.acknowledge import LogIdentity
-from publisher.runs.prepare import CATALOGUE, RunRequest
+from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
-from publisher.sources.registry import FORMATS
 
 
 class SourceInputs(NamedTuple):
     """Files and acknowledged tables of the sources of a run, by the names of the sources."""
 
     files: Mapping[str, tuple[FileEntry, ...]]
-    logs: Mapping[str, LogIdentity]
+    logs: Mapping[str, TableOrigin]
 
 
 def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
     """Records size and times of the files of a source."""
     return tuple(FileEntry.of(path) for path in source.snapshots)
-
-
-def description_entries(format_: str, files: Iterable[Path]) -> tuple[FileEntry, ...]:
-    """Records the files that describe files of a source."""
-    found = (FORMATS[format_].description_of(path) for path in files)
-    return tuple(FileEntry.of(path).with_digest() for path in found if path is not None)
 
 
 def build_manifest(
@@ -73,7 +65,6 @@ def build_manifest(
         behind=dict(request.behind),
         epochs={**request.epochs, **{source.name: source.origin.epoch for source in work.sources}},
         job_identity=request.job_identity,
-        catalogue=_recorded_catalogue(request),
         retried=tuple(_number_retried(request, work)),
         document_limit=None if request.objects is None else request.objects.limit,
         window=None if request.window is None else (request.window.first, request.window.last),
@@ -83,14 +74,6 @@ def build_manifest(
             if request.journal.new_state(name).is_dir()
         ),
     )
-
-
-def _recorded_catalogue(request: RunRequest) -> str | None:
-    if request.recorded is not None:
-        return request.recorded.catalogue
-    if request.settings.database is None:
-        return None
-    return read_catalogue_texts(request.journal.staging / CATALOGUE, request.rules.masking)
 
 
 def _number_retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:
@@ -132,7 +115,6 @@ def _source_entries(
                 for entry, of_file in _splits_by_file(source.splits, first, files)
                 if Path(entry.path) not in waiting
             ),
-            descriptions=description_entries(read.format, read.snapshots),
             identity=log.identity,
             database=log.database,
             again=sum(repeated),

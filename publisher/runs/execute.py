@@ -108,8 +108,6 @@ def _commit(request: RunRequest, manifest: Manifest) -> None:
     """Commits the journal, unless the run only repeats earlier runs, or has ids of other documents."""
     if request.is_repetition is not None and request.is_repetition(manifest):
         return
-    if request.before_commit is not None:
-        request.before_commit()
     if request.check_ids is not None and not request.check_ids(manifest):
         return
     if request.check_lease is not None:

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from publisher.config.settings import Settings
@@ -46,7 +45,7 @@ _LONGEST_PAUSE = 60.0
 
 
 _SWITCH_SECONDS = 0.0005
-"""Maximum seconds for which threads that finish earlier polls delay the current poll after each of its waits;
+"""Maximum seconds for which the thread that moves finished runs delays a poll after each of its waits;
 Python's default is ten times as long."""
 
 
@@ -75,9 +74,8 @@ class Follower:
         """``None`` if polls follow the interval."""
         self._job: PublisherInstance | None = None
         self._give_sign_of_life: Callable[[], None] | None = None
-        self._is_settled = False
-        self._unsettled: Poll | None = None
-        """The last poll, while the statuses of its rows are being written."""
+        self._is_finished = False
+        """True while no planned run has to be finished."""
         self._failures = 0
         self._last_expiry = -SECONDS_BETWEEN_EXPIRIES
         self._last_heartbeat = time.monotonic()
@@ -100,40 +98,19 @@ class Follower:
                     pause = self._step(stack)
                     if new_rows.has_come():
                         continue
-                    if pause:
-                        self._settle()
                     new_rows.wait(pause, self._stop)
                 except UnreachableError as error:
                     self._wait_after(error)
-            self._settle_last()
         self._observer.on_stop("stop requested")
 
     def _wait_after(self, error: UnreachableError) -> None:
-        self._is_settled = False
+        self._is_finished = False
         pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
         self._failures += 1
         self._observer.on_failure(error, pause)
         while (order := self._next_order()) is not None:
             answer_order(order, error)
         self._stop.wait(pause)
-
-    def _settle(self) -> None:
-        """Waits until the statuses of the last poll are written, and reports the poll."""
-        if self._job is not None:
-            self._job.settle()
-            self._report_settled(self._job)
-
-    def _settle_last(self) -> None:
-        try:
-            self._settle()
-        except UnreachableError as error:
-            self._wait_after(error)  # the next start writes the statuses
-
-    def _report_settled(self, job: PublisherInstance) -> None:
-        for report in job.take_settled():
-            assert self._unsettled is not None
-            self._observer.on_poll(replace(self._unsettled, report=report))
-            self._unsettled = None
 
     def _notifications(self) -> Notifications:
         """Waits for new rows of all tables of the job, unless polls have fixed times."""
@@ -148,7 +125,7 @@ class Follower:
     def _step(self, stack: ExitStack) -> float:
         """Polls once, after unfinished work; returns the seconds to wait afterwards."""
         job = self._open_job(stack)
-        if not self._is_settled:
+        if not self._is_finished:
             self._report(self._finish(job))
         self._expire(job)
         self._obey(job)
@@ -159,7 +136,6 @@ class Follower:
         if self._progress is not None:
             self._progress(Phase.WAITING, 0, backlog.rows)
         if backlog.is_empty:
-            self._settle()
             self._failures = 0
             self._schedule()
             self._observer.on_idle(backlog.rows, backlog.oldest)
@@ -187,9 +163,7 @@ class Follower:
     def _finish(self, job: PublisherInstance) -> list[Poll]:
         """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
         reports = job.finish()
-        self._is_settled = True
-        self._report_settled(job)
-        self._unsettled = None
+        self._is_finished = True
         return [self._recorder.poll(report) for report in reports]
 
     def _report(self, polls: Sequence[Poll]) -> None:
@@ -211,7 +185,6 @@ class Follower:
         report: RepairReport | RunReport
         run: RunReport | None
         try:
-            self._settle()
             if order.is_poll:
                 report = run = self._poll_now(job)
             else:
@@ -223,7 +196,7 @@ class Follower:
             if isinstance(error, ReplacedError):
                 raise
             self._observer.on_failure(error, None)
-            self._is_settled = False
+            self._is_finished = False
             return
         answer_order(order, report)
         if run is not None and run.has_journal:
@@ -239,8 +212,7 @@ class Follower:
 
     def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
         started = time.monotonic()
-        report = job.run_once(lanes=_lanes(backlog), backlog=backlog, overlaps=True)
-        self._report_settled(job)
+        report = job.run_once(lanes=_lanes(backlog), backlog=backlog)
         self._failures = 0
         self._schedule()
         if report is None:
@@ -251,14 +223,11 @@ class Follower:
             return max(_PAUSE_WITHOUT_EFFECT, self._pause())
         seconds = time.monotonic() - started
         poll = self._recorder.poll(report, seconds, backlog.rows, backlog.oldest)
-        if job.is_settled:
-            self._observer.on_poll(poll)
-        else:
-            self._unsettled = poll
+        self._observer.on_poll(poll)
         if report.documents:
             self._last_heartbeat = time.monotonic()
         job.tidy(idle=False)
-        effect = report.documents or report.statuses or backlog.files or not job.is_settled
+        effect = report.documents or report.statuses or backlog.files
         return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 
     def _schedule(self) -> None:

@@ -221,5 +221,5 @@ class JobSink:
     def _kafka_session(self) -> KafkaSession:
         from publisher.dispatch.kafka.session import KafkaSession
 
-        # without transactions another instance is not fenced, and recovery replaces tokens
-        return KafkaSession(keeps=self.settings.kafka.exactly_once and not self.recovers)
+        # recovery replaces tokens
+        return KafkaSession(keeps=not self.recovers)

@@ -27,7 +27,7 @@ Rows = dict[int, set[int]]
 def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]) -> None:
     """Adds the changes that planning has rejected to the new states of compared tables."""
     first = 0
-    use_masking(request.rules.masking)
+    use_masking(request.settings.masking_of_run)
     for number, source in enumerate(work.sources):
         state = request.journal.new_state(source.name)
         if isinstance(source.source, ComparingSource) and state.is_dir():

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from publisher.config.settings import Settings, SourceSettings
@@ -14,7 +12,6 @@ from publisher.journal.published_files import PublishedFiles
 from publisher.runs.pending_sources import pending_sources
 
 if TYPE_CHECKING:
-    from publisher.database.ordered_ranges import IdRanges
     from publisher.sources.waiting_rows import TableBacklog
 
 
@@ -57,14 +54,8 @@ class PendingWork:
         published, state_of = self._published_files, self._journals.state_of
         return tuple(pending_sources(self._settings, published, state_of))
 
-    def backlog(
-        self,
-        sources: tuple[SourceSettings, ...] | None = None,
-        unsettled: Mapping[str, IdRanges] = MappingProxyType({}),
-    ) -> Backlog:
+    def backlog(self, sources: tuple[SourceSettings, ...] | None = None) -> Backlog:
         """Counts the pending work; ``sources`` may pass the result of ``self.sources``.
-
-        ``unsettled`` are record ids that are not counted, by source, see ``PrepareContext``.
 
         Raises:
             FatalError: A table lacks columns of its format.
@@ -77,7 +68,7 @@ class PendingWork:
                 files += len(source.snapshots) or source.reads
                 continue
             state = None if source.has_status else self._journals.state_of(source.name)
-            pending = self._table(source).count(state, unsettled.get(source.name, ()))
+            pending = self._table(source).count(state)
             rows += pending.rows
             if pending.oldest is not None:
                 ages.append(pending.oldest)

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.database.ordered_ranges import IdRanges
 from publisher.engine.contract import Engine
 from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
-from publisher.engine.task_resources import Resources, Rules
+from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.journal.object_states import StatesBefore
@@ -31,13 +29,8 @@ from publisher.sources.files.file_splits import Split
 from publisher.sources.refused_file import FileRefusedError
 from publisher.xds.document import limit_of_xml
 
-if TYPE_CHECKING:
-    from publisher.engine.recorded_database import RecordedDatabase
-
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
-CATALOGUE = "catalogue"
-"""Folder in the staging area, with the records of the tables that tasks asked the database for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +62,15 @@ class RunRequest:
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
     """Returns whether a planned run found only rows that earlier runs had found; it is then discarded."""
-    by_rows: bool = False
+    accepts_database: bool = False
     """See ``CarryOver``."""
     retried: tuple[tuple[str, RetriedRecord], ...] = ()
     """The rejected records that are read again, with the name of their source; see ``Manifest``."""
     waiting: int | None = None
     """Number of pending rows of tables; ``None``: not counted."""
-    unsettled: Mapping[str, IdRanges] = field(default_factory=dict)
-    """See ``PrepareContext``, by the names of sources."""
-    before_commit: Callable[[], None] | None = None
-    """Waits until the statuses of the previous run are written; raises if they could not be."""
 
     objects: StoredStates | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
-
-    recorded: RecordedDatabase | None = None
-    """See ``Rules``."""
 
     in_place: bool = False
     """See ``Work``."""
@@ -96,12 +82,6 @@ class RunRequest:
     check_ids: Callable[[Manifest], bool] | None = None
     """Returns whether the event ids of a planned run are new; otherwise the run is discarded, to be planned
     again with other origins."""
-
-    @property
-    def rules(self) -> Rules:
-        """The rules of the run."""
-        rules = replace(self.settings.rules, recorded=self.recorded)
-        return replace(rules, catalogue_folder=self.journal.staging / CATALOGUE)
 
     def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:
         """This request for sources whose input is published in full, whether it is pending or not.
@@ -125,7 +105,7 @@ class RunRequest:
         if states is None:
             return None
         before, after = states.get(source.name), self.journal.new_state(source.name)
-        return CarryOver(before, after, self.clock, source.name, self.by_rows)
+        return CarryOver(before, after, self.clock, source.name, self.accepts_database)
 
     def carries(self, source: str, split: AnySplit) -> bool:
         """Returns whether a split has records that the previous run carried over."""
@@ -155,14 +135,14 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     settings = request.settings
     work = Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
-        rules=request.rules,
+        rules=settings.rules,
         lanes=settings.run.lane_count,
         clock=request.clock,
         shared=request.journal.staging / "shared",
         states=_states_before(request),
         in_place=request.in_place,
     )
-    return connect_keys(work, EngineTasks(engine, request.rules))
+    return connect_keys(work, EngineTasks(engine, settings.rules))
 
 
 def _source_work(
@@ -200,7 +180,7 @@ def _prepare(
     reader = source.reader if source.table is None else source.live
     if not source.reads:
         return PreparedSource(reader)
-    rules = request.rules
+    rules = request.settings.rules
     with Resources(rules) as resources:
         return _prepare_fitting_files(
             reader,
@@ -217,7 +197,6 @@ def _prepare(
                 number=request.number,
                 reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
-                unsettled=request.unsettled.get(source.name, ()),
             ),
         )
 

@@ -5,11 +5,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 from publisher.config.settings import Settings, SourceSettings
@@ -32,8 +32,7 @@ from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 
 if TYPE_CHECKING:
-    from publisher.database.ordered_ranges import IdRanges
-    from publisher.runs.acknowledge import Acknowledgement, SentRun, WrongTable
+    from publisher.runs.acknowledge import Acknowledgement, SentRun
     from publisher.runs.new_ids import NewIds
     from publisher.runs.prepare import RunRequest
 
@@ -49,10 +48,12 @@ class PublisherInstance:
         *,
         recovers: bool = False,
         follows: bool = False,
+        accepts_database: bool = False,
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
-        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).
+        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).  With
+        ``accepts_database``, tables of another database count as those that earlier runs have read.
 
         Raises:
             RunningError: An instance follows the job, and this one does not (``follows``).
@@ -60,6 +61,7 @@ class PublisherInstance:
         """
         self._settings = settings = settings.for_publish()
         self.engine = engine
+        self._accepts_database = accepts_database
         self._progress = progress
         self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
         self._journals = self._lease.journals
@@ -70,14 +72,9 @@ class PublisherInstance:
         self._unmoved = len(self._journals.numbers())
         """Upper limit of the number of runs that may move into segments."""
         self._step, self._unmoved_before = Background[bool]("segments"), 0
-        self._ending = Background[RunReport | None]("ending")
-        """Marks the last run as done, and may write its statuses before that."""
-        self._unsettled: Mapping[str, IdRanges] | None = None
-        """Record ids of the last run while their statuses are being written, by source."""
-        self._settled: list[RunReport] = []
         self._stack = ExitStack()
         self._pending = self._stack.enter_context(PendingWork(settings, self._journals))
-        for close in (self._step.close, self._ending.close, self.sink.close):
+        for close in (self._step.close, self.sink.close):
             self._stack.callback(close)
         self.sink.take_over(topics)
 
@@ -89,29 +86,7 @@ class PublisherInstance:
 
     def backlog(self) -> Backlog:
         """Counts the pending work of the job, see ``PendingWork.backlog``."""
-        return self._pending.backlog(unsettled=self._unsettled or {})
-
-    @property
-    def is_settled(self) -> bool:
-        """False while the statuses of the last run are being written."""
-        return self._unsettled is None
-
-    def settle(self) -> None:
-        """Waits until the statuses of the last run are written, and the run is marked as done.
-
-        Raises:
-            PublisherError: That failed; ``finish`` repeats it.
-        """
-        self._unsettled = None
-        with self._lease.guard():
-            report = self._ending.wait()
-        if report is not None:
-            self._settled.append(report)
-
-    def take_settled(self) -> list[RunReport]:
-        """Takes the reports of runs whose statuses were written after ``run_once`` had returned."""
-        reports, self._settled = self._settled, []
-        return reports
+        return self._pending.backlog()
 
     def finish(self) -> list[RunReport]:
         """Sends and acknowledges planned runs; discards runs that were not planned completely.
@@ -119,7 +94,6 @@ class PublisherInstance:
         No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
         self._finish_step()
-        self.settle()
         with self._lease.guard():
             for run in self._journals.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
@@ -137,13 +111,13 @@ class PublisherInstance:
         note = f"run {manifest.run}, which an earlier start had planned, was sent first"
         return self._acknowledge(sent._replace(report=with_notes(sent.report, [note])))
 
-    def acknowledge(self, run: str, wrong_table: WrongTable) -> RunReport:
-        """Acknowledges a sent run although the job file no longer names its table.
+    def abandon(self, run: str) -> RunReport:
+        """Ends a sent run, also if its statuses cannot be written.
 
         Raises:
             UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
-        from publisher.runs.acknowledge import find_waiting_run, refuse_unsent_run
+        from publisher.runs.acknowledge import WrongTable, find_waiting_run, refuse_unsent_run
         from publisher.runs.execute import find_sent
 
         with self._lease.guard():
@@ -152,7 +126,7 @@ class PublisherInstance:
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
             sent = find_sent(journal, manifest, dispatcher)
-            writing = self._acknowledgement.status_writing(sent, wrong_table)
+            writing = self._acknowledgement.status_writing(sent, WrongTable.ABANDON)
             return self._acknowledgement.acknowledge(sent, writing)
 
     def run_once(
@@ -160,31 +134,25 @@ class PublisherInstance:
         now: datetime | None = None,
         lanes: int | None = None,
         *,
-        by_rows: bool = False,
         backlog: Backlog | None = None,
-        overlaps: bool = False,
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
         A run that finds only rows that earlier runs left N is discarded; its report names no journal.
-        With ``by_rows``, a run accepts tables of another database if their rows prove that they are copies.
-        ``backlog`` is the pending work if it is known.  With ``overlaps``, a thread may write the statuses
-        while the next run reads and plans, see ``settle``; that run is committed after them.
+        ``backlog`` is the pending work if it is known.
 
         Raises:
             PublisherError: See ``errors``.
         """
-        if self.is_settled:
-            self.settle()  # at most one run may be without its mark
         with self._lease.guard():
             sources = self._pending.sources() if backlog is None else backlog.sources
             if not any(source.reads for source in sources):
                 return None
-            request = self._request(sources, now, lanes, by_rows=by_rows)
+            request = self._request(sources, now, lanes)
             waiting = None if backlog is None else backlog.rows
-            return self._carry_out(replace(request, waiting=waiting), overlaps=overlaps)
+            return self._carry_out(replace(request, waiting=waiting))
 
-    def publish_pending(self, now: datetime | None = None, *, by_rows: bool = False) -> RunReport:
+    def publish_pending(self, now: datetime | None = None) -> RunReport:
         """Publishes the pending work, see ``run_once``; plans no run if nothing is pending.
 
         Raises:
@@ -198,7 +166,7 @@ class PublisherInstance:
                 if backlog.is_empty:
                     return empty_report(self._settings.name)
                 waiting = backlog.rows
-            request = self._request(sources, now, by_rows=by_rows)
+            request = self._request(sources, now)
             return self._carry_out(replace(request, waiting=waiting))
 
     def publish_sources(
@@ -239,7 +207,6 @@ class PublisherInstance:
         """Removes journals of finished runs that are older than the retention."""
         retention = self._settings.retention
         self._finish_step()
-        self.settle()
         while self._unmoved >= FOLD_AT:
             self.tidy(idle=True)
             self._finish_step()
@@ -259,8 +226,6 @@ class PublisherInstance:
         sources: tuple[SourceSettings, ...],
         now: datetime | None,
         lanes: int | None = None,
-        *,
-        by_rows: bool = False,
     ) -> RunRequest:
         """Requests the next run of the job."""
         from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
@@ -282,27 +247,18 @@ class PublisherInstance:
             self.sink.directory(run),
             check_lease=self._lease.check,
             splits=lanes or SPLITS,
-            behind=self._greatest_ids(),
+            behind=self._journals.greatest_ids(),
             number=(number := int(run.rpartition("-")[2])),
             objects=self.sink.stored_objects(number),
             state=self._journals.states_of(s.name for s in sources if not s.has_status),
             job_identity=self._lease.lineage.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
             is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
-            by_rows=by_rows,
-            unsettled=self._unsettled or {},
-            before_commit=self.settle,
+            accepts_database=self._accepts_database,
             in_place=not (self.sink.is_files or settings.documents.minimal),
         )
 
-    def _greatest_ids(self) -> dict[str, int]:
-        """The greatest record id that was read from each live source, by its name."""
-        greatest = self._journals.greatest_ids()
-        for name, ranges in (self._unsettled or {}).items():
-            greatest[name] = max([greatest.get(name, 0), *(last for _, last in ranges)])
-        return greatest
-
-    def _carry_out(self, request: RunRequest, *, overlaps: bool = False) -> RunReport:
+    def _carry_out(self, request: RunRequest) -> RunReport:
         """Plans, sends and acknowledges a run."""
         try:
             sent = self._ids.plan_and_send(request, self.sink, self.engine, self._progress)
@@ -314,7 +270,7 @@ class PublisherInstance:
             return replace(sent.report, run=self._settings.name)
         self._unmoved += 1
         self._pending.mark_published(sent.manifest)
-        return self._acknowledge_later(sent) if overlaps else self._acknowledge(sent)
+        return self._acknowledge(sent)
 
     @cached_property
     def _ids(self) -> NewIds:
@@ -330,20 +286,11 @@ class PublisherInstance:
         return Acknowledgement(self._settings, self._journals, check_lease, self._progress)
 
     def _acknowledge(self, sent: SentRun) -> RunReport:
-        writing = self._acknowledgement.status_writing(sent)
-        return self._acknowledgement.acknowledge(sent, writing)
+        from publisher.runs.acknowledge import WrongTable
 
-    def _acknowledge_later(self, sent: SentRun) -> RunReport:
-        """Acknowledges a run, as much of it as possible in a thread; returns what is known of its report."""
-        acknowledge = self._acknowledgement.acknowledge
-        writing = self._acknowledgement.status_writing(sent)
-        unsettled = self._acknowledgement.unsettled_ids(writing)
-        if unsettled is None:
-            return acknowledge(sent, writing, self._ending.start)
-        self._unsettled = unsettled
-        writing = replace(writing, progress=None)  # the next run has begun to report its own
-        self._ending.start(partial(acknowledge, sent, writing))
-        return sent.report
+        wrong_table = WrongTable.ACCEPT if self._accepts_database else WrongTable.REFUSE
+        writing = self._acknowledgement.status_writing(sent, wrong_table)
+        return self._acknowledgement.acknowledge(sent, writing)
 
 
 @contextmanager
@@ -363,12 +310,12 @@ def publish(
     now: datetime | None = None,
     progress: Progress | None = None,
     observer: Observer | None = None,
-    by_rows: bool = False,
+    accepts_database: bool = False,
 ) -> RunReport:
     """Publishes the pending work of a job once, and reports each run to the observer.
 
-    A run that an earlier start planned but did not send completely is sent first.  For ``by_rows``
-    see ``PublisherInstance.run_once``.
+    A run that an earlier start planned but did not send completely is sent first.  For
+    ``accepts_database`` see ``PublisherInstance``.
 
     Raises:
         SettingsError: The job file lacks a setting that publishing needs.
@@ -377,7 +324,9 @@ def publish(
     with open_engine(settings) as engine:
         engine.warm_up()
         clients = ClientOpener(settings, engine.warm_up)
-        with PublisherInstance(settings, engine, progress) as job:
+        with PublisherInstance(
+            settings, engine, progress, accepts_database=accepts_database
+        ) as job:
             recorder = PollRecorder(engine)
             finished = job.finish()
             notes = notes_of(finished)
@@ -386,11 +335,7 @@ def publish(
                 for earlier in finished:
                     observer.on_poll(recorder.poll(earlier))
             is_idle = clients.wait()
-            report = (
-                empty_report(settings.name)
-                if is_idle
-                else job.publish_pending(now, by_rows=by_rows)
-            )
+            report = empty_report(settings.name) if is_idle else job.publish_pending(now)
             if observer is not None:
                 observer.on_poll(recorder.poll(report))
             job.expire()

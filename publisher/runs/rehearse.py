@@ -64,17 +64,17 @@ def rehearse(
     *,
     now: datetime | None = None,
     progress: Progress | None = None,
-    by_rows: bool = False,
+    accepts_database: bool = False,
 ) -> RunReport:
     """Plans the next run of ``publish``, with look-ups, and publishes nothing.
 
     Published files are not read again.  The report has the first documents in ``samples``.
-    For ``by_rows`` see ``PublisherInstance.run_once``.
+    For ``accepts_database`` see ``PublisherInstance``.
     """
     settings = settings.for_publish()
     journals = Journals(settings.journals, settings.name)
     read_identity(journals.root)  # refuses journals of another version
-    change = partial(replace, by_rows=by_rows)
+    change = partial(replace, accepts_database=accepts_database)
     return rehearse_pending(settings, journals, change, now=now, progress=progress)
 
 
@@ -130,8 +130,8 @@ def rehearse_sources(
     return with_notes(plan_only(settings, progress, request, study), unsent_notes(journals))
 
 
-def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable) -> RunReport:
-    """Counts the statuses that ``PublisherInstance.acknowledge`` would write, after its checks.
+def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
+    """Counts the statuses that ``PublisherInstance.abandon`` would write, after its checks.
 
     Raises as it does."""
     settings = settings.for_publish()
@@ -142,7 +142,9 @@ def rehearse_acknowledgement(settings: Settings, run: str, treatment: WrongTable
     refuse_unsent_run(dispatcher, manifest)
     sent = find_sent(journal, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
-    writing = StatusWriting(journal, manifest, settings.acknowledge, refused, no_lease, treatment)
+    writing = StatusWriting(
+        journal, manifest, settings.acknowledge, refused, no_lease, WrongTable.ABANDON
+    )
     statuses = writing.count_all(settings.sources)
     counts = dict(sorted(statuses.changed.items()))
     report = replace(sent.report, state=PLANNED, statuses=counts)

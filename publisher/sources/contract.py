@@ -24,7 +24,6 @@ from publisher.sources.task_runner import TaskRunner
 
 if TYPE_CHECKING:
     from publisher.database.connection import Database
-    from publisher.database.ordered_ranges import IdRanges
 
 Payload = TypeVar("Payload")
 
@@ -58,8 +57,8 @@ class CarryOver:
     """The run's now, in microseconds since 1970-01-01 UTC."""
     source: str = ""
     """Name of the source, for messages."""
-    by_rows: bool = False
-    """True if the source may continue in another database when equal rows prove that it is a copy."""
+    accepts_database: bool = False
+    """True if the operator accepts another database as the one that earlier runs have read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +114,6 @@ class PrepareContext:
     """Number of the run in its job."""
     reported: frozenset[int] = frozenset()
     """Digests of raw records that earlier runs rejected and whose rows could get no status."""
-    unsettled: IdRanges = ()
-    """Record ids of the last run whose statuses are still being written: their rows are not read again."""
     reads_again: bool = False
     """True if an engine may read the splits several times, as for ranks by event time."""
     sample: int | None = None

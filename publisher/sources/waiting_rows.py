@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from publisher.database.ordered_ranges import IdRanges
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,8 @@ class WaitingRows:
 class TableBacklog(Protocol):
     """Counts the rows of a table that wait to be read, over one connection for all counts."""
 
-    def count(self, state: Path | None, unsettled: IdRanges = ()) -> WaitingRows:
-        """Counts the rows that wait, by the state of the last run; for ``unsettled`` see ``PrepareContext``.
+    def count(self, state: Path | None) -> WaitingRows:
+        """Counts the rows that wait, by the state of the last run.
 
         Raises:
             FatalError: The table does not fit, the state is damaged, or the database refuses.

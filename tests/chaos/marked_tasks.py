@@ -25,11 +25,11 @@ def mark_tasks() -> None:
     lane_plan: Any = lane_tasks.LanePlan
     lane_plan.add = during("plan", lane_plan.add)
     lane_plan.close = during("plan", lane_plan.close)
-    sender: Any = lane_sender.ExactlyOnceSender
+    sender: Any = lane_sender.LaneSender
     produce, commit = sender.produce, lane_sender.commit
 
-    def produce_slowly(self: Any, producer: Any, batch: Any, reports: Any = ()) -> None:
-        produce(self, producer, batch, reports)
+    def produce_slowly(self: Any, producer: Any, batch: Any) -> None:
+        produce(self, producer, batch)
         deadline = time.monotonic() + _PATIENCE
         while len(producer) and time.monotonic() < deadline:
             producer.poll(0.01)

@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from lxml import html
 
 from publisher.cli.main import cli
-from publisher.dispatch.sent_ranges import SentRange
 from publisher.reports.history import read_history
 from publisher.reports.page.render import render_history
 from tests.golden.test_classes import JOB, replay_events
@@ -78,21 +77,19 @@ def test_the_text_names_the_new_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("written", "shown"), [("S", ", written"), ("D", ", row deleted")])
-def test_offsets_and_written_statuses_are_shown(
+def test_written_statuses_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, shown: str
 ) -> None:
     (target,) = replay_all(tmp_path, FIRST[:1])
     (history,) = read_history([target], "idu=1")
     (entry,) = history.entries
-    places = (SentRange("xds", 3, 17, 17), SentRange("xds", 3, 17, 19))
-    story = replace(entry.story, offsets=places, written=written)
+    story = replace(entry.story, written=written)
     known = replace(history, entries=(replace(entry, story=story),))
     monkeypatch.setattr("publisher.reports.history.read_history", lambda *_, **__: [known])
     printed = CliRunner().invoke(cli, ["history", "idu=1", str(target)]).output
     page = render_history([known], datetime.now(UTC))
     for text in (printed, page):
         assert f"published, status S{shown}" in text
-        assert ": add, xds:3:17, xds:3:17 to 19" in text
 
 
 HOSTILE = "</td><script>document.title=1</script><img src=x onerror=alert(1)>\u202e\u009b31m"

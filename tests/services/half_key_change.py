@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from confluent_kafka import Producer
 
@@ -14,21 +12,19 @@ from publisher.cli.main import main
 from publisher.dispatch.kafka import lane_sender
 from publisher.dispatch.kafka.records import Batch
 
-PRODUCE = lane_sender._Sender.produce
+PRODUCE = lane_sender.LaneSender.produce
 
 
-def produce_half(
-    sender: lane_sender._Sender, producer: Producer, batch: Batch, reports: Sequence[Any] = ()
-) -> None:
+def produce_half(sender: lane_sender.LaneSender, producer: Producer, batch: Batch) -> None:
     for place, (_, _, headers) in enumerate(batch.records):
         if "key-from" in dict(headers):
             half = replace(batch, topics=batch.topics[:1], records=batch.records[: place + 1])
             PRODUCE(sender, producer, half)
             producer.flush(30)
             os.kill(os.getpid(), signal.SIGKILL)
-    PRODUCE(sender, producer, batch, reports)
+    PRODUCE(sender, producer, batch)
 
 
 if __name__ == "__main__":
-    lane_sender._Sender.produce = produce_half  # type: ignore[assignment]
+    lane_sender.LaneSender.produce = produce_half  # type: ignore[assignment]
     main()

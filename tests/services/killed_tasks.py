@@ -1,7 +1,7 @@
 """Sends journals of made documents in Spark tasks that end themselves in their first attempt.
 
-Takes brokers, a folder to work in, and mode and topic of each sending as arguments; prints a line for
-each lane: mode, number, documents and transactions of the attempt that counted.
+Takes brokers, a folder to work in, and a topic as arguments; prints a line for each lane: number, documents
+and transactions of the attempt that counted.
 """
 
 from __future__ import annotations
@@ -43,31 +43,24 @@ class KilledDocuments(LaneDocuments):
 
 
 def main() -> None:
-    bootstrap, folder, *modes_and_topics = sys.argv[1:]
+    bootstrap, folder, topic = sys.argv[1:]
     lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
     with SparkEngine(SparkOptions(master="local[2,4]")) as engine:
-        for mode, topic in zip(modes_and_topics[::2], modes_and_topics[1::2], strict=True):
-            journal, manifest = commit_run(Path(folder, mode), lanes)
-            options = KafkaOptions(
-                bootstrap=bootstrap,
-                topic=topic,
-                mode=mode,  # type: ignore[arg-type]
-                transaction_size=3_000,
-                transaction_ms=10_000,
-            )
-            send = partial(send_and_kill, engine, mode)
-            sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
-            sink.prepare(manifest.run)
-            sink.dispatch(journal, manifest, report(journal, manifest))
+        journal, manifest = commit_run(Path(folder, "journal"), lanes)
+        options = KafkaOptions(
+            bootstrap=bootstrap, topic=topic, transaction_size=3_000, transaction_ms=10_000
+        )
+        send = partial(send_and_kill, engine)
+        sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
+        sink.prepare(manifest.run)
+        sink.dispatch(journal, manifest, report(journal, manifest))
 
 
-def send_and_kill(
-    engine: SparkEngine, mode: str, sendings: Sequence[LaneSendTask]
-) -> list[LaneSendReport]:
+def send_and_kill(engine: SparkEngine, sendings: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     tasks = [replace(one, documents=kill_first_attempt(one.documents)) for one in sendings]
     sent = engine.send(tasks)
     for lane in sent:
-        sys.stdout.write(f"{mode} {lane.lane} {lane.documents} {lane.transactions}\n")
+        sys.stdout.write(f"{lane.lane} {lane.documents} {lane.transactions}\n")
     return sent
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from publisher.acknowledge.places import LogPlace, LogTarget
-from publisher.database.identity import Verdict
+from publisher.acknowledge.places import LogPlace
 from publisher.database.options import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
@@ -40,9 +39,9 @@ LANES = 3
 CLOCK = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
 
 
-def read_from(database: DatabaseOptions, table: str = "log") -> LogTarget:
+def read_from(database: DatabaseOptions, table: str = "log") -> LogPlace:
     """The table that ``planned`` has read, known to be it."""
-    return LogTarget(LogPlace("hr", database, table), Verdict.SAME)
+    return LogPlace("hr", database, table)
 
 
 def plan_live_log(

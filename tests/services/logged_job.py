@@ -26,24 +26,22 @@ KAFKA = """
 to = "kafka"
 bootstrap = "{bootstrap}"
 topic = "{topic}"
-mode = "{mode}"
 
 [run]
 lanes = 3
 """
-MODES = pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 
 
 class LoggedJob:
     """A job of its own directory, which publishes a known log to a topic."""
 
-    def __init__(self, log: KnownLog, folder: Path, kafka: Topics, topic: str, mode: str) -> None:
+    def __init__(self, log: KnownLog, folder: Path, kafka: Topics, topic: str) -> None:
         self.log = log
         self.rng = random.Random(1)
         folder.mkdir(parents=True)
         self.path = folder / "people.toml"
         self.journals = folder / ".xds-publisher"
-        self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic, mode=mode)
+        self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
         self.write("")
 
     def write(self, more: str) -> None:

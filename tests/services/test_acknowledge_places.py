@@ -14,12 +14,11 @@ from click.testing import CliRunner
 from publisher.acknowledge.places import WrongTableError
 from publisher.cli.main import cli
 from publisher.config.job_file import load
-from publisher.database.identity import Verdict, compare, identity_of
+from publisher.database.identity import identity_of
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.runs import publisher_instance
-from publisher.runs.acknowledge import WrongTable
 from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place, another_database, sqlite_place
 from tests.services.servers import postgresql
@@ -187,21 +186,20 @@ def test_an_empty_table_of_the_same_name_is_refused(
         replace(job, place=other).publish()
 
 
-def test_a_copy_with_the_same_rows_is_acknowledged_by_rows(
-    place: Place, other: Place, tmp_path: Path
-) -> None:
+def test_an_accepted_copy_gets_the_statuses(place: Place, other: Place, tmp_path: Path) -> None:
     job = sent_run(tmp_path, place)
-    make_log(other, "a1", "a2", "a3")
+    make_log(other, "a1", "a2", "b3", day=1)
+    add = "UPDATE log SET table_key = 'idu=9' WHERE record_id = 3"
+    other.execute(add)  # another row than the one that was read
     copy = replace(job, place=other)
-    if place.kind == "postgresql":  # certainly another table
-        with pytest.raises(WrongTableError, match="--by-rows"):
-            copy.publish()
-        assert "S 3" in copy.acknowledge("--by-rows")
-    else:  # it may be a replica: its rows tell
+    with pytest.raises(WrongTableError, match="publish --accept-database once"):
         copy.publish()
+    report = publisher_instance.publish(load(copy.file()), accepts_database=True)
+    assert any("was accepted as the table that run job-000001" in n for n in report.notes)
+    assert any("1 record id(s) belong to other rows" in note for note in report.notes)
     assert statuses(other) == "SSS"
     copy.publish()
-    assert job.values() == ["a1", "a2", "a3"]
+    assert job.values() == ["a1", "a2", "a3", "b3"]
 
 
 def test_rows_of_an_emptied_log_are_published_and_not_acknowledged_before(
@@ -225,13 +223,6 @@ def test_a_source_of_another_name_is_acknowledged_all_the_same(
     assert job.values() == ["a1", "a2", "a3"]
 
 
-def test_a_table_of_unknown_identity_is_known_by_its_rows(mariadb: Place, tmp_path: Path) -> None:
-    job = replace(sent_run(tmp_path, mariadb), name="people")
-    mariadb.execute("ALTER TABLE log ADD COLUMN remark INTEGER")  # as if a replica had taken over
-    job.publish()
-    assert statuses(mariadb) == "SSS"
-
-
 def test_a_source_that_reads_another_table_now_is_acknowledged_in_the_old_one(
     place: Place, tmp_path: Path
 ) -> None:
@@ -251,12 +242,9 @@ def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Pat
         publisher_instance.PublisherInstance(settings, LocalEngine()) as work,
         pytest.raises(UsageError, match="waiting runs: none"),
     ):
-        work.acknowledge("job-000001", WrongTable.ABANDON)
-    for words in ([], ["--abandon", "--by-rows"]):
-        result = CliRunner().invoke(
-            cli, ["acknowledge", "-c", str(job.file()), "--run", "x", *words]
-        )
-        assert result.exit_code == UsageError.exit_code
+        work.abandon("job-000001")
+    result = CliRunner().invoke(cli, ["acknowledge", "-c", str(job.file()), "--run", "x"])
+    assert result.exit_code == UsageError.exit_code
 
 
 def test_a_database_that_is_gone_can_be_abandoned(tmp_path: Path) -> None:
@@ -277,16 +265,16 @@ def test_identity_of_postgresql_is_that_of_the_content(postgres: Place) -> None:
     first = identity(postgres)
     assert first is not None
     host = sa.make_url(postgres.url).set(host="localhost").render_as_string(hide_password=False)
-    assert compare(first, identity(Place("postgresql", host))) is Verdict.SAME
+    assert first == identity(Place("postgresql", host))
     postgres.execute("TRUNCATE log")
-    assert compare(first, identity(postgres)) is Verdict.SAME
+    assert first == identity(postgres)
     postgres.execute("DROP TABLE log")
     make_log(postgres)
-    assert compare(first, identity(postgres)) is Verdict.OTHER
+    assert first != identity(postgres)
     with postgresql() as server:
         away = Place("postgresql", server.url)
         make_log(away)
-        assert compare(first, identity(away)) is Verdict.OTHER
+        assert first != identity(away)
 
 
 def test_identity_needs_no_rights_and_may_be_missing(postgres: Place) -> None:
@@ -297,7 +285,6 @@ def test_identity_needs_no_rights_and_may_be_missing(postgres: Place) -> None:
     assert identity(poor) == identity(postgres)
     postgres.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
     assert identity(poor) is None
-    assert compare(None, identity(postgres)) is Verdict.UNKNOWN
     postgres.execute("GRANT EXECUTE ON FUNCTION pg_control_system() TO PUBLIC", "DROP ROLE poor")
 
 

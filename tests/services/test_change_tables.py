@@ -7,11 +7,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from publisher.database.identity import identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.errors import FatalError
 from publisher.model.change import TALLY
 from publisher.sources.change_table.backlog import ChangeTableBacklog
-from publisher.sources.change_table.carry_over import Mark, MarkOrigin, read_marks, write_marks
+from publisher.sources.change_table.carry_over import Mark, read_marks, write_marks
 from publisher.sources.change_table.live_table import LiveChangeTable
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.contract import CarryOver, Context
@@ -61,7 +61,7 @@ def read(
         before = Path(name) / "before"
         with place.database() as database:
             identity = identity_of(database, relation_of(database, LiveTable("usr__ct")))
-        write_marks(before, {"usr__ct": Mark(after, after, origin=MarkOrigin(identity))})
+        write_marks(before, {"usr__ct": Mark(after, after, origin=TableOrigin(identity))})
         return found_in(place, options, CarryOver(before, Path(name) / "after"))
 
 

@@ -6,8 +6,6 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from publisher.dispatch.kafka import dead_letters
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
@@ -31,9 +29,8 @@ def headers(record: Record) -> dict[str, str]:
     return {name: (value or b"").decode() for name, value in record.headers}
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 def test_each_rejected_record_comes_once_with_reason_and_position(
-    mode: str, kafka: Topics, tmp_path: Path
+    kafka: Topics, tmp_path: Path
 ) -> None:
     journal, manifest = plan_small_log(tmp_path / "planned")
     journal.commit(manifest)
@@ -41,7 +38,6 @@ def test_each_rejected_record_comes_once_with_reason_and_position(
     options = KafkaOptions(
         bootstrap=kafka.bootstrap,
         topic=topic,
-        mode=mode,  # type: ignore[arg-type]
         dead_letter_topic=letters,
     )
     sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=manifest.lanes)

@@ -29,15 +29,12 @@ from tests.support.event_ids import ORIGIN
 from tests.support.journals import PlannedDocument, commit_run, documents, report
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
-def test_every_document_comes_once_in_the_order_of_its_key(
-    kafka: Topics, tmp_path: Path, mode: str
-) -> None:
+def test_every_document_comes_once_in_the_order_of_its_key(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(2_500)
     lanes = [planned[:1_200], planned[1_200:]]
     journal, manifest = commit_run(tmp_path / "journal", lanes)
     topic = kafka.make(partitions=3)
-    sink = dispatcher(kafka, topic, mode=mode, transaction_size=500)
+    sink = dispatcher(kafka, topic, transaction_size=500)
     reports = dispatch_run(sink, journal, manifest)
     assert by_key(kafka.read(topic)) == texts_by_key(planned)
     assert [lane.documents for lane in reports] == [1_200, 1_300]
@@ -51,15 +48,12 @@ def test_every_document_comes_once_in_the_order_of_its_key(
     assert len(kafka.read(topic)) == 5_000
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
-def test_a_producer_whose_queue_is_full_is_waited_for(
-    kafka: Topics, tmp_path: Path, mode: str
-) -> None:
+def test_a_producer_whose_queue_is_full_is_waited_for(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(1_000)
     journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make()
     small = {"queue.buffering.max.messages": "50"}
-    sink = dispatcher(kafka, topic, 1, mode=mode, transaction_size=200, kafka=small)
+    sink = dispatcher(kafka, topic, 1, transaction_size=200, kafka=small)
     (reports,) = dispatch_run(sink, journal, manifest)
     assert (reports.documents, reports.transactions, reports.retries) == (1_000, 5, 0)
     assert by_key(kafka.read(topic)) == texts_by_key(planned)
@@ -96,9 +90,8 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
 def test_a_change_of_a_key_is_sent_under_both_keys_and_counted_once(
-    kafka: Topics, tmp_path: Path, mode: str
+    kafka: Topics, tmp_path: Path
 ) -> None:
     change = PlannedDocument(
         2, "<b/>", key="idu=1", operation="modify-association", new_key="idu=ü"
@@ -106,7 +99,7 @@ def test_a_change_of_a_key_is_sent_under_both_keys_and_counted_once(
     planned = [PlannedDocument(1, "<a/>", "idu=1"), change, PlannedDocument(3, "<c/>", "idu=ü")]
     journal, manifest = commit_run(tmp_path / "journal", [planned])
     topic = kafka.make(partitions=1)
-    sink = dispatcher(kafka, topic, 1, mode=mode)
+    sink = dispatcher(kafka, topic, 1)
     (report,) = dispatch_run(sink, journal, manifest)
     assert report.documents == 3
     dispatch_run(sink, journal, manifest)

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from publisher.dispatch.kafka import lane_sender
-from publisher.dispatch.kafka.lane_sender import ExactlyOnceSender
+from publisher.dispatch.kafka.lane_sender import LaneSender
 from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments, sizes
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
@@ -151,14 +151,11 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     assert kept["reasons"] == entries.reasons == {"rejected": {"too-large": 1}}
 
 
-@pytest.mark.parametrize("mode", ["exactly-once", "at-least-once"])
-def test_what_the_broker_refuses_after_all_fails_the_lane(
-    kafka: Topics, tmp_path: Path, mode: str
-) -> None:
+def test_what_the_broker_refuses_after_all_fails_the_lane(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
     planned = with_one_of(15_000)
     journal, manifest = commit_run(tmp_path / "journal", [planned])
-    sink = dispatcher(kafka, topic, 1, transaction_size=1_000, mode=mode)
+    sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     kafka.alter(topic, max_message_bytes=10_000)
@@ -166,13 +163,12 @@ def test_what_the_broker_refuses_after_all_fails_the_lane(
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
             dispatch_run(sink, journal, manifest)
         assert not sink.has_run(manifest)
-    if mode == "exactly-once":
-        assert len(kafka.read(topic)) == 1_000
+    assert len(kafka.read(topic)) == 1_000
     kafka.alter(topic, max_message_bytes=20_000)
     dispatch_run(sink, journal, manifest)
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in planned}
-    assert len(found) == 2_000 or mode == "at-least-once"
+    assert len(found) == 2_000
 
 
 def test_the_index_of_a_lane_with_few_documents_is_read_once(tmp_path: Path) -> None:
@@ -197,16 +193,16 @@ def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
     with pytest.raises(FatalError, match="stop here"):
         dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
     kafka.alter(topic, max_message_bytes=10_000)
-    batches = ExactlyOnceSender._batches
+    batches = LaneSender._batches
 
-    def wait_for_refusal(sender: ExactlyOnceSender, start: int) -> Iterator[Batch]:
+    def wait_for_refusal(sender: LaneSender, start: int) -> Iterator[Batch]:
         for batch in batches(sender, start):
             yield batch
             if batch.end == 1_750:
                 time.sleep(1)
 
     monkeypatch.setattr(lane_sender, "BATCH", 250)
-    monkeypatch.setattr(ExactlyOnceSender, "_batches", wait_for_refusal)
+    monkeypatch.setattr(LaneSender, "_batches", wait_for_refusal)
     with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
         dispatch_run(sink, journal, manifest)
     assert len(kafka.read(topic)) == 1_000

@@ -1,4 +1,4 @@
-"""``explain`` from records to the offsets of their documents and back, with a real broker and a live log."""
+"""``explain`` from offsets of documents to their records, with a real broker and a live log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 
 from publisher.cli.main import cli
 from tests.services.databases import sqlite_place
@@ -58,12 +57,12 @@ def published(kafka: Topics, tmp_path: Path) -> Lineage:
     return publish(kafka, tmp_path)
 
 
-def publish(kafka: Topics, tmp_path: Path, mode: str = "[dispatch]") -> Lineage:
+def publish(kafka: Topics, tmp_path: Path) -> Lineage:
     place = sqlite_place(tmp_path / "hr.sqlite")
     make_tables(place)
     topic, letters = kafka.make(partitions=3), kafka.make()
     rest = JOB.format(bootstrap=kafka.bootstrap, topic=topic, letters=letters, url=place.url)
-    job = LiveJob(tmp_path).write('\ntable = "log"\n', rest.replace("[dispatch]", mode))
+    job = LiveJob(tmp_path).write('\ntable = "log"\n', rest)
     code, _, err = job.invoke("publish")
     assert code == 4, err
     return Lineage(
@@ -85,11 +84,6 @@ def test_documents_lead_to_their_records_and_back(published: Lineage) -> None:
         for story in stories:
             assert story["document"]["text"].encode() == record.value
             assert (story["outcome"], story["written"]) == ("published", "S")
-            (offset,) = published.stories(published.journal, story["position"], "--offsets")[0][
-                "offsets"
-            ]
-            assert (offset["topic"], offset["partition"]) == (published.topic, record.partition)
-            assert offset["first"] == offset["last"] == record.offset
 
 
 def test_a_lookup_is_shown_from_the_offset_of_its_document(published: Lineage) -> None:
@@ -110,19 +104,6 @@ def test_dead_letters_lead_to_their_records(published: Lineage) -> None:
         place = f"{published.letter_topic}:{record.partition}:{record.offset}"
         stories = published.stories(published.journal, "--document", place)
         assert headers(record)["reason"] in {story["reason"] for story in stories}
-
-
-def test_documents_of_a_crashed_start_are_found_by_their_event_id(published: Lineage) -> None:
-    (path,) = published.journal.glob("dispatch-*.json")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "transactions": []}))
-    record = published.documents[-1]
-    position = headers(record)["position"]
-    (story, *_) = published.stories(published.journal, position)
-    assert story["offsets"] == []
-    (story, *_) = published.stories(published.journal, position, "--offsets")
-    assert [(r["partition"], r["first"]) for r in story["offsets"]] == [
-        (record.partition, record.offset)
-    ]
 
 
 def test_an_offset_without_a_document_is_refused(published: Lineage) -> None:
@@ -179,37 +160,3 @@ def test_dead_letters_are_exported_and_retried_once(published: Lineage) -> None:
     assert len(published.kafka.read(published.topic)) == len(read)
     groups = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
     assert "event-type" not in {group["reason"] for group in groups}
-
-
-def test_documents_sent_at_least_once_are_searched_by_their_event_id(
-    kafka: Topics, tmp_path: Path
-) -> None:
-    published = publish(kafka, tmp_path, '[dispatch]\nmode = "at-least-once"')
-    record = published.documents[-1]
-    position = headers(record)["position"]
-    words = ["explain", "-c", str(tmp_path / "hr.toml"), position]
-    shown = CliRunner().invoke(cli, words).stdout
-    assert "offset      not recorded: --offsets searches the whole topic for the event id" in shown
-
-    # as after a crash between a document and the progress
-    producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    producer.produce(
-        published.topic, record.value, record.key, record.partition, headers=[*record.headers]
-    )
-    producer.flush(30)
-    repeated = [
-        read
-        for read in kafka.read(published.topic)
-        if headers(read)["event-id"] == headers(record)["event-id"]
-    ]
-    assert len(repeated) == 2
-    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
-    for read in repeated:
-        place = f"{published.topic}:{read.partition}:{read.offset}"
-        assert f"offset      {place}\n" in shown
-        stories = published.stories("-c", tmp_path / "hr.toml", "--document", place)
-        assert {story["document"]["event_id"] for story in stories} == {headers(record)["event-id"]}
-
-    kafka.expire(published.topic)
-    shown = CliRunner().invoke(cli, [*words, "--offsets"]).stdout
-    assert "offset      not found: no committed record has the event id; it has expired" in shown

@@ -30,7 +30,6 @@ from tests.services.databases import Place
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import Row, event
 from tests.support.renamed_rows import RenamedRows, renamed_rows
-from tests.support.retried_rejects import invoke
 from tests.support.task_runs import lines, plan_all, read_all
 
 JOB = """
@@ -192,39 +191,6 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
 
 
 PEOPLE = [(1, "Ann"), (2, "Bob")]
-
-
-@pytest.mark.parametrize("masking", ["", '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n'])
-def test_runs_are_planned_again_with_the_rows_that_they_read(
-    postgres: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, masking: str
-) -> None:
-    """Rows have other values whenever they are read."""
-    monkeypatch.setenv("MASK_KEY", "k" * 32)
-    postgres.execute(
-        "CREATE TABLE person (idu INTEGER)",
-        "INSERT INTO person VALUES (1), (3), (4)",
-        "CREATE VIEW view_usr AS SELECT idu AS pk_idu, md5(random()::text) AS fname FROM person",
-    )
-    moves = [(2, 1), (7, 2), (5, 4), (6, 5)]  # 6 gets the key 4 by way of 5
-    rows = [*query_backs(1, 3, 6, 7)]
-    for old, new in moves:
-        change = {"column_name": "pk_idu", "old_value": f"{old}", "new_value": f"{new}"}
-        rows += [event(2, event_type=2, table_key=f"pk_idu={old}") | change]
-        rows += query_backs(old, new)
-    for number, row in enumerate(rows, 1):
-        row |= {"record_id": number, "table_name": "view_usr"}
-    create(postgres, "event_log", rows)
-    job, out = tmp_path / "job.toml", tmp_path / "out"
-    settings = "poll_size = 2\npoll_slack = 0\n"
-    names = {"format": "event-log", "table": "event_log", "url": postgres.url, "out": out}
-    job.write_text(JOB.format(**names, settings=settings) + masking, "utf-8")
-    for portion in (rows[:6], rows[6:]):
-        insert(postgres, "event_log", portion)
-        report = publisher_instance.publish(load(job))
-        assert report.outcomes["published"] > 0
-    for journal in sorted((tmp_path / ".xds-publisher" / "job").glob("job-*")):
-        result = invoke(tmp_path, "diff", journal, "--set", "documents.insert_query_back=modify")
-        assert result.exit_code == 0, result.output
 
 
 def query_backs(*keys: int) -> list[Row]:

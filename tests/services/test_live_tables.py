@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -48,13 +47,6 @@ def all_rows(place: Place, table: LiveTable = LOG, tasks: int = 3) -> list[tuple
             (row for split in sent[1] for row in rows(sent[0], table, split)),
             key=lambda row: int(row[0] or 0),
         )
-
-
-def test_rows_that_are_left_out_do_not_come(place: Place) -> None:
-    make_log(place)
-    place.execute("INSERT INTO log VALUES (NULL, 'N', NULL, ''), (2, 'N', NULL, '')")
-    table = replace(LOG, without=((1, 2), (41, 50)))
-    assert [row[0] for row in all_rows(place, table, tasks=1)] == [None, "3", "40"]
 
 
 def test_values_are_exact_and_only_the_asked_rows_come(place: Place) -> None:

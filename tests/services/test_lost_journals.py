@@ -11,18 +11,17 @@ from publisher.config.job_file import load
 from publisher.dispatch.kafka.client import KafkaClients, KafkaMessage
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
-from tests.services.logged_job import MODES, LoggedJob
+from tests.services.logged_job import LoggedJob
 from tests.services.topics import Topics
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
-@MODES
 def test_a_lost_journal_directory_is_refused(
-    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+    postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
     topic = kafka.make(partitions=2)
-    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic, mode)
+    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic)
     job.log_rows(5)
     job.publish()
     before = kafka.read(topic)
@@ -35,13 +34,12 @@ def test_a_lost_journal_directory_is_refused(
     assert kafka.read(topic) == before
 
 
-@MODES
 def test_a_second_job_of_the_same_name_is_refused(
-    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+    postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
     topic = kafka.make(partitions=2)
     first, second = (
-        LoggedJob(KnownLog(postgres.url, f"{name}_log"), tmp_path / name, kafka, topic, mode)
+        LoggedJob(KnownLog(postgres.url, f"{name}_log"), tmp_path / name, kafka, topic)
         for name in ("first", "second")
     )
     first.log_rows(5)
@@ -54,12 +52,11 @@ def test_a_second_job_of_the_same_name_is_refused(
     assert second.log.statuses() == {"S": 6}
 
 
-@MODES
 def test_an_older_copy_of_the_journal_directory_is_refused(
-    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+    postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
     topic = kafka.make(partitions=2)
-    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic, mode)
+    job = LoggedJob(KnownLog(postgres.url, "known_log"), tmp_path / "a", kafka, topic)
     job.log_rows(5)
     job.publish()
     shutil.copytree(job.journals, tmp_path / "copy")
@@ -86,7 +83,7 @@ def test_tokens_of_another_version_are_refused(
 ) -> None:
     topic = kafka.make()
     log = KnownLog(postgres.url, "known_log")
-    job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
+    job = LoggedJob(log, tmp_path / "a", kafka, topic)
     job.log_rows(5)
     job.publish()
     options = load(job.path).kafka

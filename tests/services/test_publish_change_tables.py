@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -226,7 +225,7 @@ def test_another_database_is_refused_by_the_marks_of_the_first(
     assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
-def test_a_restored_dump_goes_on_by_its_rows(
+def test_a_restored_dump_goes_on_once_it_is_accepted(
     postgres: Place, tmp_path: Path, local_engine: EngineSwitch
 ) -> None:
     """Changes published before the dump are not published again; the message names the way."""
@@ -238,74 +237,31 @@ def test_a_restored_dump_goes_on_by_its_rows(
         make(restored)
         add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"), (6, "D", "08", 1, "Ann"))
         write_job(tmp_path, restored)
-        publish_refused(
-            job, "run xds-publisher publish --by-rows once, which continues after these rows"
+        publish_refused(job, "run xds-publisher publish --accept-database once")
+        result = CliRunner().invoke(
+            cli, ["publish", "-c", str(job), "--follow", "--accept-database"]
         )
-        result = CliRunner().invoke(cli, ["publish", "-c", str(job), "--follow", "--by-rows"])
-        assert (result.exit_code, "--by-rows" in result.stderr) == (2, True)
+        assert (result.exit_code, "--accept-database" in result.stderr) == (2, True)
         for more, state in (["--dry-run"], "planned"), ([], "published"):
-            code, report, message = run("publish", job, "--by-rows", *more)
+            code, report, message = run("publish", job, "--accept-database", *more)
             assert (code, report["state"], report["documents"]) == (0, state, 1), message
         publish(job)
     assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
 
 
-def test_a_dump_without_the_last_rows_is_refused_by_rows_too(
-    postgres: Place, tmp_path: Path
-) -> None:
-    """The way out that is left publishes all of it again, and says so."""
-    make(postgres)
-    add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
-    job = write_job(tmp_path, postgres)
-    publish(job)
-    with another_database(postgres) as restored:
-        make(restored)
-        add(restored, (1, "I", "38", 1, "Ann"), (5, "I", "38", 3, "Eve"))
-        write_job(tmp_path, restored)
-        message = publish_refused(
-            job, "it lacks a row that was read with that change_seq", by_rows=True
-        )
-        assert "--by-rows" not in message
-        assert (
-            "publishes all rows of this table, including those that were published before"
-            in message
-        )
-        job.write_text(job.read_text().replace('name = "ct"', 'name = "ct2"'))
-        publish(job)
-    assert sorted(operation_texts(tmp_path)) == ["add idu=1", "add idu=1", "add idu=2", "add idu=3"]
-
-
-def test_a_restored_table_goes_on_where_its_rows_prove_it(mariadb: Place, tmp_path: Path) -> None:
-    make(mariadb)
-    add(mariadb, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
-    job = write_job(tmp_path, mariadb)
-    publish(job)
-    time.sleep(1.1)  # tables know the second in which they were made
-    restored = "CREATE TABLE restored AS SELECT * FROM usr__ct"
-    mariadb.execute(restored, "DROP TABLE usr__ct", "RENAME TABLE restored TO usr__ct")
-    add(mariadb, (6, "D", "08", 1, "Ann"))
-    publish(job)
-    assert operation_texts(tmp_path) == ["add idu=1", "add idu=2", "delete idu=1"]
-    time.sleep(1.1)
-    mariadb.execute("DROP TABLE usr__ct")
-    make(mariadb)
-    add(mariadb, (2, "I", "38", 7, "Eve"))
-    publish_refused(job, "a row that was read")
-
-
-def publish(job: Path, *, by_rows: bool = False) -> None:
+def publish(job: Path) -> None:
     with PublisherInstance(load(job), LocalEngine()) as publishing:
-        publishing.run_once(by_rows=by_rows)
+        publishing.run_once()
 
 
-def publish_refused(job: Path, why: str, *, by_rows: bool = False) -> str:
+def publish_refused(job: Path, why: str) -> str:
     """The message of a publication that ends with the name of the source, what differs and the way
     out."""
     with (
         PublisherInstance(load(job), LocalEngine()) as publishing,
         pytest.raises(FatalError) as caught,
     ):
-        publishing.run_once(by_rows=by_rows)
+        publishing.run_once()
     assert caught.value.message.startswith("source ct: table usr__ct of ")
     assert why in caught.value.message
     assert "give the source another name" in caught.value.message

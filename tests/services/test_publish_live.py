@@ -247,20 +247,3 @@ def test_run_that_was_not_planned_wholly_is_thrown_away(
     assert "sent first" not in err
     assert not job.directory(1).exists()
     assert not job.journal(1).exists()
-
-
-def test_a_run_is_planned_again_from_the_rows_that_it_read(place: Place, tmp_path: Path) -> None:
-    job = live_job(place, tmp_path)
-    place.execute("DELETE FROM log WHERE record_id IS NULL OR record_id < 1")
-    _, report, _ = job.invoke("publish")
-    before = statuses(place)
-    place.execute("UPDATE usr SET fname = 'Other'")
-    code, found, message = job.invoke("diff", job.journal(1))
-    assert (code, message) == (0, "")
-    assert found["records"]["same"] == report["read"]
-    assert statuses(place) == before
-    code, found, message = job.invoke(
-        "diff", job.journal(1), "--set", "sources.event-log.exclude=['usr', '*_history']"
-    )
-    assert code == 3, message
-    assert found["operations"]["same"] < found["operations"]["only_first"]

@@ -21,7 +21,7 @@ from publisher.journal.manifest import Journal
 from publisher.runs import recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
-from tests.services.logged_job import MODES, RECOVERED, LoggedJob, judge
+from tests.services.logged_job import RECOVERED, LoggedJob, judge
 from tests.services.topics import Record, Topics
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -30,12 +30,10 @@ pytestmark = pytest.mark.usefixtures("local_engine")
 class Lost:
     """A job that has published a part of its log and lost its journal."""
 
-    def __init__(self, place: Place, kafka: Topics, folder: Path, mode: str = "exactly-once"):
+    def __init__(self, place: Place, kafka: Topics, folder: Path):
         self.kafka = kafka
         self.topic = kafka.make(partitions=3)
-        self.job = LoggedJob(
-            KnownLog(place.url, "known_log"), folder / "a", kafka, self.topic, mode
-        )
+        self.job = LoggedJob(KnownLog(place.url, "known_log"), folder / "a", kafka, self.topic)
         self.job.log_rows(300)
         self.job.publish()
         self.before = len(self.records())
@@ -107,11 +105,10 @@ def cut_recovery(lost: Lost, monkeypatch: pytest.MonkeyPatch, owner: object, fun
             lost.job.recover()
 
 
-@MODES
 def test_what_the_topic_does_not_have_is_sent_once(
-    postgres: Place, kafka: Topics, tmp_path: Path, mode: str
+    postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
-    lost = Lost(postgres, kafka, tmp_path, mode)
+    lost = Lost(postgres, kafka, tmp_path)
     lost.lose()
     lost.job.log_rows(200)
     lost.job.refused("came from another journal")
@@ -239,7 +236,7 @@ def test_a_topic_with_expired_records_is_refused(lost: Lost) -> None:
 def test_a_compacted_topic_is_refused(postgres: Place, kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
     log = KnownLog(postgres.url, "known_log")
-    job = LoggedJob(log, tmp_path / "a", kafka, topic, "exactly-once")
+    job = LoggedJob(log, tmp_path / "a", kafka, topic)
     job.log_rows(5)
     job.publish()
     kafka.alter(topic, cleanup_policy="compact")

@@ -35,17 +35,6 @@ def test_only_new_rows_wait_and_the_oldest_is_told(place: Place) -> None:
     assert every.oldest == pytest.approx(9000, abs=30)
 
 
-def test_unsettled_rows_do_not_wait(place: Place) -> None:
-    times = [ago(seconds) for seconds in (600, 60, 30, 20)]
-    make_log(place, MOMENTS[place.kind], *[("N", time) for time in times])
-    place.execute("UPDATE log SET record_id = NULL WHERE record_id = 3")
-    with closing(EventLogBacklog(EventLogOptions(), place.database().options, "log")) as backlog:
-        now = backlog.count(unsettled=((1, 1), (4, 9)))
-        assert now.rows == 2
-        assert now.oldest == pytest.approx(60, abs=30)
-        assert backlog.count().rows == 4
-
-
 def test_an_empty_log(place: Place) -> None:
     make_log(place, MOMENTS[place.kind])
     assert count_waiting(place) == WaitingRows(0, None)

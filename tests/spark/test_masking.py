@@ -10,12 +10,11 @@ from pyspark.sql import SparkSession
 import publisher.dataframes as xds
 from publisher.config.job_file import load
 from publisher.runs.replay import replay
-from publisher.runs.what_if import plan_again
 from tests.support import planted_tables
 from tests.support.local_engine import EngineSwitch
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_held import SOURCES, all_documents, publish
-from tests.support.planted_logs import CHILDREN_JOB, JOB, MASKING, PlantedLog, write_children
+from tests.support.planted_logs import JOB, MASKING, PlantedLog
 from tests.support.planted_tables import KEY_CHANGES, ComparingJob, PlantedTables
 from tests.support.planted_values import PlantedValues
 
@@ -42,24 +41,6 @@ def test_spark_masks_as_the_local_engine_does(
         parts.append([path.read_bytes() for path in sorted(out.glob("part-*.xds"))])
         assert planted.find_below(out) == set()
     assert parts[0] == parts[1]
-
-
-def test_spark_plans_masked_runs_again(tmp_path: Path, spark_engine: EngineSwitch) -> None:
-    (tmp_path / "key").write_text(KEY + "\n")
-    planted, job, plans = PlantedValues(), tmp_path / "job.toml", []
-    log = write_children(planted, tmp_path, 20)
-    masking = f'[masking]\nhash = ["*"]\nkey_file = "{tmp_path / "key"}"\n'
-    job.write_text(CHILDREN_JOB.format(folder=tmp_path) + masking)
-    for engine, use in (("spark", spark_engine.use_spark), ("local", spark_engine.use)):
-        use()
-        replay(load(job), [log], str(tmp_path / engine))
-        for changes in ([], ['documents.insert_query_back="add"']):
-            with plan_again(tmp_path / engine, changes, job=load(job)) as folder:
-                plans.append([path.read_bytes() for path in sorted(folder.glob("part-*.xds"))])
-                assert planted.find_below(folder) == set()
-        assert planted.find_below(tmp_path / engine) == set()
-    assert plans[:2] == plans[2:]
-    assert plans[0] != plans[1]
 
 
 def test_spark_compares_tables_as_the_local_engine_does(

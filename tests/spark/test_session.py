@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from publisher.engine.spark import jvm
+from publisher.engine.spark import launch
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
 from publisher.engine.spark.session import check_session, spark_session
 from publisher.errors import SettingsError
@@ -25,10 +25,6 @@ PROGRAM = """
 import os, signal, sys, time
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.spark.session import spark_session
-def end_late(batches):
-    signal.signal(signal.SIGHUP, lambda *_: time.sleep(1) or os._exit(1))
-    return batches
-
 with spark_session(SparkOptions(master="local[1]", conf={conf!r})) as spark:
     print(spark.range(0, 2, 1, 1).mapInArrow(lambda batches: batches, "id bigint").collect())
     try:
@@ -38,6 +34,10 @@ with spark_session(SparkOptions(master="local[1]", conf={conf!r})) as spark:
     print("ready", spark.conf.get("spark.sql.session.timeZone"), flush=True)
     time.sleep({sleep})
 """
+
+
+_OF_SPARK = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+"""A line that Spark's launcher causes."""
 
 
 @contextmanager
@@ -94,7 +94,8 @@ def test_nothing_else_is_printed_and_settings_are_in_the_arguments_of_no_process
     started = descendants(process.pid)
     running = filter(is_running, started)
     arguments = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in running]
-    assert process.communicate(timeout=120) == ("", "")
+    out, err = process.communicate(timeout=120)
+    assert (out, err.replace(_OF_SPARK, "")) == ("", "")
     assert process.returncode == 0
     assert lines == [
         "[Row(id=0), Row(id=1)]",
@@ -108,94 +109,41 @@ def test_nothing_else_is_printed_and_settings_are_in_the_arguments_of_no_process
     assert not [found for found in arguments if b"pa55" in found]
 
 
-def test_the_files_of_settings_are_private_and_go() -> None:
-    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=None)
-    settings = started.answer.with_name("spark.properties")
-    assert settings.stat().st_mode & 0o777 == 0o600
-    assert settings.parent.stat().st_mode & 0o777 == 0o700
-    started.stop()
-    assert not settings.parent.exists()
+def test_settings_are_in_a_private_file_while_spark_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[int, int, str]] = []
+
+    def note(**_: object) -> None:
+        words = os.environ["PYSPARK_SUBMIT_ARGS"].split()
+        settings = Path(words[words.index("--properties-file") + 1])
+        modes = settings.stat().st_mode & 0o777, settings.parent.stat().st_mode & 0o777
+        seen.append((*modes, settings.read_text()))
+
+    monkeypatch.setattr(launch, "launch_gateway", note)
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    launch.launch({"spark.hadoop.key": "s e"})
+    ((mode, mode_of_folder, text),) = seen
+    assert (mode, mode_of_folder) == (0o600, 0o700)
+    assert "spark.hadoop.key=s\\u0020e\n" in text
+    assert "PYSPARK_SUBMIT_ARGS" not in os.environ
 
 
-def test_no_process_outlives_an_interrupted_program_even_one_that_ends_late() -> None:
-    with start(sleep=60, program=PROGRAM.replace("lambda batches: 1 / 0", "end_late")) as process:
+def test_no_process_outlives_an_interrupted_program() -> None:
+    with start(sleep=60) as process:
         started = wait_until_ready(process)
         assert len(started) >= 3  # the JVM, the daemon, a worker
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
+    deadline = time.monotonic() + 10
+    while any(map(is_running, started)) and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert not any(map(is_running, started))
-
-
-def test_a_broken_archive_of_classes_is_started_without(tmp_path: Path) -> None:
-    archive = tmp_path / "cut.jsa"
-    archive.write_bytes(b"\x00" * 4096)
-    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=archive)
-    try:
-        port, secret = started.wait()
-        assert port > 0
-        assert secret
-    finally:
-        started.stop()
-    assert started.process.returncode is not None
-
-
-def test_a_jvm_that_is_still_starting_is_stopped_at_once() -> None:
-    started = jvm.launch(conf_of(SparkOptions(master="local[1]")), archive=None)
-    folder = started.answer.parent
-    began = time.monotonic()
-    started.stop()
-    assert time.monotonic() - began < 10
-    assert started.process.returncode is not None
-    assert not folder.exists()
-
-
-def test_the_archive_of_classes_that_set_up_made_is_found_only_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "spark.jsa"
-    monkeypatch.setattr(jvm, "archive_path", lambda: path)
-    assert jvm.find_archive() is None
-    path.write_bytes(b"12345")
-    path.with_suffix(".size").write_text("5")
-    assert jvm.find_archive() == path
-    path.write_bytes(b"123")
-    assert jvm.find_archive() is None
-
-
-def test_the_jvm_gets_the_flags_of_sparks_own_launcher() -> None:
-    home = jvm.spark_home()
-    launcher = [str(jvm.java()), "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
-    lines = subprocess.run(
-        [*launcher, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
-        env={**os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split("\0")
-    flags = {word for word in lines if word.startswith(("-XX", "--", "-D"))}
-    assert flags - {"--add-modules=jdk.incubator.vector"} == set(jvm.FLAGS)
 
 
 def test_the_session_has_the_programs_settings(spark: SparkSession) -> None:
     conf = spark.sparkContext.getConf()
     assert {name: conf.get(name) for name in DEFAULTS} == dict(DEFAULTS)
-
-
-def test_workers_run_the_drivers_python_without_pandas_and_return_memory(
-    spark: SparkSession,
-) -> None:
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            row = {
-                "python": [sys.executable],
-                "has_pandas": ["pandas" in sys.modules],
-                "allocator": [pa.default_memory_pool().backend_name],
-            }
-            yield pa.RecordBatch.from_pydict(row)
-
-    columns = "python string, has_pandas boolean, allocator string"
-    rows = spark.range(0, 1, 1, 1).mapInArrow(task, columns).collect()
-    assert [tuple(row) for row in rows] == [(sys.executable, False, "jemalloc")]
 
 
 def test_an_active_session_is_used_and_left_as_it_was(spark: SparkSession) -> None:

@@ -16,9 +16,7 @@ from publisher.engine.contract import EngineName, InputSize
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import UnreachableError
 from publisher.journal.conservation import RunReport
-from publisher.reports.diff.build import diff_journals
 from publisher.runs.replay import replay
-from publisher.runs.what_if import plan_again
 from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
 from tests.support.local_engine import EngineSwitch
@@ -82,22 +80,3 @@ def test_input_that_turns_out_to_be_large_moves_to_spark(
     assert (moved.engine.name, stayed.engine.name) == ("spark", "local")
     assert moved.engine.reason == "the input turned out to be large"
     assert parts(tmp_path / "moved") == parts(tmp_path / "stayed")
-
-
-@pytest.mark.parametrize(("first", "second"), [("spark", "local"), ("local", "spark")])
-def test_a_run_is_planned_again_on_the_other_engine(
-    first: str, second: str, tmp_path: Path, spark_engine: EngineSwitch
-) -> None:
-    settings = log.settings(tmp_path / "job.toml")
-    switch = {"spark": spark_engine.use_spark, "local": spark_engine.use}
-    switch[first]()
-    replay(settings, [log.write_csv(tmp_path / "log.csv")], str(tmp_path / "out"))
-    switch[second]()
-    with plan_again(tmp_path / "out", []) as planned:
-        assert not diff_journals(tmp_path / "out", planned).differs
-    with plan_again(
-        tmp_path / "out", ["sources.event-log.exclude=['usr', '*_history']"]
-    ) as planned:
-        found = diff_journals(tmp_path / "out", planned)
-    assert found.operations.only_first
-    assert found.records.changed

@@ -53,18 +53,19 @@ class ColumnedTable:
         for number in numbers:
             self._execute("DELETE FROM ct WHERE header__change_seq = ?", (seq(number),))
 
-    def run(self) -> list[Row]:
+    def run(self, *, accepts_database: bool = False) -> list[Row]:
         """The records that a run reads, in their order; its state becomes that of the next."""
         before = self.state
-        self._runs += 1
         source = LiveChangeTable(self._settings, self.options, "ct", text_of)
-        kept = CarryOver(before, self._folder / f"state-{self._runs}", self.clock * SECOND)
+        after = self._folder / f"state-{self._runs + 1}"
+        kept = CarryOver(before, after, self.clock * SECOND, accepts_database=accepts_database)
         with prepare_here(source, (), 1, CONTEXT.catalogue, carry_over=kept) as prepared:
             (split,) = prepared.splits
             assert isinstance(split, TableSplit)
             self.notes = split.notes
             self.between()
             found = [row for batch in prepared.read(0, CONTEXT) for row in batch.to_pylist()]
+        self._runs += 1
         records = [row for row in found if row["outcome"] != TALLY]
         (tally,) = (row["row"] for row in found if row["outcome"] == TALLY)
         assert sum(int(str(row["records"])) for row in records) == tally

@@ -215,7 +215,7 @@ class KafkaClients:
     def _refusal(self, settings: dict[str, str]) -> tuple[str | None, str] | None:
         try:
             # init_transactions is not called, since it would write to the cluster
-            fixed = {"transactional.id": "xds-publisher"} if self.options.exactly_once else {}
+            fixed = {"transactional.id": "xds-publisher"}
             Producer({**settings, **fixed, "enable.idempotence": True, "logger": _LOG}).close()
         except KafkaException as error:
             text = error.args[0].str()

@@ -122,11 +122,10 @@ class KafkaDispatcher:
         lanes = self.lanes
         if self.recovery is not None:  # their number was lost with the journal
             lanes = max(lanes, topics.partitions[self._place.topic])
-        if self.options.exactly_once:
-            with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
-                letters = [REJECTS_LANE] if self.options.dead_letter_topic else []
-                fence = partial(fence_producers, self._clients, self._place)
-                list(pool.map(fence, [*range(lanes), *letters]))
+        with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
+            letters = [REJECTS_LANE] if self.options.dead_letter_topic else []
+            fence = partial(fence_producers, self._clients, self._place)
+            list(pool.map(fence, [*range(lanes), *letters]))
         if self.lineage is not None and self.recovery is None:
             topics = topics.request_again()  # an instance may have added lanes before it was fenced
             refuse_foreign_tokens(self.options, self.job, self.lineage, topics, wait=True)

@@ -1,17 +1,14 @@
 """Sends one lane inside one task, with one producer and bounded memory.
 
-Exactly once: each transaction holds documents and the token that counts them, so that readers of committed
+Each transaction holds documents and the token that counts them, so that readers of committed
 transactions and the next start see the same progress.  If the end of a transaction is unknown, a new producer
 fences the old one and reads the token.
-
-At least once: an idempotent producer; a token is written after its documents are acknowledged, so that a
-start after a crash repeats at most the documents of one transaction, with the same event ids.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +19,6 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from publisher.dispatch.kafka.client import FENCED, KafkaClients, initialise_transactions
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_producers import LaneProducer, LaneProducers
-from publisher.dispatch.kafka.offset_recorder import OffsetRecorder, OnDelivery, collect_failure
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.progress_tokens import (
     WHOLE,
@@ -32,7 +28,6 @@ from publisher.dispatch.kafka.progress_tokens import (
     read_tokens,
 )
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
-from publisher.dispatch.sent_ranges import SentTransaction
 from publisher.errors import FatalError, PublisherError, ReplacedError
 
 BATCH = 1_000
@@ -50,8 +45,6 @@ class LaneSendReport:
     documents: int
     transactions: int
     retries: int
-    sent: tuple[SentTransaction, ...] = ()
-    """The transactions of this call with their offsets; empty if documents are sent at least once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +71,6 @@ class LaneSendTask:
     producers: LaneProducers = field(default_factory=LaneProducers)
     whole: Token | None = None
     """The token of the complete run, if the last transaction of the lane completes the run."""
-    partitions: Mapping[str, int] = field(default_factory=dict)
-    """The number of partitions of each topic, as far as it is known."""
 
     @property
     def transactional_id(self) -> str:
@@ -104,8 +95,7 @@ class LaneSendTask:
             ReplacedError: A newer instance has taken over.
             UnreachableError: The brokers do not answer.
         """
-        sender = ExactlyOnceSender(self) if self.options.exactly_once else _AtLeastOnce(self)
-        return sender.send()
+        return LaneSender(self).send()
 
     def is_pending(self, token: Token | None) -> bool:
         """Returns whether documents of the lane are missing in the sink.  Raises like ``start``."""
@@ -134,8 +124,8 @@ class _RetryError(Exception):
         self.error = error
 
 
-class _Sender:
-    """Sends a lane; the base of both delivery guarantees."""
+class LaneSender:
+    """Sends a lane in transactions, each with its progress token."""
 
     def __init__(self, work: LaneSendTask) -> None:
         self._work = work
@@ -144,7 +134,6 @@ class _Sender:
         self._sent = 0
         self._transactions = 0
         self._retries = 0
-        self._sent_transactions: list[SentTransaction] = []
         self._possible: set[int] = set()
         """Counts that the token may have if no other instance sends the lane; empty: unknown."""
         size = work.options.transaction_size
@@ -152,6 +141,7 @@ class _Sender:
         self._batch_size = -(-size // -(-size // BATCH))
 
     def send(self) -> LaneSendReport:
+        """Sends the documents that the sink does not have; raises as ``LaneSendTask.send``."""
         attempts, transactions = 0, 0
         while True:
             try:
@@ -161,7 +151,6 @@ class _Sender:
                     self._sent,
                     self._transactions,
                     self._retries,
-                    tuple(self._sent_transactions),
                 )
             except _RetryError as retry:
                 attempts = attempts + 1 if self._transactions == transactions else 1
@@ -171,15 +160,15 @@ class _Sender:
             self._retries += 1
             time.sleep(_BACKOFF * 2**attempts)
 
-    def _send_remaining(self) -> None:
-        raise NotImplementedError
-
     @contextmanager
     def _open_producer(self, overrides: Mapping[str, Any]) -> Iterator[LaneProducer]:
         """Creates a producer, which is released if the block fails."""
         work = self._work
-        failed = self._failed = []
-        settings = {**dict(work.limits), **overrides}
+        failed: list[KafkaError] = []
+        self._failed = failed
+        # all records have the callback, which gets errors only
+        report = {"on_delivery": lambda error, _: collect_failure(failed, error)}
+        settings = {**dict(work.limits), **report, **overrides}
         lane = LaneProducer(self._clients, self._clients.producer(settings), work.limits, failed)
         with lane.release_on_error():
             yield lane
@@ -196,24 +185,16 @@ class _Sender:
     def _batches(self, start: int) -> Iterator[Batch]:
         return self._work.documents.batches(start, self._batch_size, self._work.refused)
 
-    def produce(
-        self, producer: Producer, batch: Batch, reports: Sequence[OnDelivery | None] = ()
-    ) -> None:
-        """Passes documents to the producer; waits while its queue is full.
-
-        ``reports`` are the callbacks of the records, if some have one."""
+    def produce(self, producer: Producer, batch: Batch) -> None:
+        """Passes documents to the producer; waits while its queue is full."""
         produce = producer.produce
         topics = batch.topics if len(batch.topics) > 1 else [*batch.topics] * len(batch.records)
         records = zip(topics, batch.records, strict=True)
-        for number, (topic, (key, value, headers)) in enumerate(records):
+        for topic, (key, value, headers) in records:
             try:
-                if reports:
-                    produce(topic, value, key, on_delivery=reports[number], headers=headers)
-                else:
-                    produce(topic, value, key, headers=headers)
+                produce(topic, value, key, headers=headers)
             except BufferError:
-                report = reports[number] if reports else None
-                again = partial(produce, topic, value, key, on_delivery=report, headers=headers)
+                again = partial(produce, topic, value, key, headers=headers)
                 self._produce_when_possible(producer, again)
         producer.poll(0)
         self._sent += batch.documents
@@ -248,10 +229,6 @@ class _Sender:
     def _activity(self) -> str:
         return f"sending lane {self._work.lane} of run {self._work.run}"
 
-
-class ExactlyOnceSender(_Sender):
-    """Sends a lane in transactions, each with its progress token."""
-
     def _send_remaining(self) -> None:
         work = self._work
         self._check_lease()  # a new producer fences all others with its transactional id
@@ -277,11 +254,7 @@ class ExactlyOnceSender(_Sender):
             with lane.release_on_error():
                 yield lane
             return
-        settings = {
-            "transactional.id": work.transactional_id,
-            "delivery.report.only.error": False,  # only chosen records have a callback
-        }
-        with self._open_producer(settings) as lane:
+        with self._open_producer({"transactional.id": work.transactional_id}) as lane:
             with self._abort_on_error(lane.producer):
                 self._initialise(lane.producer)
             lane.token = self._read_token()
@@ -299,20 +272,18 @@ class ExactlyOnceSender(_Sender):
         options = self._work.options
         committed, deadline, is_open = start, 0.0, False
         work = self._work
-        offsets = OffsetRecorder(options.partitioner, work.partitions, self._failed)
         for batch in self._batches(start):
             if not is_open:
                 self._check_lease()
                 producer.begin_transaction()
                 deadline, is_open = time.monotonic() + options.transaction_ms / 1_000, True
             is_full = batch.end - committed + self._batch_size > options.transaction_size
-            self.produce(producer, batch, offsets.choose(batch))
+            self.produce(producer, batch)
             if is_full or batch.end == work.total or time.monotonic() >= deadline:
                 self._produce_tokens(producer, batch.end)
                 self._possible = {committed, batch.end}
                 commit(producer, options.timeout)
                 self._transactions += 1
-                self._sent_transactions.append(offsets.take(work.lane, committed, batch.end))
                 committed, is_open = batch.end, False
 
     @contextmanager
@@ -353,6 +324,15 @@ def commit(producer: Producer, timeout: float) -> None:
     producer.commit_transaction(timeout)
 
 
+def collect_failure(failed: list[KafkaError], error: KafkaError | None) -> None:
+    """Collects a failed delivery; an exception here would not stop the sender."""
+    if error is not None and error.code() not in (
+        KafkaError._PURGE_QUEUE,
+        KafkaError._PURGE_INFLIGHT,
+    ):
+        failed.append(error)
+
+
 def _find_cause(producer: Producer, error: KafkaError, timeout: float) -> KafkaError:
     """Returns the error that failed a transaction whose next record the producer refused.
 
@@ -369,32 +349,3 @@ def _find_cause(producer: Producer, error: KafkaError, timeout: float) -> KafkaE
 def _abort(producer: Producer, timeout: float) -> None:
     with suppress(KafkaException):  # the next producer with this transactional id aborts it
         producer.abort_transaction(timeout)
-
-
-class _AtLeastOnce(_Sender):
-    def _send_remaining(self) -> None:
-        # all records have the callback, which gets errors only
-        settings = {"on_delivery": lambda error, _: collect_failure(self._failed, error)}
-        with self._open_producer(settings) as lane, self._clients.errors(self._activity()):
-            producer = lane.producer
-            self._check_lease()
-            committed = start = self._work.start(self._read_token())
-            for batch in self._batches(start):
-                self.produce(producer, batch)
-                is_full = (
-                    batch.end - committed + self._batch_size > self._work.options.transaction_size
-                )
-                if is_full or batch.end == self._work.total:
-                    self._flush(producer)
-                    self._produce_tokens(producer, batch.end)
-                    committed = batch.end
-                    self._transactions += 1
-                    self._check_lease()
-            self._flush(producer)
-        lane.release()
-
-    def _flush(self, producer: Producer) -> None:
-        remaining = producer.flush(self._work.options.timeout)
-        if self._failed or remaining:
-            timed_out = KafkaError(KafkaError._TIMED_OUT)
-            raise KafkaException(self._failed[0] if self._failed else timed_out)

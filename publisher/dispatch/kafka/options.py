@@ -18,10 +18,8 @@ from publisher.dispatch.kafka.topic_template import (
 from publisher.errors import OptionProblem, refuse_options
 from publisher.redaction import redact
 
-EXACTLY_ONCE = "exactly-once"
 BOOTSTRAP = "bootstrap.servers"
 
-Mode = Literal["exactly-once", "at-least-once"]
 Partitioner = Literal[
     "murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"
 ]
@@ -29,16 +27,13 @@ Partitioner = Literal[
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """The Kafka sink: topics, delivery guarantee, and librdkafka's own settings."""
+    """The Kafka sink: topics, transactions, and librdkafka's own settings."""
 
     bootstrap: Annotated[str, Len(1)] | None = None
     """Brokers to connect to first, as ``HOST:PORT[,HOST:PORT]``."""
     topic: str = "xds"
     """Topic of a document; may contain ``{schema}``, ``{table}`` and ``{source}``. Characters that
     a topic's name must not contain become ``_``."""
-    mode: Mode = "exactly-once"
-    """Delivery guarantee: documents and progress in one transaction (``exactly-once``), or repeats
-    after a crash that keep their event ids (``at-least-once``)."""
     transaction_size: Annotated[int, Ge(1_000), Le(10_000)] = 10_000
     """Maximum number of documents in one transaction."""
     transaction_ms: Annotated[int, Ge(10), Le(10_000)] = 250
@@ -83,11 +78,6 @@ class KafkaOptions:
     def target(self) -> str:
         """Brokers and topic in the form of the command line."""
         return f"{SCHEME}{self.brokers}/{self.topic}"
-
-    @property
-    def exactly_once(self) -> bool:
-        """True if documents and progress share a transaction."""
-        return self.mode == EXACTLY_ONCE
 
     def tokens_of(self, job: str) -> str:
         """The topic of a job's tokens."""

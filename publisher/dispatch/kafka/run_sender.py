@@ -88,13 +88,11 @@ class RunSender:
         completes = self._completes_run(pending)
         if completes:
             pending = [replace(pending[0], whole=whole)]
-        reports = [*self.run_lanes(pending)]
+        self.run_lanes(pending)
         for task in pending:
             self.session.note(task)
         if not completes:
-            reports += self._send_rejects(record)
-        record.write_sent(self.journal.root, self.sink, [each for r in reports for each in r.sent])
-        if not completes:
+            self._send_rejects(record)
             if self.check_lease is not None:
                 self.check_lease()
             written = {(0, place.key(WHOLE)): whole}
@@ -121,12 +119,12 @@ class RunSender:
         """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
         has_letters = self.options.dead_letter_topic and (self.journal.root / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
-        return is_single and self.options.exactly_once and not has_letters
+        return is_single and not has_letters
 
-    def _send_rejects(self, record: DispatchRecord) -> list[LaneSendReport]:
+    def _send_rejects(self, record: DispatchRecord) -> None:
         """Sends rejected records to the dead-letter topic, if there is one."""
         if (name := self.options.dead_letter_topic) is None:
-            return []
+            return
         self.topics.require([name])
         limit = min(limits_of(self.topics, {name})[name], record.document_bytes)
         root = self.journal.root
@@ -135,12 +133,10 @@ class RunSender:
         letters = DeadLetters(
             root / REJECTS, name, limit, id_prefixes=prefixes, recovered=recovered
         )
-        if not (count := letters.count()):
-            return []
-        task = self._task(letters, count, record)
-        report = task.send()
-        self.session.note(task)
-        return [report]
+        if count := letters.count():
+            task = self._task(letters, count, record)
+            task.send()
+            self.session.note(task)
 
     def _task(
         self, lane: LaneDocuments | DeadLetters, total: int, record: DispatchRecord
@@ -158,5 +154,4 @@ class RunSender:
             limits=producer_limits(self.options, record),
             check_lease=self.check_lease,
             producers=self.session.producers,
-            partitions=record.partitions,
         )

@@ -233,8 +233,6 @@ def survey_run(
         batch_bytes=min(limits.values(), default=BATCH_BYTES),
         document_bytes=max(limits.values(), default=BATCH_BYTES),
         refusals=survey_lanes(lanes, limits, unusable),
-        partitions={name: n for name in sorted(names) if (n := topics.partitions.get(name))},
-        partitioner=options.partitioner,
     ).after(sent)
     if not manifest.is_minimal:
         return record

@@ -1,11 +1,11 @@
 """The local engine: runs tasks in this process, or those of large runs in several processes."""
 
-# ruff: noqa: PLC0415 - polls without rows plan nothing, small runs need no other processes, and only one
-# command counts activity
+# ruff: noqa: PLC0415 - polls without rows plan nothing, and small runs need no other processes
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
@@ -16,8 +16,6 @@ from publisher.engine.contract import InputSize
 from publisher.journal.conservation import EngineUse
 
 if TYPE_CHECKING:
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.local.parallel_tasks import ParallelTasks
     from publisher.engine.local.serial_tasks import SerialTasks
@@ -51,13 +49,14 @@ class LocalEngine:
     ) -> None:
         """Packed records beyond ``memory`` bytes are sorted in files.
 
-        A run beyond ``one_process`` works in ``processes``, by default one for each core.  Reading more
+        A run beyond ``one_process`` works in ``processes``, by default one for each core if our command line
+        runs, else one.  Reading more
         than ``max_bytes`` of records in a smaller run raises ``OutgrownError``."""
         self.use = EngineUse("local", reason)
         self._memory = memory
         self._max_bytes = max_bytes
         self._one_process = one_process
-        self._process_count = processes or len(os.sched_getaffinity(0))
+        self._process_count = processes or _cores()
         self._starting = Lock()
         """Held while the processes are created: ``warm_up`` may run in another thread."""
         self._processes: WorkerProcesses | None = None
@@ -129,12 +128,6 @@ class LocalEngine:
         self.retries += sum(report.retries for report in reports)
         return reports
 
-    def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``."""
-        from publisher.engine.local.activity import count_activity
-
-        return count_activity(samples, self._memory)
-
     def _parallel_tasks(self, *, is_large: bool) -> ParallelTasks | None:
         """Returns the tasks of large work in several processes; ``None`` if this process does it alone."""
         if not self._needs_processes(is_large=is_large):
@@ -163,6 +156,11 @@ class LocalEngine:
         from publisher.engine.local.serial_tasks import SerialTasks
 
         return SerialTasks(self._memory, None if self._is_large else self._max_bytes)
+
+
+def _cores() -> int:
+    """The processes of a large run: a new process would run a script without a ``__main__`` guard again."""
+    return len(os.sched_getaffinity(0)) if "publisher.cli.main" in sys.modules else 1
 
 
 def _report_nothing(phase: Phase, done: int, total: int) -> None:

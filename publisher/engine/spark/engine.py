@@ -18,10 +18,7 @@ from publisher.journal.conservation import EngineUse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from publisher.activity.counts import Activity
-    from publisher.activity.work import Samples
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-    from publisher.engine.spark.jvm import Jvm
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
     from publisher.journal.lane_result import LaneResult
@@ -43,7 +40,6 @@ class SparkEngine:
         self._options = options
         self._given = given
         self._stack = ExitStack()
-        self._jvm: Jvm | None = None
         self._spark: SparkSession | None = None
         self.seconds = 0.0
         self.transactions = self.retries = 0
@@ -56,31 +52,24 @@ class SparkEngine:
 
     @property
     def is_started(self) -> bool:
-        """True if the JVM runs or is starting."""
-        return self._spark is not None or self._jvm is not None
+        """True if the JVM runs."""
+        return self._spark is not None
 
     def stop(self) -> None:
         """Ends the session and its JVM; a later operation starts them again."""
         try:
             self._stack.close()
         finally:
-            self._spark = self._jvm = None
+            self._spark = None
 
-    def warm_up(self, rows: int = 0) -> None:  # noqa: ARG002 - whatever the input
-        """Starts the JVM in the background."""
-        if self._given is None and not self.is_started:
-            from publisher.engine.spark.jvm import start_jvm
-
-            self._jvm = start_jvm(self._options)
-            if self._jvm is not None:
-                self._stack.callback(self._jvm.stop)
+    def warm_up(self, rows: int = 0) -> None:
+        """Does nothing: the first operation starts Spark."""
 
     def stop_idle_processes(self) -> None:
         """Ends nothing: a job that chooses Spark keeps it."""
 
-    def expect(self, measure: Callable[[], InputSize]) -> None:  # noqa: ARG002
-        """Starts the JVM in the background, whatever the input."""
-        self.warm_up()
+    def expect(self, measure: Callable[[], InputSize]) -> None:
+        """Does nothing: Spark takes input of any size."""
 
     def plan(
         self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
@@ -119,24 +108,16 @@ class SparkEngine:
         self.retries += sum(lane.retries for lane in results)
         return results
 
-    def count_activity(self, samples: Samples) -> Activity:
-        """See ``Engine.count_activity``."""
-        spark = self._session()
-        from publisher.engine.spark.activity_job import count_activity
-
-        return count_activity(spark, samples)
-
     def _session(self) -> SparkSession:
         if self._spark is None:
             started = time.monotonic()
-            self.warm_up()
             from publisher.engine.spark.package_shipping import ship
             from publisher.engine.spark.session import spark_session, use_existing
 
             if self._given is not None:
                 self._spark = use_existing(self._given, self._options)
             else:
-                self._spark = self._stack.enter_context(spark_session(self._options, self._jvm))
+                self._spark = self._stack.enter_context(spark_session(self._options))
             ship(self._spark)
             self.seconds += time.monotonic() - started
         return self._spark

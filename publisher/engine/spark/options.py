@@ -23,15 +23,12 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # A worker holds two batches, whose rows may be long.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2m",
-    # see start_arrow
-    "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "jemalloc",
 }
 """Default settings of Spark; the job file overrides each."""
 
 ON_THIS_MACHINE: Mapping[str, str] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.python.daemon.module": "publisher.engine.spark.worker_daemon",
     # Over TCP, each task waits 40 ms for a delayed acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
 }

@@ -13,26 +13,20 @@ from typing import Any
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from publisher.engine.spark.jvm import Jvm, start_jvm
+from publisher.engine.spark.launch import GATEWAY_PORT, launch
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
 from publisher.errors import FatalError, SettingProblem, SettingsError
 from publisher.redaction import redact_all
 
-__all__ = ["spark_session", "start_jvm"]
-
 _OLDEST = (4, 1)
-_GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 @contextmanager
-def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[SparkSession]:
+def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
     """Opens the session of a run; a new session ends with the block, an existing one stays.
-
-    ``jvm`` comes from :func:`publisher.engine.spark.jvm.start_jvm` for the same options.
 
     Raises:
         FatalError: Spark does not start.
@@ -45,13 +39,28 @@ def spark_session(options: SparkOptions, jvm: Jvm | None = None) -> Iterator[Spa
     if existing is not None:
         yield use_existing(existing, options)
         return
-    jvm = jvm or start_jvm(options)
+    starts_jvm = SparkContext._gateway is None and GATEWAY_PORT not in os.environ
     try:
         with _report_settings():
-            spark = _in_jvm(options, jvm) if jvm else _in_spark_submit(options)
+            spark = _start(options)
         yield check_session(spark)
     finally:
-        _close(jvm)
+        _close(ends_jvm=starts_jvm)
+
+
+def _start(options: SparkOptions) -> SparkSession:
+    """Starts a session; the job file overrides the settings of ``spark-submit`` and of the installation."""
+    _use_python(options)
+    job_file = {**options.conf, **({"spark.master": options.master} if options.master else {})}
+    if SparkContext._gateway is None:
+        SparkContext._ensure_initialized(gateway=launch(job_file))
+    conf = SparkConf()
+    settings = {**conf_of(options), "spark.log.level": "ERROR"}  # standard error is for messages
+    for name, value in settings.items():
+        if name in job_file or not conf.contains(name):
+            conf.set(name, value)
+    with _restore_interrupts():
+        return SparkSession(SparkContext(conf=conf))
 
 
 @contextmanager
@@ -75,19 +84,6 @@ def _existing_session() -> SparkSession | None:
     return SparkSession._instantiatedSession
 
 
-def _in_jvm(options: SparkOptions, jvm: Jvm) -> SparkSession:
-    _use_python(options)
-    port, secret = jvm.wait()
-    os.environ.update(zip(_GATEWAY, (str(port), secret), strict=True))
-    try:
-        gateway = launch_gateway()  # type: ignore[no-untyped-call]
-    finally:
-        for name in _GATEWAY:
-            del os.environ[name]
-    with _restore_interrupts():
-        return SparkSession(SparkContext(gateway=gateway, conf=_conf(conf_of(options))))
-
-
 @contextmanager
 def _restore_interrupts() -> Iterator[None]:
     """Undoes pyspark's handler of Ctrl-C, which calls the JVM in the middle of another call.
@@ -98,25 +94,6 @@ def _restore_interrupts() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
-
-
-def _in_spark_submit(options: SparkOptions) -> SparkSession:
-    """Opens a session in the JVM of ``spark-submit``; the job file overrides its settings."""
-    _use_python(options)
-    conf = SparkConf()
-    settings = {**conf_of(options), "spark.log.level": "ERROR"}  # standard error is for messages
-    job_file = {**options.conf, **({"spark.master": options.master} if options.master else {})}
-    for name, value in {**settings, **job_file}.items():
-        if name in job_file or not conf.contains(name):
-            conf.set(name, value)
-    return SparkSession(SparkContext(conf=conf))
-
-
-def _conf(settings: dict[str, str]) -> SparkConf:
-    conf = SparkConf(loadDefaults=False)
-    for name, value in settings.items():
-        conf.set(name, value)
-    return conf
 
 
 def _use_python(options: SparkOptions) -> None:
@@ -153,34 +130,18 @@ def check_session(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def _close(jvm: Jvm | None) -> None:
+def _close(*, ends_jvm: bool) -> None:
+    """Ends the session, and with it the JVM that was started for it."""
+    gateway: Any = SparkContext._gateway
     existing = _existing_session()
-    if jvm is not None:
-        jvm.find_workers()
     try:
         if existing is not None:
-            _stop_accumulators(existing.sparkContext)
             # tasks that still run after an interrupt would log errors about the end
             existing.sparkContext.setLogLevel("OFF")
             existing.stop()
     finally:
-        if jvm is not None:
-            _detach_gateway()
-            jvm.stop()
-
-
-def _stop_accumulators(context: SparkContext) -> None:
-    """Stops pyspark's accumulator server in the background, which takes half a second."""
-    server: Any = context._accumulatorServer
-    context._accumulatorServer = None  # type: ignore[assignment]
-    server.server_shutdown = True
-    server.handle_error = lambda *_: None  # the JVM closes the connection first
-    threading.Thread(target=server.shutdown, daemon=True).start()
-
-
-def _detach_gateway() -> None:
-    """Detaches pyspark from the gateway of the JVM that ends here."""
-    gateway = SparkContext._gateway
-    SparkContext._gateway = SparkContext._jvm = None
-    if gateway is not None:
-        gateway.shutdown()
+        if ends_jvm and gateway is not None:
+            SparkContext._gateway = SparkContext._jvm = None
+            gateway.shutdown()
+            gateway.proc.stdin.close()  # a JVM whose standard input ends, ends
+            gateway.proc.wait()

@@ -14,7 +14,7 @@ import pyarrow as pa
 from publisher.model.change import Object
 from publisher.planning.columnar.rows import ChangeColumns, Flags, Numbers
 from publisher.planning.query_back import Answer, Answers
-from publisher.planning.row_readers import CurrentRowReader, RowQuestion
+from publisher.planning.row_readers import PresentRows, RowQuestion
 
 _BYTES_OF_TAGS = 100
 """Bytes of the tags around a value in a document, roughly."""
@@ -69,7 +69,7 @@ class RowsAhead:
     first_rows: ClassVar[int] = 500
     """Maximum number of objects in a look-up for which planning probably waits."""
 
-    def __init__(self, current_rows: CurrentRowReader) -> None:
+    def __init__(self, current_rows: PresentRows) -> None:
         self._current_rows = current_rows
         self._threads: ThreadPoolExecutor | None = None
         self._reading: deque[_BegunLookup] = deque()
@@ -89,7 +89,7 @@ class RowsAhead:
         """Begins to read the first of the rows that are probably wanted, unless others are being read.
 
         The next call of ``parts`` uses them if ``rows`` are the first of its rows."""
-        if self._reading or not self._current_rows.may_read_ahead:
+        if self._reading:
             return
         places = np.flatnonzero(wanted)
         if self._begin(rows, places[: self.rows_at_once]):
@@ -176,4 +176,4 @@ class RowsAhead:
         if before is not None and ((read := before.result()) is None or self._has_long_rows(read)):
             return None
         objects = rows.batch.select(list(Object._fields)).take(pa.array(places))
-        return BatchRead(places, objects, self._current_rows.read(objects, rows.rank[places]))
+        return BatchRead(places, objects, self._current_rows.read(objects))

@@ -40,12 +40,8 @@ ROWS_OF_PARTITION = 100_000
 MAX_PARTITIONS = 256
 
 
-def diff_journals(
-    first: Path, second: Path, examples: int = 3, *, name: str | None = None
-) -> JournalDiff:
+def diff_journals(first: Path, second: Path, examples: int = 3) -> JournalDiff:
     """Compares two journals, directories of ``replay``, or all runs of two jobs.
-
-    ``name`` describes the second one, if its directory is temporary.
 
     Starts no Spark.  Memory depends on the largest lane and segment, not on the number of differences;
     a copy of identities and digests goes to temporary files.
@@ -55,11 +51,10 @@ def diff_journals(
         FatalError: A journal is damaged, or another version of the program wrote it.
     """
     directories = (first, second)
-    names = (str(first), name or str(second))
-    return read_settled(directories, lambda: _diff(directories, names, examples))
+    return read_settled(directories, lambda: _diff(directories, examples))
 
 
-def _diff(directories: Sequence[Path], names: Sequence[str], examples: int) -> JournalDiff:
+def _diff(directories: Sequence[Path], examples: int) -> JournalDiff:
     with ExitStack() as stack:
         sides = [list(open_parts(directory, stack)) for directory in directories]
         rows = stack.enter_context(PartitionFiles(ROW_SCHEMA, _partitions(sides)))
@@ -73,7 +68,7 @@ def _diff(directories: Sequence[Path], names: Sequence[str], examples: int) -> J
                     rows.add(table, text_partitions(table["group"], rows.count))
         for partition in rows.read():
             _compare_partition(partition, sides, differences)
-        summaries = map(_summarize, names, sides)
+        summaries = map(_summarize, map(str, directories), sides)
         return differences.finish(*summaries)
 
 

@@ -11,13 +11,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from publisher.database.connection import Database, fatal_errors
-from publisher.database.identity import identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges
 from publisher.sources.change_table.carry_over import Mark, read_marks
 from publisher.sources.change_table.extent import ExtentFinder
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.origin import CurrentTable
 from publisher.sources.change_table.statements import Query, statements_of
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.waiting_rows import WaitingRows
@@ -35,9 +33,8 @@ class ChangeTableBacklog:
         self._live = LiveTable(table, sorted_by=f"{options.prefix}change_seq")
         self._options = options
 
-    def count(self, state: Path | None, unsettled: IdRanges = ()) -> WaitingRows:
+    def count(self, state: Path | None) -> WaitingRows:
         """As ``TableBacklog.count``."""
-        del unsettled  # rows of change tables have no status
         return self.count_after(read_marks(state).get(self._live.name, Mark()))
 
     def count_after(self, mark: Mark) -> WaitingRows:
@@ -50,7 +47,8 @@ class ChangeTableBacklog:
         """
         statements = statements_of(self._database, self._live, self._options)
         identity = identity_of(self._database, statements.relation)
-        CurrentTable("", self._live.name, self._database.name, identity).verify(mark)
+        now = TableOrigin(identity, self._database.name)
+        mark.check_table(f"table {self._live.name}", now)
 
         def count(connection: Connection) -> tuple[int, str | None]:
             def ask(statement: Query) -> Sequence[Sequence[Any]]:

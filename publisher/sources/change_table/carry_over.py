@@ -13,17 +13,21 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from publisher.database.identity import TableOrigin
 from publisher.journal.durable import read_versioned_file
 from publisher.model.plain import restore
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 from publisher.sources.change_table.masks import Order
+from publisher.sources.table_origin import check_origin
 
 FORM = f"^[0-9]{{{TIME_DIGITS + NUMBER_DIGITS}}} *$"
 """The form of a change_seq, as a regular expression for databases; columns of fixed width append blanks."""
-VERSION = 3
-"""Version of the file; 1 had no window, 2 no origin."""
+VERSION = 4
+"""Version of the file."""
 _FILE = "marks.json"
 _MICROSECONDS = 1_000_000
+_NO_ORIGIN = TableOrigin()
+_ALL_AGAIN = "which publishes all rows of this table, including those that were published before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +98,6 @@ class WindowEntry(NamedTuple):
     rows: int
 
 
-class RowDigests(NamedTuple):
-    """Digests of a row (``origin``): of its column names, of its header columns, of the whole row."""
-
-    columns: str
-    headers: str
-    whole: str
-
-
-@dataclass(frozen=True, slots=True)
-class MarkOrigin:
-    """The table in which a mark was left."""
-
-    identity: str | None = None
-    """The identity of the table, read by ``database.identity``."""
-    database: str = ""
-    """The name of the database in messages."""
-    rows: tuple[RowDigests, ...] = ()
-    """Some of the rows that have the change_seq of the mark."""
-
-
 @dataclass(frozen=True, slots=True)
 class Mark:
     """The place up to which one change table was read."""
@@ -130,7 +114,18 @@ class Mark:
     """Number of rows without a change_seq when the mark was left; they were rejected."""
     wait: PairWait | None = None
     calibrated: KnownMasks | None = None
-    origin: MarkOrigin = MarkOrigin()
+    origin: TableOrigin = _NO_ORIGIN
+    """The table in which the mark was left."""
+
+    def check_table(
+        self, place: str, now: TableOrigin, *, accepts: bool = False
+    ) -> tuple[str, ...]:
+        """Refuses another table than that of the mark; a mark that skips no rows fits every table.
+
+        Returns notes and raises as ``check_origin``."""
+        if self.change_seq is None and not self.others:
+            return ()
+        return check_origin(place, self.origin, now, accepts=accepts, otherwise=_ALL_AGAIN)
 
     @property
     def rows_in_window(self) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from sqlalchemy import types
 
 from publisher.database.connection import Database
-from publisher.database.identity import Verdict, identity_of
+from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.database.ordered_ranges import Span
 from publisher.model.catalogue import Catalogue
@@ -29,7 +29,6 @@ from publisher.sources.change_table.carry_over import (
     FORM,
     KnownMasks,
     Mark,
-    MarkOrigin,
     read_marks,
     write_marks,
 )
@@ -37,7 +36,6 @@ from publisher.sources.change_table.extent import ExtentFinder, RunExtent
 from publisher.sources.change_table.layout import ChangeTableLayout, build_layout
 from publisher.sources.change_table.masks import MaskReading
 from publisher.sources.change_table.options import ChangeTableOptions
-from publisher.sources.change_table.origin import CurrentTable, digest_rows, span_at
 from publisher.sources.change_table.rows import ChangeRows, rows_of
 from publisher.sources.change_table.source import ChangeTableReader
 from publisher.sources.change_table.statements import statements_of
@@ -108,12 +106,14 @@ class LiveChangeTable(LiveSource):
         with Database(self.database) as database:
             layout = self.layout(database)
             live = self._live(layout)
-            current = self._current(database, layout, carry_over)
-            verdict = current.verify(mark, by_rows=carry_over is not None and carry_over.by_rows)
+            origin = TableOrigin()
+            notes: tuple[str, ...] = ()
+            if carry_over is not None:
+                relation = relation_of(database, live)
+                origin = TableOrigin(identity_of(database, relation), database.name)
+                place = f"source {carry_over.source}: table {self.table}"
+                notes = mark.check_table(place, origin, accepts=carry_over.accepts_database)
             with table_reader.moment(database, live, 1) as (whole,):
-                if verdict is Verdict.UNKNOWN and mark.change_seq is not None:
-                    at_mark = self._rows_at(database, layout, whole, mark.change_seq)
-                    current.verify_rows(mark, at_mark, list(layout.headers.values()))
                 extent = self._extent(database, layout, whole, mark, carry_over)
                 has_others = extent.mark.others > mark.others
                 name = sorting(database, live)
@@ -121,23 +121,12 @@ class LiveChangeTable(LiveSource):
                 newest = replace(whole, span=span)
                 plan, masks = self._survey(database, layout, newest, mark.calibrated, catalogue)
                 if carry_over is not None:
-                    origin = self._origin(database, layout, whole, current, (mark, extent.mark))
                     new = replace(extent.mark, calibrated=masks, origin=origin)
                     write_marks(carry_over.after, marks | {self.table: new})
                 plan = replace(plan, chosen=extent.selection, in_order=True)
                 number, snapshot = whole.number, whole.snapshot
-                yield TableSplit(number, snapshot, span=span, notes=extent.notes, payload=plan)
-
-    def _current(
-        self, database: Database, layout: ChangeTableLayout, carry_over: CarryOver | None
-    ) -> CurrentTable:
-        """The table as it is now; without identity if the run leaves no mark."""
-        if carry_over is None:
-            return CurrentTable("", self.table, database.name, None)
-        relation = relation_of(database, self._live(layout))
-        return CurrentTable(
-            carry_over.source, self.table, database.name, identity_of(database, relation)
-        )
+                notes += extent.notes
+                yield TableSplit(number, snapshot, span=span, notes=notes, payload=plan)
 
     def _rows_at(
         self,
@@ -148,25 +137,8 @@ class LiveChangeTable(LiveSource):
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one change_seq."""
         name = sorting(database, self._live(layout))
-        place = replace(split, span=span_at(name, change_seq))
+        place = replace(split, span=_span_at(name, change_seq))
         return (frame.batch for frame in self._frames(database, layout, place))
-
-    def _origin(
-        self,
-        database: Database,
-        layout: ChangeTableLayout,
-        split: TableSplit[None],
-        current: CurrentTable,
-        marks: tuple[Mark, Mark],
-    ) -> MarkOrigin:
-        """The origin of the new mark; ``marks`` are the mark of the last run and the new one."""
-        before, mark = marks
-        if mark.change_seq is None:
-            return current.origin(mark, before, ())
-        headers = list(layout.headers.values())
-        rows = self._rows_at(database, layout, split, mark.change_seq)
-        digests = (row for batch in rows for row in digest_rows(batch, headers))
-        return current.origin(mark, before, digests)
 
     def _extent(
         self,
@@ -289,6 +261,13 @@ class LiveChangeTable(LiveSource):
 
     def _live(self, layout: ChangeTableLayout) -> LiveTable:
         return LiveTable(self.table, sorted_by=layout.headers["change_seq"])
+
+
+def _span_at(column: str, change_seq: str) -> Span:
+    """The rows of one change_seq."""
+    number = int(change_seq)
+    before = f"{number - 1:0{seq.TIME_DIGITS + seq.NUMBER_DIGITS}d}" if number else None
+    return Span(column, FORM, before, change_seq, others=False)
 
 
 def _hex(array: pa.Array) -> pa.Array:

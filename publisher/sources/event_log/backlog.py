@@ -25,7 +25,7 @@ from sqlalchemy import quoted_name as quoted
 from publisher.database.catalogue import Relation, sql_table_of
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges, as_text, without_condition
+from publisher.database.ordered_ranges import as_text
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.live.find_table import LiveTable, column_of, relation_of
 from publisher.sources.waiting_rows import WaitingRows
@@ -48,17 +48,13 @@ class EventLogBacklog:
         self._table = table
         self._options = options
         self._statement: Select[Any] | None = None
-        self._record_id = ""
-        """Name of the column in the database, known with the statement."""
 
-    def count(self, state: Path | None = None, unsettled: IdRanges = ()) -> WaitingRows:
+    def count(self, state: Path | None = None) -> WaitingRows:
         """As ``TableBacklog.count``.  Uses one statement, which is fast with an index on the status."""
         del state  # the status of each row shows whether it waits
         if self._statement is None:  # queries the catalogue, on the same connection
             self._statement = self._build_statement(self._database.engine.dialect.name)
         statement = self._statement
-        if unsettled:
-            statement = statement.where(without_condition(self._record_id, unsettled))
 
         def ask(connection: Connection) -> tuple[int, str | None, Any]:
             rows, oldest, now = connection.execute(statement).one()
@@ -93,7 +89,7 @@ class EventLogBacklog:
     def _build_statement(self, dialect: str) -> Select[Any]:
         relation = relation_of(self._database, LiveTable(self._table))
         written_name = self._options.expected_columns().written_name
-        status, moment, self._record_id = (
+        status, moment, _ = (  # a log without a record id is refused here, too
             column_of(relation, written_name(name), self._database)
             for name in ("status", "event_time", "record_id")
         )

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
-from publisher.database.ordered_ranges import IdRanges
 from publisher.model.change import Outcome, Position, Reason
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.contract import (
@@ -48,17 +45,6 @@ class LiveEventLog(LiveSource):
     format: str = "event-log"
     reported: frozenset[int] = frozenset()
     """Digests of rejected rows without record_id that earlier runs have reported; their status stays N."""
-    unsettled: IdRanges = ()
-    """See ``PrepareContext``."""
-
-    ids: Path | None = None
-    """File with the ids of the rows to read; ``None``: rows of the configured status."""
-
-    def only_records(self, ids: Path) -> LiveEventLog:
-        """Returns the source of the rows with these record ids, whatever their status.
-
-        ``ids`` is a NumPy file of sorted integers."""
-        return replace(self, options=replace(self.options, status="any"), ids=ids)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
         """As ``SourceBase.prepare``; all splits read the same snapshot of the table."""
@@ -71,7 +57,7 @@ class LiveEventLog(LiveSource):
             is_read_once=not context.reads_again and not self.joins_keys,
         )
         splits = context.stack.enter_context(moment)
-        source = replace(self, reported=context.reported, unsettled=context.unsettled)
+        source = replace(self, reported=context.reported)
         return PreparedSource(source, splits)
 
     @property
@@ -115,7 +101,7 @@ class LiveEventLog(LiveSource):
     def rows_at(self, position: Position) -> list[RowNow]:
         """As ``LiveSource.rows_at``."""
         column = self.options.expected_columns().written_name("record_id")
-        live = replace(self._live(), where=(column, str(position.high)), without=())
+        live = replace(self._live(), where=(column, str(position.high)))
         rows: list[RowNow] = []
         with Database(self.database) as database:
             for frame in self._frames(database, TableSplit(0), live):
@@ -132,8 +118,7 @@ class LiveEventLog(LiveSource):
         for frame in table_reader.read(database, live or self._live(), split, self.text_of):
             columns = [frame.batch.column(place) for place in places]
             batch = pa.RecordBatch.from_arrays(columns, names=list(names))
-            named = frame._replace(batch=batch)
-            yield named if self.ids is None else _with_ids(named, self.ids)
+            yield frame._replace(batch=batch)
 
     def _live(self) -> LiveTable:
         written_name = self.options.expected_columns().written_name
@@ -142,19 +127,7 @@ class LiveEventLog(LiveSource):
             name=self.table,
             order=written_name("record_id"),
             where=None if self.options.status == "any" else status,
-            without=self.unsettled,
         )
-
-
-def _with_ids(frame: Frame, file: Path) -> Frame:
-    """Keeps the rows whose record ids are in a file."""
-    texts = pc.utf8_trim_whitespace(frame.batch.column("record_id"))
-    is_integer = pc.fill_null(pc.match_substring_regex(texts, "^[0-9]{1,18}$"), False)
-    ids = pc.if_else(is_integer, texts, "0").cast(pa.int64()).to_numpy()
-    wanted = np.load(file, mmap_mode="r")
-    at = np.minimum(np.searchsorted(wanted, ids), max(len(wanted) - 1, 0))
-    is_wanted = wanted[at] == ids if len(wanted) else np.zeros(len(ids), bool)
-    return Frame(frame.batch.filter(pa.array(is_wanted)), frame.rows[is_wanted], frame.broken)
 
 
 def _ignore_known_rejects(batch: pa.RecordBatch, reported: frozenset[int]) -> pa.RecordBatch:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from publisher.database.catalogue import Relation, catalogue_of
 from publisher.database.connection import Database
-from publisher.database.ordered_ranges import IdRanges
 from publisher.errors import FatalError
 
 
@@ -25,8 +24,6 @@ class LiveTable:
     """A column that gives the order of the rows."""
     max_rows: int | None = None
     """Maximum number of rows, in any order, for a sample; ``None`` for all rows."""
-    without: IdRanges = ()
-    """Values of ``order`` whose rows are not read."""
 
 
 def describe(database: Database, table: LiveTable) -> tuple[str, ...]:

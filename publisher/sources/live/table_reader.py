@@ -161,7 +161,7 @@ def _bounds(database: Database, table: LiveTable, split: TableSplit[object]) -> 
     order = None if table.order is None else column_of(relation, table.order, database)
     sort = None if table.sorted_by is None else column_of(relation, table.sorted_by, database)
     low, high, span = split.low, split.high, split.span
-    return Bounds(order, low, high, where, sort, span, table.max_rows, table.without)
+    return Bounds(order, low, high, where, sort, span, table.max_rows)
 
 
 def measure_extent(
@@ -228,9 +228,6 @@ def _portions(
     if bounds.order is not None and bounds.high is not None:
         order: ColumnElement[Any] = column(quoted_name(bounds.order, quote=True))
         statement = statement.where((order < bounds.high) | order.is_(None))
-    if bounds.order is not None and bounds.without:
-        outside = ordered_ranges.without_condition(bounds.order, bounds.without)
-        statement = statement.where(outside)
     if bounds.span is not None:
         statement = statement.where(ordered_ranges.span_condition(bounds.span, relation))
     if bounds.sort is not None:

@@ -51,8 +51,6 @@ class ComparisonCounts(NamedTuple):
     vanished: int = 0
     left: int = 0
     """Known rows that were not read and are not reported as deleted."""
-    alike: int = 0
-    """Known rows that are equal in all columns of the stored state."""
 
     def __add__(self, other: object) -> ComparisonCounts:
         assert isinstance(other, ComparisonCounts)
@@ -79,8 +77,6 @@ class ComparisonRules:
     """Known rows that were not read are published as deletes."""
     all_as_new: bool = False
     """Known rows count as new (``migrate``)."""
-    known_columns: tuple[str, ...] | None = None
-    """Columns of the stored state; ``None`` for all columns."""
     multiple: frozenset[str] = frozenset()
     """Columns with any number of values, see ``multi_values``."""
     is_view: bool = False
@@ -147,7 +143,6 @@ def compare(
         rejected=sum(rejected.values()),
         vanished=len(deleted),
         left=int(is_left.sum()),
-        alike=_count_alike(columns, differs, ~new, rules.known_columns),
     )
     _check(counts, count, int(seen.sum()), len(known))
     emptied = _count_lost_values(columns, rows, known, matches, differs, rules)
@@ -317,14 +312,6 @@ def _with_known_contents(
         else:
             kept[place] = np.concatenate(both)[index]
     return kept
-
-
-def _count_alike(
-    columns: Sequence[str], differs: Mask, known: Mask, known_columns: Sequence[str] | None
-) -> int:
-    """Counts known rows that are equal in all stored columns; a column added later differs in every row."""
-    old = np.array([known_columns is None or name in known_columns for name in columns], bool)
-    return int((known & ~differs[:, old].any(axis=1)).sum())
 
 
 def _count_lost_values(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from publisher.database.identity import TableOrigin
 from publisher.database.options import DatabaseOptions
 from publisher.model.plain import restore
 from publisher.sources.files.file_splits import FileRange, Split
@@ -14,7 +15,6 @@ from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_split import TableSplit
 from publisher.sources.triggerless.compare import ComparisonCounts, ComparisonRules, EmptiedCounts
-from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.table_shape import TableShape
 
 Side = Literal["now", "before"]
@@ -85,9 +85,7 @@ class TableWork:
     last: Mapping[str, Any] = field(default_factory=dict)
     """The description of the table in the last state."""
     origin: TableOrigin | None = None
-    """The database of the table."""
-    to_prove: OriginCheck | None = None
-    """Set if rows must prove that the table is the one in the state."""
+    """The database of the table; ``None`` for files."""
     unpublished: UnpublishedKeys | None = None
 
     @property
@@ -144,6 +142,8 @@ class Comparison:
     database: DatabaseOptions | None = None
     text_of: Callable[[Any], str | None] = str
     """Text form of a value that a database driver returns."""
+    notes: tuple[str, ...] = ()
+    """Notes on databases that were accepted."""
 
     def splits(self) -> list[SplitWork]:
         """The splits to read."""

@@ -11,6 +11,7 @@ from sqlalchemy import func, quoted_name, select
 from sqlalchemy import table as sql_table
 
 from publisher.database.connection import Database, fatal_errors
+from publisher.database.identity import TableOrigin, place_of
 from publisher.database.options import DatabaseOptions
 from publisher.model.catalogue import Catalogue
 from publisher.sources.columns.object_names import split_name
@@ -21,10 +22,10 @@ from publisher.sources.live.table_split import TableSplit
 from publisher.sources.triggerless.class_shape import child_tables, with_children
 from publisher.sources.triggerless.comparison import ReadTable, RowCondition
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.origin import OriginCheck, TableOrigin
 from publisher.sources.triggerless.plan_comparison import (
     ComparisonContext,
     TableInput,
+    check_table_origin,
     row_condition,
 )
 from publisher.sources.triggerless.table_shape import TableShape, shape_of
@@ -59,7 +60,7 @@ def live_inputs(
         ]
         splits = _splits(database, live, context.wanted, stack)
         size = sum(_bytes(database, table, splits[0][0], text_of) for table in live)
-        origin = TableOrigin.read(database, relation_of(database, live[0]))
+        origin = _origin(database, live[0])
         tables = tuple(
             ReadTable(part, reading, parts, (), table)
             for part, parts, table in zip((shape, *shape.children), splits, live, strict=True)
@@ -111,9 +112,12 @@ def refuse_other_databases(
     """Raises ``FatalError`` if a table is not in the database that its state describes."""
     for name in options.tables:
         if name in known:
-            now = TableOrigin.read(database, relation_of(database, _live_table(name, options)))
-            before = TableOrigin.of_state(known[name])
-            OriginCheck(source, name, before, now).needs_rows(by_rows=False)
+            now = _origin(database, _live_table(name, options))
+            check_table_origin(f"source {source}: table {name}", known[name], now)
+
+
+def _origin(database: Database, live: LiveTable) -> TableOrigin:
+    return TableOrigin(place_of(database, relation_of(database, live)), database.name)
 
 
 def _live_table(

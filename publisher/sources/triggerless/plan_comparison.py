@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from publisher.database.identity import TableOrigin
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UsageError
 from publisher.masking.sealed_files import conceal, seal_plain, unseal_plain
 from publisher.model.catalogue import Catalogue
 from publisher.sources.files.file_splits import Split
 from publisher.sources.migration import Migration
+from publisher.sources.table_origin import FILES, check_origin
 from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
@@ -37,7 +39,6 @@ from publisher.sources.triggerless.comparison import (
 )
 from publisher.sources.triggerless.join_keys import TableDifferences, join_keys
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.origin import OriginCheck, TableOrigin, plain_origin
 from publisher.sources.triggerless.splits import DifferenceSplit, FoundDifferences
 from publisher.sources.triggerless.table_shape import TableShape
 from publisher.sources.triggerless.tasks import check_results
@@ -76,8 +77,8 @@ class ComparisonContext:
     """Maximum number of rows to read per database table, for a sample; ``None`` for all rows."""
     source: str = ""
     """Name of the source, for messages."""
-    by_rows: bool = False
-    """Whether rows may prove that a table of another database is the same table."""
+    accepts_database: bool = False
+    """See ``CarryOver``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,9 @@ class TableInput:
         return self.tables[0].shape
 
 
+_STARTS_OVER = "so that it starts over by startup_option; rows deleted since then are not published"
+
+
 def comparison_of(
     tables: Sequence[TableInput],
     options: TriggerlessOptions,
@@ -121,10 +125,37 @@ def comparison_of(
                 f"{other} and {table.name} would be one table, {table.shape.table}, in documents: correct"
                 " tables or identifier_case"
             )
+    known = {} if state is None else state.tables
+    place = f"source {context.source}: table"
+    notes = [
+        note
+        for table in tables
+        if table.name in known
+        for note in check_table_origin(
+            f"{place} {table.name}",
+            known[table.name],
+            table.origin,
+            accepts=context.accepts_database,
+        )
+    ]
     works = tuple(_work(table, options, context, state) for table in tables)
     return Comparison(
-        works, str(context.target), context.keep, options.binary_text, database, text_of
+        works,
+        str(context.target),
+        context.keep,
+        options.binary_text,
+        database,
+        text_of,
+        tuple(notes),
     )
+
+
+def check_table_origin(
+    place: str, entry: Mapping[str, Any], now: TableOrigin | None, *, accepts: bool = False
+) -> tuple[str, ...]:
+    """Compares the database of a table with that in its state, ``entry``; see ``check_origin``."""
+    before = FILES if entry["origin"] is None else TableOrigin(**entry["origin"])
+    return check_origin(place, before, now or FILES, accepts=accepts, otherwise=_STARTS_OVER)
 
 
 def refuse_other_contents(state: TriggerlessState, options: TriggerlessOptions) -> None:
@@ -151,7 +182,6 @@ def _work(
     migration = context.migration
     first: First = "add"
     is_complete = entry is not None and entry["whole"]
-    to_prove = _origin_to_prove(table, context, entry) if entry else None
     if not is_complete and not table.tables[0].before and migration is None:
         first = _FIRST[options.startup_option]
     return TableWork(
@@ -163,7 +193,6 @@ def _work(
             first,
             deletes=migration is None,
             all_as_new=migration is not None,
-            known_columns=None if known is None else known.columns,
             multiple=table.shape.multiple,
             is_view=table.shape.is_view,
         ),
@@ -173,22 +202,8 @@ def _work(
         table.child_files,
         entry or {},
         table.origin,
-        to_prove,
         unpublished_of(state.folder, entry) if state and entry else None,
     )
-
-
-def _origin_to_prove(
-    table: TableInput, context: ComparisonContext, entry: Mapping[str, Any]
-) -> OriginCheck | None:
-    """The check of an origin that rows must pass, if any.
-
-    Raises ``FatalError`` if the database is certainly another one.
-    """
-    check = OriginCheck(context.source, table.name, TableOrigin.of_state(entry), table.origin)
-    needed = check.needs_rows(by_rows=context.by_rows)
-    # a migration compares nothing, so the next comparison requires the proof
-    return check if needed and context.migration is None else None
 
 
 def row_condition(shape: TableShape, migration: Migration | None) -> RowCondition:
@@ -241,8 +256,8 @@ def finish_comparison(
 ) -> tuple[DifferenceSplit, ...]:
     """Writes the new state after the tasks, and returns the splits of the differences.
 
-    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if a table is not
-    the table of its state, or too many of its rows are missing, ``UsageError`` if a migrated key is unknown.
+    Raises ``InternalError`` unless every row that was read was compared, ``FatalError`` if too many rows of
+    a table are missing, ``UsageError`` if a migrated key is unknown.
     """
     results = check_results(comparison, results)
     target = Path(comparison.target)
@@ -294,11 +309,9 @@ def _refuse_missing_keys(
 def _refuse_wrong_input(
     table: TableWork, found: TableDifferences, options: TriggerlessOptions
 ) -> None:
-    """Refuses another table than that of the state, and exports that are probably truncated."""
+    """Refuses exports that are probably truncated."""
     results = found.results
     counts = sum((result.counts for result in results), ComparisonCounts())
-    if table.to_prove is not None:
-        table.to_prove.verify_rows(counts)
     deleted = counts.vanished + (found.moved.deleted if found.moved is not None else 0)
     if deleted > max(_FEW_DELETES, options.most_deleted * counts.known):
         raise FatalError(
@@ -380,7 +393,7 @@ def _describe_table(
         "compared": last.get("compared", 0) if migrated else context.clock,
         "input": last.get("input", []) if migrated else list(table.identity),
         "children": last.get("children", {}) if migrated else dict(table.child_files),
-        "origin": last["origin"] if migrated and last else plain_origin(table.origin),
+        "origin": last["origin"] if migrated and last else table.origin and asdict(table.origin),
         "whole": last.get("whole", table.condition == RowCondition()) if migrated else True,
         "rows": sum(result.known_rows for result in results),
         "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),

@@ -234,7 +234,7 @@ class Triggerless(ComparingSource):
             migration=self.migration,
             max_rows=context.sample,
             source=carry_over.source if carry_over is not None else "",
-            by_rows=carry_over is not None and carry_over.by_rows,
+            accepts_database=carry_over is not None and carry_over.accepts_database,
         )
         with ExitStack() as stack:
             if context.paths:
@@ -249,7 +249,7 @@ class Triggerless(ComparingSource):
         by_name = input_files.group_by_table(paths, options)
         first_files = {name: str(files[0]) for name, files in by_name.items() if files}
         source = replace(self, staged=context.staged, first_files=first_files)
-        return PreparedSource(source, splits)
+        return PreparedSource(source, splits, comparison.notes)
 
     def _file_inputs(self, context: PrepareContext, ctx: ComparisonContext) -> list[TableInput]:
         """Prepares the tables in files; for a sample only the first of them."""

@@ -142,8 +142,8 @@ def test_every_command_that_changes_something_can_be_rehearsed() -> None:
         (correct_reject, REJECTS, 0),
         (correct_reject_wrongly, REJECTS, 4),
         (plan_elsewhere, DISPATCH, 0),
-        (lose_acknowledgement, [*ACKNOWLEDGE, "job-000001", "--by-rows"], 0),
-        (delete_processed_rows, [*ACKNOWLEDGE, "job-000001", "--by-rows"], 0),
+        (lose_acknowledgement, [*ACKNOWLEDGE, "job-000001", "--abandon"], 0),
+        (delete_processed_rows, [*ACKNOWLEDGE, "job-000001", "--abandon"], 0),
     ],
 )
 def test_a_rehearsal_counts_what_the_command_does_and_changes_nothing(

@@ -141,9 +141,9 @@ def test_only_a_record_without_refusals_may_get_lost(
     [
         ("{", "is damaged: restore it, or remove it and send with --again"),
         ("[]", "is damaged"),
-        ('{"format": 2}', "is damaged"),
-        ('{"format": 1}', "has format 1, this program reads format 2"),
-        ('{"format": 9}', "has format 9, this program reads format 2"),
+        ('{"format": 3}', "is damaged"),
+        ('{"format": 1}', "has format 1, this program reads format 3"),
+        ('{"format": 9}', "has format 9, this program reads format 3"),
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused(

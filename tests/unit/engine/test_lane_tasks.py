@@ -16,7 +16,7 @@ from publisher.engine.tasks import Work
 from publisher.errors import UnreachableError
 from publisher.journal.lane_writer import LaneFiles
 from publisher.planning.query_back import Answers
-from publisher.planning.row_readers import PresentRows, Ranks
+from publisher.planning.row_readers import PresentRows
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
 
@@ -36,9 +36,9 @@ def lanes_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Semaphore]
     """Is released once for each look-up; afterwards no thread is left."""
     begun, read = threading.Semaphore(0), PresentRows.read
 
-    def note(self: PresentRows, objects: pa.RecordBatch, ranks: Ranks) -> Answers:
+    def note(self: PresentRows, objects: pa.RecordBatch) -> Answers:
         begun.release()
-        return read(self, objects, ranks)
+        return read(self, objects)
 
     monkeypatch.setattr(PresentRows, "read", note)
     yield begun

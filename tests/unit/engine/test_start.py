@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from subprocess import PIPE, Popen
 
 import pytest
 from click.testing import CliRunner
@@ -19,7 +18,6 @@ from publisher.engine.auto import KEEP_SECONDS, SMALL, AutoEngine
 from publisher.engine.contract import EngineName, InputSize
 from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.spark.jvm import Jvm
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
 from publisher.triggers import TableRef
@@ -58,6 +56,7 @@ import sys
 from multiprocessing import forkserver
 from publisher.engine.auto import AutoEngine
 from publisher.engine.spark.options import SparkOptions
+from publisher.cli import main
 
 if __name__ == "__main__":
     AutoEngine(SparkOptions()).warm_up(int(sys.argv[1]))
@@ -100,10 +99,7 @@ def test_worker_processes_start_early_if_a_table_seems_to_have_many_rows(
         (InputSize(1, SMALL.bytes + 1), "spark", "large input, 1 rows of tables and "),
     ],
 )
-def test_size_decides(
-    size: InputSize, name: str, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("publisher.engine.spark.jvm.start_jvm", lambda _: None)
+def test_size_decides(size: InputSize, name: str, reason: str) -> None:
     with AutoEngine(SparkOptions()) as engine:
         engine.expect(lambda: size)
         assert engine.use.name == name
@@ -113,35 +109,60 @@ def test_size_decides(
 
 
 def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Jvm] = []
-    stopped: list[Jvm] = []
+    stopped: list[SparkEngine] = []
+    monkeypatch.setattr(SparkEngine, "is_started", True)
 
-    def start(options: SparkOptions) -> Jvm:
-        del options
-        started.append(Jvm(Popen(["cat"], stdin=PIPE), Path("/nonexistent/answer"), {}, None))
-        return started[-1]
+    def note_stop(engine: SparkEngine) -> None:
+        stopped.append(engine)
 
-    stop = Jvm.stop
-
-    def note_stop(jvm: Jvm) -> None:
-        stopped.append(jvm)
-        stop(jvm)
-
-    monkeypatch.setattr("publisher.engine.spark.jvm.start_jvm", start)
-    monkeypatch.setattr(Jvm, "stop", note_stop)
-    seconds = 0.0
+    monkeypatch.setattr(SparkEngine, "stop", note_stop)
+    seconds = 3600.0
     with AutoEngine(SparkOptions(), clock=lambda: seconds) as engine:
-        for hour in range(2):
-            seconds += 3600
-            engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
-            engine.stop_idle_processes()  # the run has just ended
-            seconds += KEEP_SECONDS - 1
-            engine.expect(InputSize)
-            engine.stop_idle_processes()
-            assert (len(started), len(stopped)) == (hour + 1, hour)
-            seconds += 1
-            engine.stop_idle_processes()
-            assert len(stopped) == hour + 1
+        engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
+        engine.stop_idle_processes()  # the run has just ended
+        seconds += KEEP_SECONDS - 1
+        engine.expect(InputSize)
+        engine.stop_idle_processes()
+        assert not stopped
+        seconds += 1
+        engine.stop_idle_processes()
+        assert len(stopped) == 1
+
+
+UNGUARDED = """
+import sys
+from pathlib import Path
+from dataclasses import replace
+from publisher.config.job_file import load
+from publisher.engine.contract import InputSize
+from publisher.engine.local.engine import LocalEngine
+from publisher.runs.replay import replay
+
+print("begins")
+settings = load(Path("job.toml"))
+report = replay(
+    settings, [Path("log.jsonl")], "out", engine=LocalEngine(one_process=InputSize(rows=0))
+)
+print(report.documents)
+"""
+
+
+def test_a_script_without_a_guard_runs_once(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("[source]\n")
+    write(
+        tmp_path / "log.jsonl", [event(number, table_key=f"idu={number}") for number in range(1, 9)]
+    )
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["begins", "8"]
 
 
 OTHERS = ("pyspark", "py4j", "pandas", "publisher.sources.linkexpress")
@@ -158,7 +179,7 @@ print(sorted(name for name in sys.modules if name in {OTHERS}))
 def test_a_small_replay_imports_only_modules_that_it_needs(
     tmp_path: Path, options: list[str]
 ) -> None:
-    log = write(tmp_path / "log.csv", [event(number) for number in range(1, 30)])
+    log = write(tmp_path / "log.jsonl", [event(number) for number in range(1, 30)])
     words = [str(log), "--to", str(tmp_path / "out"), "--json", *options]
     done = subprocess.run(
         [sys.executable, "-c", REPLAY, *words],
@@ -211,7 +232,7 @@ def test_publish_of_an_empty_log_does_not_import_arrow(tmp_path: Path) -> None:
 
 
 def test_a_replay_has_the_same_identity_on_each_engine(tmp_path: Path) -> None:
-    log = write(tmp_path / "log.csv", [event(number) for number in range(1, 30)])
+    log = write(tmp_path / "log.jsonl", [event(number) for number in range(1, 30)])
     job = tmp_path / "job.toml"
     states = []
     for setting in ("", '[run]\nengine = "local"\n', '[run]\nengine = "spark"\n'):

@@ -15,10 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
-from publisher.config.job_file import load
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
-from publisher.runs.what_if import plan_again
 from tests.support.event_log_files import csv_text, event
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
@@ -193,46 +191,6 @@ def test_sources_that_keep_values_publish_masked(tmp_path: Path, format_: str) -
     source = f'[source]\nsnapshots = ["{path}"]\n{SETTINGS[format_]}'
     job = write_job(tmp_path, f'{source}[dispatch]\npath = "out"\n{MASKING}')
     assert "published" in run("publish", "-c", job).output
-
-
-@pytest.mark.parametrize("format_", SETTINGS)
-def test_masked_runs_are_planned_again(tmp_path: Path, format_: str) -> None:
-    planted, shown = PlantedValues(), {}
-    path = write_planted(planted, format_, tmp_path, 40)
-    change = f'sources.{format_}.exclude_columns=["fname"]'
-    for name, masking in {"masked": HASH_ALL, "open": ""}.items():
-        job = write_job(tmp_path, f"[source]\n{SETTINGS[format_]}{masking}")
-        out = tmp_path / name
-        run("replay", path, "-c", job, "--to", out)
-        result = run("diff", out, "-c", job)
-        assert result.exit_code == 0, result.output
-        shown[name] = run("diff", out, "-c", job, "--set", change).output
-        with plan_again(out, [change], job=load(job)) as folder:
-            found = planted.find_below(folder)
-        assert (found == set()) is (name == "masked")
-        assert (planted.find_in(shown[name]) == set()) is (name == "masked")
-    counts = [
-        re.findall(r"(?m)^(?:objects|records|operations|documents) .*", text)
-        for text in shown.values()
-    ]
-    assert counts[0] == counts[1] != []
-    assert "changed" in counts[0][0]
-
-
-def test_a_masked_run_is_planned_again_with_its_key_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job, out = write_job(tmp_path, MASKING), tmp_path / "out"
-    assert run("replay", small_log(tmp_path), "-c", job, "--to", out).exit_code == 0
-    result = run("diff", out)
-    assert "environment variable XDS_MASKING_KEY has 0 characters" in result.output
-    assert run("diff", out, "-c", job).exit_code == 0
-    result = run("diff", out, "-c", job, "--set", "masking.hash=[]")
-    assert "masking.hash: cannot be changed: other masks would differ everywhere" in result.output
-    monkeypatch.setenv("MASK_KEY", KEY + "2")
-    result = run("diff", out, "-c", job)
-    assert result.exit_code == 2
-    assert "was masked with another key than that in environment variable MASK_KEY" in result.output
 
 
 def test_a_masked_replay_of_a_job_that_publishes_values(tmp_path: Path) -> None:

@@ -123,9 +123,6 @@ def test_what_does_not_go_with_transactions_is_refused() -> None:
     kafka = {"message.timeout.ms": "90000", "transaction.timeout.ms": "60000"}
     with pytest.raises(SettingsError, match=r"message\.timeout\.ms"):
         KafkaClients(KafkaOptions(bootstrap="localhost:1", kafka=kafka)).check_settings()
-    KafkaClients(
-        KafkaOptions(bootstrap="localhost:1", kafka=kafka, mode="at-least-once")
-    ).check_settings()
 
 
 def test_a_value_that_librdkafka_refuses_is_said_without_secrets() -> None:

@@ -1,4 +1,4 @@
-"""Counts over sweeps of the table queue, compared with plain loops; in Spark, with the local engine."""
+"""Counts over sweeps of the table queue, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -11,35 +11,24 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.cli.main import cli
-from publisher.engine.contract import Engine
-from publisher.engine.local.engine import LocalEngine
-from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.spark.options import SparkOptions
+from publisher.engine.local.activity import count_activity
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import sample_files, sample_splits
-from tests.spark.activity_oracle import NodeSamples, counts
+from tests.support.activity_oracle import NodeSamples, counts
 from tests.support.table_queue_files import OPTIONS, START, element, text_file
 
 Recorded = tuple[Call, str | None, int]
 MINUTES = ActivityOptions(interval_seconds=60)
 FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start", "early end"]
-
-
-@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.xdist_group("spark"))])
-def any_engine(request: pytest.FixtureRequest) -> Engine:
-    if request.param == "local":
-        return LocalEngine()
-    request.getfixturevalue("spark")
-    return SparkEngine(SparkOptions())
 
 
 @st.composite
@@ -97,13 +86,12 @@ def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
 
 
 def count_sweeps(
-    engine: Engine,
     paths: Sequence[Path],
     options: TableQueueOptions = OPTIONS,
     counting: ActivityOptions = MINUTES,
 ) -> Activity:
     splits = sample_splits(sample_files(paths), options, 3)
-    return engine.count_activity(Samples(tuple(splits), options, counting))
+    return count_activity(Samples(tuple(splits), options, counting), 1 << 20)
 
 
 def write_nodes(directory: Path, recorded: Sequence[Sequence[Recorded]]) -> None:
@@ -126,7 +114,7 @@ def test_counts_are_those_of_plain_loops(
 ) -> None:
     directory = tmp_path_factory.mktemp("samples")
     write_nodes(directory, recorded)
-    found = count_sweeps(LocalEngine(), [directory], counting=replace(MINUTES, gap_seconds=gap))
+    found = count_sweeps([directory], counting=replace(MINUTES, gap_seconds=gap))
     nodes = {
         f"n{node:02}": NodeSamples(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
@@ -159,27 +147,6 @@ def test_counts_are_those_of_plain_loops(
     assert len(found.gaps) == min(50, sum(node.gaps for node in found.nodes))
 
 
-@pytest.mark.usefixtures("spark")
-def test_spark_counts_as_the_local_engine(tmp_path: Path) -> None:
-    recorded: list[list[Recorded]] = []
-
-    @settings(max_examples=40, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-    @given(recordings())
-    def add_node(calls: list[Recorded]) -> None:
-        recorded.append(calls)
-
-    add_node()
-    write_nodes(tmp_path, recorded)
-    write_bare_records(tmp_path)
-    text_file(tmp_path / "bad.jsonl", unusable_calls())
-    expected = count_sweeps(LocalEngine(), [tmp_path])
-    assert count_sweeps(SparkEngine(SparkOptions()), [tmp_path]) == expected
-    assert len(expected.nodes) > 20
-    assert expected.cells
-    assert expected.problems
-    assert expected.warnings
-
-
 def write_bare_records(directory: Path) -> None:
     for number, names in enumerate(["ABCXY", "ABCXZ"]):
         path = directory / f"{number}.raw"
@@ -189,7 +156,7 @@ def write_bare_records(directory: Path) -> None:
 
 def test_bare_records_have_no_neighbours(tmp_path: Path) -> None:
     write_bare_records(tmp_path)
-    found = count_sweeps(LocalEngine(), [tmp_path])
+    found = count_sweeps([tmp_path])
     (node,) = found.nodes
     assert (node.sweeps, node.untimed, node.failed, node.first, node.observed_us) == (
         2,
@@ -216,7 +183,7 @@ def unusable_calls() -> list[str]:
 
 def test_unusable_calls_are_counted_with_their_place(tmp_path: Path) -> None:
     path = text_file(tmp_path / "a.jsonl", unusable_calls())
-    found = count_sweeps(LocalEngine(), [path])
+    found = count_sweeps([path])
     assert found.calls == 9
     assert [(p.problem, p.calls, p.file, p.row) for p in found.problems] == [
         ("json", 1, str(path), 7),
@@ -226,8 +193,8 @@ def test_unusable_calls_are_counted_with_their_place(tmp_path: Path) -> None:
     assert (found.nodes[0].sweeps, found.nodes[0].failed) == (1, 1)
 
 
-def test_no_samples_give_no_counts(any_engine: Engine, tmp_path: Path) -> None:
-    assert count_sweeps(any_engine, [text_file(tmp_path / "a.jsonl", [])]).nodes == ()
+def test_no_samples_give_no_counts(tmp_path: Path) -> None:
+    assert count_sweeps([text_file(tmp_path / "a.jsonl", [])]).nodes == ()
 
 
 class TestCommand:
@@ -247,12 +214,6 @@ class TestCommand:
         return lambda *args: CliRunner().invoke(cli, ["activity", *args])
 
     @pytest.mark.usefixtures("spark")  # the command works in the session that exists
-    def test_both_engines_count_the_same(self, run: Callable[..., Result]) -> None:
-        words = ("a.jsonl", "-c", "job.toml", "--as", "json", "--engine")
-        local, spark = run(*words, "local"), run(*words, "spark")
-        assert local.exit_code == 0, local.stderr
-        assert local.stdout == spark.stdout
-
     @pytest.mark.usefixtures("local_engine")
     def test_a_table_for_people(self, run: Callable[..., Result]) -> None:
         done = run("a.jsonl", "-c", "job.toml")

@@ -1,4 +1,4 @@
-"""Reads single records of topics: the one at an offset, or the offsets of an event id."""
+"""Reads records of topics: the one at an offset, or all of a topic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -19,11 +19,19 @@ from confluent_kafka import (
 
 from publisher.dispatch.kafka.client import READ_SECONDS, KafkaClients
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.sent_ranges import SentRange
 from publisher.errors import UnreachableError, UsageError
 
 _BATCH = 1_000
 _TO_THE_END = (1 << 63) - 1
+
+
+class _Range(NamedTuple):
+    """The first and the last offset to read of a partition."""
+
+    topic: str
+    partition: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +49,7 @@ def read_record_at(options: KafkaOptions, topic: str, partition: int, offset: in
         UsageError: There is no record at the offset.
         UnreachableError: The brokers do not answer.
     """
-    wanted = SentRange(topic, partition, offset, offset)
+    wanted = _Range(topic, partition, offset, offset)
     for message in _messages(KafkaClients(options), [wanted]):
         return ReadRecord(message.value(), _headers(message))
     raise UsageError(
@@ -50,26 +58,7 @@ def read_record_at(options: KafkaOptions, topic: str, partition: int, offset: in
     )
 
 
-def find_event(
-    options: KafkaOptions, event_id: str, ranges: Iterable[SentRange], topics: Iterable[str] = ()
-) -> list[SentRange]:
-    """Finds the exact offsets of a document in some ranges, or in whole topics if there are no ranges.
-
-    Raises:
-        UsageError: A topic does not exist.
-        UnreachableError: The brokers do not answer.
-    """
-    clients = KafkaClients(options)
-    searched = [*ranges] or [*_whole_topics(clients, topics)]
-    return [
-        SentRange(str(message.topic()), int(message.partition() or 0), offset, offset)
-        for message in _messages(clients, searched)
-        if _headers(message).get("event-id") == event_id
-        for offset in [int(message.offset() or 0)]
-    ]
-
-
-def _whole_topics(clients: KafkaClients, topics: Iterable[str]) -> Iterator[SentRange]:
+def _whole_topics(clients: KafkaClients, topics: Iterable[str]) -> Iterator[_Range]:
     admin = clients.admin()
     with clients.errors("asking for its topics"):
         cluster = clients.cluster(admin)
@@ -79,10 +68,10 @@ def _whole_topics(clients: KafkaClients, topics: Iterable[str]) -> Iterator[Sent
             raise UsageError(
                 f"{clients.name} has no topic {topic}: check the address in [dispatch]"
             )
-        yield from (SentRange(topic, number, 0, _TO_THE_END) for number in found.partitions)
+        yield from (_Range(topic, number, 0, _TO_THE_END) for number in found.partitions)
 
 
-def _messages(clients: KafkaClients, ranges: Iterable[SentRange]) -> Iterator[Message]:
+def _messages(clients: KafkaClients, ranges: Iterable[_Range]) -> Iterator[Message]:
     """Reads the committed records within ranges, up to the present ends of the partitions."""
     limits = {(r.topic, r.partition): r for r in ranges}
     with closing(clients.consumer()) as consumer, clients.errors("reading records"):
@@ -105,9 +94,7 @@ def _messages(clients: KafkaClients, ranges: Iterable[SentRange]) -> Iterator[Me
                 )
 
 
-def _assign(
-    consumer: Consumer, ranges: Iterable[SentRange], timeout: float
-) -> set[tuple[str, int]]:
+def _assign(consumer: Consumer, ranges: Iterable[_Range], timeout: float) -> set[tuple[str, int]]:
     """Assigns the ranges that have records; returns their partitions."""
     places = []
     for wanted in ranges:
