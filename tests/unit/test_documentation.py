@@ -264,7 +264,6 @@ def test_messages_of_lost_journals_are_those_of_the_program() -> None:
         ("how-to/operate.md", "a newer instance of the job works in "),
         ("how-to/cluster.md", " executor(s) run this package and see "),
         ("reference/formats/linkexpress.md", " does not fit the settings "),
-        ("reference/formats/dispatch-queue.md", " would fit "),
         ("reference/formats/change-table.md", "late: "),
         ("reference/formats/change-table.md", "waiting: "),
     ],

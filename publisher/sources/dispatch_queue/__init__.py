@@ -4,8 +4,7 @@
 ``source``       splits, survey, reading, positions
 ``options``      settings for everything that the vendor's page leaves open
 ``rows``         ``layout`` declares a row; ``file_probe``, ``delimited_text`` and ``rows`` read files
-``images``       ``layout`` declares a row image; ``decode`` and ``by_table`` turn images into texts;
-                 ``advise_settings`` finds settings that rejected images would fit
+``images``       ``layout`` declares a row image; ``decode`` and ``by_table`` turn images into texts
 ``transactions`` ``joining`` groups rows to operations, ``facts`` and ``resolve`` decide the ``fates``
                  of transactions; ``carry_over`` keeps open ones for the next run
 ``operations``   the operations of a split; ``lost`` holds rows whose columns are unreadable

@@ -82,7 +82,6 @@ from publisher.sources.dispatch_queue.transactions.facts import (
 from publisher.sources.dispatch_queue.transactions.fates import Fates
 from publisher.sources.dispatch_queue.transactions.joining import join_rows
 from publisher.sources.dispatch_queue.transactions.resolve import resolve_fates
-from publisher.sources.dispatch_queue.transactions.warnings import doubt_warnings, doubts_as_facts
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split
 from publisher.sources.files.mapped_file import map_file
@@ -194,7 +193,7 @@ class DispatchQueue(Source):
         source = self._with_facts(facts)
         if carry_over is not None:
             source.write_carry_over(splits, carry_over.after)
-        return PreparedSource(source, tuple(splits), tuple(doubt_warnings(facts)))
+        return PreparedSource(source, tuple(splits))
 
     def write_carry_over(self, splits: Sequence[QueueSplit], folder: Path) -> None:
         """Writes the rows of open transactions, and the marks of ended transactions."""
@@ -264,7 +263,7 @@ class DispatchQueue(Source):
         )
         tables = tables_as_facts(source_tables(operations, names))
         lost = lost_as_facts(operations.rows.lost)
-        return pa.concat_batches([facts, *lost, tables, doubts_as_facts(operations, faults)])
+        return pa.concat_batches([facts, *lost, tables])
 
     def _with_facts(self, parts: Sequence[pa.RecordBatch]) -> DispatchQueue:
         """Returns the source with the fates of all transactions, resolved from the facts of all splits.

@@ -1,1 +1,1 @@
-"""Row images of the DISPATCH_QUEUE: their layout, decoding, and advice on settings."""
+"""Row images of the DISPATCH_QUEUE: their layout and decoding."""

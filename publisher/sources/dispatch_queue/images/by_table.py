@@ -151,7 +151,7 @@ def _add_faults(
     table: DecodedTable, images: DecodedImages, keys: ColumnKeys, double: Codes
 ) -> None:
     count = len(table.numbers)
-    for reason, faults in ((Reason.ROW_IMAGE, images.faults), (Reason.TABLE_KEY, keys.problems)):
+    for reason, faults in ((Reason.ROW_IMAGE, images.problems), (Reason.TABLE_KEY, keys.problems)):
         for image, detail in faults.items():
             place, which = (image, "first") if image < count else (image - count, "second")
             place = place if which == "first" else int(double[place])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,15 +15,8 @@ import pyarrow.compute as pc
 
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, areas_at, numbers_at
 from publisher.sources.columns.byte_texts import decode_areas, decode_each, set_null
-from publisher.sources.dispatch_queue.images.advise_settings import (
-    SAMPLE,
-    FitScore,
-    ImageSample,
-    SettingsAdvisor,
-)
 from publisher.sources.dispatch_queue.images.column_types import (
     NATIONAL,
-    TEXT,
     VARIABLE,
     WHOLE,
     ImageColumn,
@@ -33,28 +26,16 @@ from publisher.sources.dispatch_queue.images.numbers_and_dates import dates, dec
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 
 
-class ImageProblem(NamedTuple):
-    """The problem of an image, and advice."""
-
-    what: str
-    advice: str
-
-
 @dataclass(slots=True)
 class DecodedImages:
-    """Decoded images of one table: texts by column, and problems."""
+    """Decoded images of one table: texts by column, and problems with advice."""
 
     texts: list[pa.Array]
     """Null if the column is NULL, omitted or invalid."""
-    problems: dict[int, ImageProblem] = field(default_factory=dict)
+    problems: dict[int, str] = field(default_factory=dict)
     """By image."""
 
-    @property
-    def faults(self) -> dict[int, str]:
-        """Problems with their advice, by image."""
-        return {row: f"{problem.what}; {problem.advice}" for row, problem in self.problems.items()}
-
-    def add_problems(self, rows: Offsets, problem_of: Callable[[int], ImageProblem]) -> None:
+    def add_problems(self, rows: Offsets, problem_of: Callable[[int], str]) -> None:
         """Records a problem of images that have none yet."""
         for row in rows.tolist():
             if row not in self.problems:
@@ -69,44 +50,9 @@ class ImageReader:
     options: DispatchQueueOptions
     """The options with the table's overrides."""
     table: QueueTable
-    advisor: SettingsAdvisor = field(default_factory=SettingsAdvisor, compare=False)
 
     def read(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
-        """Reads the images at these offsets, all inside ``data``; advises on settings for invalid ones."""
-        images = self.read_without_advice(data, at, lengths)
-        by_length: dict[int, list[int]] = {}
-        for row in images.problems:
-            by_length.setdefault(int(lengths[row]), []).append(row)
-        for length, rows in by_length.items():
-            advice = self._advice(data, at, length, rows)
-            if advice is not None:
-                for row in rows:
-                    images.problems[row] = ImageProblem(images.problems[row].what, advice)
-        return images
-
-    def _advice(self, data: Bytes, at: Offsets, length: int, rows: list[int]) -> str | None:
-        """Finds other settings that images of one length would fit."""
-        chosen = rows[:: -(-len(rows) // SAMPLE)]
-        joined = b"".join(data[at[row] : at[row] + length].tobytes() for row in chosen)
-        sample = np.frombuffer(joined, np.uint8)
-        lengths = np.full(len(chosen), length, np.int64)
-        starts = np.cumsum(lengths) - lengths
-
-        def score(layout: ImageLayout) -> FitScore:
-            reader = replace(self, layout=layout)
-            images = reader.read_without_advice(sample, starts, lengths)
-            control = sum(
-                pc.sum(pc.match_substring_regex(texts, "[\\x00-\\x1F]")).as_py() or 0
-                for texts, column in zip(images.texts, layout.columns, strict=True)
-                if column.type in TEXT | NATIONAL
-            )
-            return FitScore(len(chosen) - len(images.problems), -control)
-
-        images = ImageSample(joined, length, len(chosen), self.table)
-        return self.advisor.advice(images, self.layout, self.options, score)
-
-    def read_without_advice(self, data: Bytes, at: Offsets, lengths: Offsets) -> DecodedImages:
-        """Reads images as ``read`` does, without a search for other settings."""
+        """Reads the images at these offsets, all inside ``data``."""
         images = DecodedImages([])
         fits = self._check_lengths(data, at, lengths, images)
         places, ends = self._locate_values(data, at, lengths, fits, images)
@@ -138,9 +84,8 @@ class ImageReader:
             if layout.image_length is not None:
                 need += f", image_length is {layout.image_length}"
 
-        def length_problem(row: int) -> ImageProblem:
-            has = f"the image has {lengths[row]} bytes"
-            return ImageProblem(f"{has}, the columns of {who} {need}", advice)
+        def length_problem(row: int) -> str:
+            return f"the image has {lengths[row]} bytes, the columns of {who} {need}; {advice}"
 
         images.add_problems(np.flatnonzero(~fits), length_problem)
         if layout.filler:
@@ -155,10 +100,10 @@ class ImageReader:
         wrong = fitting[~((areas == 0).all(axis=1) | (areas == _BLANK).all(axis=1))]
         images.add_problems(
             wrong,
-            lambda row: ImageProblem(
+            lambda row: (
                 f"image_length leaves {count} bytes after the columns, and they are not filler"
-                f" (all 00 or all 20): {_hex(data, int(at[row]) + start, count)}",
-                "remove image_length, and compare the columns with the source",
+                f" (all 00 or all 20): {_hex(data, int(at[row]) + start, count)};"
+                " remove image_length, and compare the columns with the source"
             ),
         )
         fits[wrong] = False
@@ -197,9 +142,9 @@ class ImageReader:
         unused = np.flatnonzero((here != limits) & fits)
         images.add_problems(
             unused,
-            lambda row: ImageProblem(
-                f"the columns use {here[row] - at[row]} of {limits[row] - at[row]} bytes of the image",
-                f"compare the columns of table {self.table.number} with the source",
+            lambda row: (
+                f"the columns use {here[row] - at[row]} of {limits[row] - at[row]} bytes of the image;"
+                f" compare the columns of table {self.table.number} with the source"
             ),
         )
         fits[unused] = False
@@ -211,9 +156,9 @@ class ImageReader:
         bad = np.flatnonzero(crosses & fits)
         images.add_problems(
             bad,
-            lambda _: ImageProblem(
-                f"column {column.text} crosses the end of the image",
-                "check the columns before it, null_mode, length_bytes and image_byte_order",
+            lambda _: (
+                f"column {column.text} crosses the end of the image; check the columns before it, null_mode,"
+                " length_bytes and image_byte_order"
             ),
         )
         fits[bad] = False
@@ -343,22 +288,19 @@ class ImageReader:
         texts = pc.if_else(pa.array(true), pa.scalar("true"), pa.scalar("false"))
         return texts, ~(true ^ false)
 
-    def _value_problem(
-        self, data: Bytes, places: list[Offsets], number: int, row: int
-    ) -> ImageProblem:
+    def _value_problem(self, data: Bytes, places: list[Offsets], number: int, row: int) -> str:
         column, layout = self.layout.columns[number], self.layout
         if layout.flag:
             flag = int(self._flags(data, places[number][row : row + 1], column)[0])
             if flag not in (0, layout.null_flag):
-                return ImageProblem(
+                return (
                     f"column {column.text}: its NULL byte is {flag:02X}, neither 00 nor null_flag"
-                    f" ({layout.null_flag:02X})",
-                    "check null_mode, null_flag and the columns before it",
+                    f" ({layout.null_flag:02X}); check null_mode, null_flag and the columns before it"
                 )
         area = _hex(data, int(places[number][row]), layout.width(column))
-        return ImageProblem(
-            f"column {column.text}: {area} is not a valid value",
-            f"check {_ADVICE.get(column.type, 'image_charset')}, null_mode and the columns before it",
+        return (
+            f"column {column.text}: {area} is not a valid value; check"
+            f" {_ADVICE.get(column.type, 'image_charset')}, null_mode and the columns before it"
         )
 
 

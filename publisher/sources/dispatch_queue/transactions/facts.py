@@ -37,8 +37,6 @@ class FactKind(IntEnum):
     """The address up to which transactions of earlier runs are forgotten."""
     TABLE = 6
     """A table: its number in ``transaction``, database and names in ``node`` (see ``owners``)."""
-    DOUBT = 7
-    """Operations that may be incomplete (see ``warnings``)."""
 
 
 class ListEvidence(IntFlag):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from publisher.model.catalogue import JobCatalogue
@@ -20,6 +21,7 @@ from tests.support.dispatch_queue_files import (
     read,
     record_text,
 )
+from tests.support.workbench import Workbench
 
 
 def inspect_queue(data: bytes, folder: Path) -> list[Record]:
@@ -103,3 +105,14 @@ def test_a_changed_key_is_deleted_before_it_is_added(tmp_path: Path) -> None:
         records = inspect_queue(binary(rows[:length]), tmp_path)
         assert [each["key"] for each in records][:3] == ["idu=1", "idu=1", "idu=2"]
         assert [each["event_type"] for each in records][:3] == [1, 4, 1]
+
+
+def test_without_settings_images_are_shown_in_hex_with_their_lengths(tmp_path: Path) -> None:
+    queue, bench = Queue(), Workbench(tmp_path)
+    old, new = jack(1, "Ann"), jack(1, "Jim")
+    bench.write("queue.dat", binary([queue.row(UPDATE, old, new), queue.row(COMMIT)]))
+    done = bench.run("inspect", "queue.dat", "--format", "dispatch-queue")
+    shown = [json.loads(line) for line in done.out.splitlines()]
+    (raw,) = [json.loads(each["raw"]) for each in shown if each.get("raw")]
+    assert (raw["first"], raw["second"]) == (old.hex(), new.hex())
+    assert (raw["LEN1"], raw["LEN2"]) == (len(old), len(new))

@@ -9,8 +9,7 @@ import pytest
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
-from publisher.sources.dispatch_queue.options import QueueTable
-from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE
+from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK
 from tests.support.dispatch_queue_files import BIG, Queue, binary, image, jack
 from tests.support.dispatch_queue_jobs import JOB, QueueJob
 
@@ -165,40 +164,6 @@ def test_a_commit_that_names_a_blob_is_told_of(tmp_path: Path) -> None:
     node, _, addresses = story.position.rpartition(":")
     (mark,) = explain(Path(report.journal), f"{node}:{addresses.partition('@')[2]}")
     assert "its BLOBATR is 259" in mark.meaning
-
-
-WIDE = QueueTable(number=9, columns=("id INTEGER", "a CHAR(3394)"), key=("id",))
-HUGE = QueueTable(number=10, columns=("id INTEGER", "a CHAR(4000)", "b CHAR(4000)"), key=("id",))
-MORE_TABLES = "\n".join(
-    f"[[sources.tables]]\nnumber = {table.number}\nname = 't{table.number}'\nkey = ['id']\n"
-    f"columns = {list(table.columns)}"
-    for table in (WIDE, HUGE)
-)
-
-
-@pytest.mark.parametrize("reading", ["totals", "per-part"])
-def test_operations_that_may_not_be_whole_are_told_of(reading: str, tmp_path: Path) -> None:
-    job, queue = QueueJob(tmp_path, MORE_TABLES), Queue()
-    wide, huge = image(WIDE, [5, "a"]), image(HUGE, [6, "a", "b"])
-    report = job.publish(
-        "1.dat",
-        *queue.rows(UPDATE, wide, image(WIDE, [5, "b"]), TABNUM_SRC=9, reading=reading),
-        *queue.rows(INSERT, wide, TABNUM_SRC=9, reading=reading),
-        *queue.rows(INSERT, image(BIG, [3, "x", "y"]), TABNUM_SRC=8, reading=reading),
-        *queue.rows(UPDATE, huge, image(HUGE, [6, "a", "c"]), TABNUM_SRC=10, reading=reading),
-        queue.row(COMMIT),
-    )
-    assert (report.outcomes["published"], report.documents) == (10, 4)
-    many = [note for note in report.notes if "more than 3 parts" in note]
-    assert [note.split(", ")[:2] for note in many] == [
-        ["dispatch-queue: 1 operation(s) of MAIN", "the first at 3.1400"]
-    ]
-    full = [note for note in report.notes if "full to its last byte" in note]
-    assert [note.split(", ")[:2] for note in full] == (
-        [["dispatch-queue: 2 operation(s) of MAIN", "the first at 3.1100"]]
-        if reading == "per-part"
-        else []
-    )
 
 
 DEPT = """
