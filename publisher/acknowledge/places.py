@@ -11,7 +11,6 @@ from publisher.database.identity import Verdict, compare, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
-from publisher.masking.masker import Masking
 from publisher.sources.live.find_table import LiveTable, relation_of
 
 
@@ -35,8 +34,6 @@ class LogTarget:
     place: LogPlace
     verdict: Verdict
     """``UNKNOWN``: the rows still have to prove that it is the table of the run."""
-    masking: Masking | None = None
-    """The masking of the run."""
 
 
 def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogTarget:

@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogTarget, wrong_table_error
@@ -40,7 +38,6 @@ from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
 from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -126,32 +123,23 @@ def acknowledge(
 
 def _table_of(database: Database, log: LogTarget, entry: SourceEntry) -> LogTable:
     options = restore(EventLogOptions, entry.options)
-    return log_table(database, log.place.table, options, log.masking)
+    return log_table(database, log.place.table, options)
 
 
 def _name_of(log: LogTarget, database: Database) -> str:
     return f"{log.place.table} of {database.name}"
 
 
-def log_table(
-    database: Database, table: str, options: EventLogOptions, masking: Masking | None = None
-) -> LogTable:
-    """The table and columns of an event log; ``masking`` is that of the runs that have read it.
-
-    Raises ``FatalError`` if columns are missing."""
+def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
+    """The table and columns of an event log.  Raises ``FatalError`` if columns are missing."""
     relation = relation_of(database, LiveTable(table))
     written_name = options.expected_columns().written_name
     record_id, *others = (
         column_of(relation, written_name(name), database) for name in FINGERPRINTED
     )
     status = column_of(relation, written_name("status"), database)
-    fingerprints = fingerprints_of if masking is None else partial(_masked_fingerprints, masking)
-    check = RowCheck((record_id, *others), fingerprints, text_of)
+    check = RowCheck((record_id, *others), fingerprints_of, text_of)
     return LogTable(relation, record_id, status, check)
-
-
-def _masked_fingerprints(masking: Masking, columns: list[pa.Array]) -> Ids:
-    return np.array(masking.masker.fingerprints(fingerprints_of(columns).tolist()), np.int64)
 
 
 def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:

@@ -21,8 +21,6 @@ from publisher.config.validation import option_names, required_names
 from publisher.engine.contract import EngineName
 from publisher.errors import FatalError, OptionsError, SettingsError, UsageError
 from publisher.journal.manifest import Manifest, SourceEntry
-from publisher.masking.masker import Masking
-from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import Table
 from publisher.model.classes import ClassOptions
 from publisher.model.plain import restore
@@ -39,17 +37,18 @@ _OF_DOCUMENTS = {"values": ValueOptions, "envelope": EnvelopeOptions, "documents
 """The options classes of ``[documents]`` by the names of their fields in ``Settings``."""
 
 
-def restore_settings(
-    manifest: Manifest, engine: EngineName = "auto", keys: MaskingOptions | None = None
-) -> Settings:
+def restore_settings(manifest: Manifest, engine: EngineName = "auto") -> Settings:
     """Restores the settings with which a run was planned, without a database and a sink.
 
-    ``keys`` names the place of the key of a masked run; by default it is the usual environment variable.
-
     Raises:
-        UsageError: The key of a masked run is missing, or is another one.
+        UsageError: The run is masked.
         FatalError: The journal does not have all settings.
     """
+    if manifest.is_masked:
+        raise UsageError(
+            f"run {manifest.run} is masked, and cannot be planned again: compare it with a second "
+            "replay --masked"
+        )
     stored: dict[str, Any] = dict(manifest.settings)
     documents = stored.get("documents", {})
     settings = replace(
@@ -64,7 +63,6 @@ def restore_settings(
         values=_pick(ValueOptions, documents),
         envelope=_pick(EnvelopeOptions, documents),
         documents=_pick(DocumentOptions, documents),
-        masking=_masking(manifest, keys or MaskingOptions()),
         run=RunOptions(lanes=manifest.lanes, engine=engine),
     )
     restored = json.loads(settings.meaning())
@@ -74,20 +72,6 @@ def restore_settings(
             "planned it; plan it with that version"
         )
     return settings
-
-
-def _masking(manifest: Manifest, keys: MaskingOptions) -> MaskingOptions | None:
-    """Restores the masking of a run, whose key must be there."""
-    if not manifest.is_masked:
-        return None
-    options = _pick(MaskingOptions, dict[str, Any](manifest.settings)["masking"])
-    options = replace(options, key_env=keys.key_env, key_file=keys.key_file)
-    if not manifest.is_masked_with(Masking.of(options).key_id):
-        raise UsageError(
-            f"run {manifest.run} was masked with another key than that in {options.key_place}: set it to "
-            "the key of the run"
-        )
-    return options
 
 
 def _source(entry: SourceEntry, meaning: Mapping[str, Any]) -> SourceSettings:
@@ -160,11 +144,6 @@ def _change(
             classes = _with(settings.classes, option, section, ClassOptions)
             section.finish()
             return replace(settings, classes=classes)
-        case ["masking", *_]:
-            problems.add(
-                key, "cannot be changed: other masks would differ everywhere; leave it out"
-            )
-            return settings
     problems.add(
         key, "cannot be changed; set sources.NAME.SETTING, documents.SETTING or classes.SETTING"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import islice, pairwise
@@ -15,12 +16,11 @@ import pyarrow.compute as pc
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
-from publisher.engine.sealed_lookups import answer_text
-from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work, column_masks_of
+from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.lane_writer import LaneFiles
+from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
@@ -30,13 +30,15 @@ from publisher.planning.columnar.rows import Numbers
 from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
+from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.planner import PlanResult
-from publisher.planning.query_back import RowLookups
+from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
 from publisher.planning.row_readers import CurrentRowReader, PresentRows
-from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
+
+_JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
@@ -71,11 +73,10 @@ def plan_lanes(
     Rows for the first query-backs of a lane are read while the files of the lane before are completed.
     For ``syncs`` see ``LaneFiles.close``."""
     collect_rarely()
-    masking = work.rules.masking
     with ExitStack() as last:
         plan: LanePlan | None = None
         for lane, records in lanes:
-            batches = iter(records if masking is None else unseal_records(records, masking.masker))
+            batches = iter(records)
             with ExitStack() as stack:
                 opened = open_plan(work, lane, staging, documents, attempt)
                 following = stack.enter_context(opened)
@@ -110,7 +111,6 @@ def open_plan(
             attempt,
             [source.source.position_text for source in work.sources],
             converter_of(work.rules.documents.value_format),
-            is_masked=work.rules.masking is not None,
         )
         states = None
         try:
@@ -241,10 +241,19 @@ class LanePlan:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
                 else:
-                    obj, poll, answer, row_key, sealed = lookup
+                    obj, poll, answer, row_key = lookup
                     kind, text = answer_text(answer)
-                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key, sealed)
+                    self._files.lookups.add(self._source, obj, poll, kind, text, row_key)
             self._files.add_plan(self._source, result.documents, result.decisions)
+
+
+def answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:
+    """Returns the kind of an answer and its text in the journal."""
+    if answer is None:
+        return LookupAnswer.GONE, None
+    if isinstance(answer, RefusedLookup):
+        return LookupAnswer.REFUSED, answer.detail
+    return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))
 
 
 class _Records(NamedTuple):
@@ -285,12 +294,11 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
 
 def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
     masking, source = work.rules.masking, work.sources[number]
-    masks = column_masks_of(work, number, resources)
-    if masking is None or masks is None:
+    if masking is None:
         return None
-    is_live = isinstance(source.source, LiveSource)
-    knows_masked = source.source.knows_masked_keys
-    return MaskedLane(masking.masker, masks, is_live=is_live, knows_masked_keys=knows_masked)
+    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+    masks = ColumnMasks(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
+    return MaskedLane(masking.masker, masks)
 
 
 def _planner_of(
@@ -329,7 +337,7 @@ def _rows_of(
     """Returns the reader of rows of the database, or of the journal that takes its place."""
     source = work.sources[number]
     recorded = resources.recorded_rows(number, source.source.format)
-    if recorded is not None:  # it knows masked objects
+    if recorded is not None:
         return recorded
     snapshot = source.snapshot_of(work.rules.database)
     lookup = resources.lookup_of(source.source.format, snapshot)

@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.engine.sealed_lookups import open_answer, open_catalogue
 from publisher.errors import UsageError
 from publisher.journal.lane_result import LaneNames, LaneResult
-from publisher.journal.lookups import SEALED, LookupAnswer
-from publisher.masking.masker import Masker, Masking
+from publisher.journal.lookups import LookupAnswer
 from publisher.model import keys
 from publisher.model.catalogue import Catalogue
 from publisher.model.catalogue_record import CatalogueRecord, RecordedCatalogue
@@ -36,7 +34,7 @@ from publisher.planning.row_readers import Ranks, RowQuestion
 
 _SCHEMA = """
 CREATE TABLE lookups (
-  source INTEGER, name TEXT, row TEXT, object TEXT, poll INTEGER, answer TEXT, text TEXT, sealed BLOB
+  source INTEGER, name TEXT, row TEXT, object TEXT, poll INTEGER, answer TEXT, text TEXT
 );
 CREATE TABLE reasons (source INTEGER, name TEXT, detail TEXT, reason TEXT);
 """
@@ -59,31 +57,19 @@ class RecordedDatabase:
     poll_sizes: tuple[int | None, ...]
     """The size of the polls of each source of the run; ``None``: each change is a poll by itself."""
 
-    def read_catalogue(self, masking: Masking | None) -> RecordedCatalogue:
+    def read_catalogue(self) -> RecordedCatalogue:
         """Reads the description of the tables."""
-        record = CatalogueRecord.from_text(open_catalogue(self.catalogue, masking))
-        return RecordedCatalogue(record, hides_names=masking is not None)
+        return RecordedCatalogue(CatalogueRecord.from_text(self.catalogue))
 
-    def open_rows(
-        self, source: int, classes: Catalogue | None, masking: Masking | None
-    ) -> RecordedRows:
-        """Opens the looked-up rows of a source; in a masked run they are those of masked objects."""
-        masker = None if masking is None else masking.masker
-        return RecordedRows(self.lookups, source, self.poll_sizes[source], classes, masker)
-
-
-def has_sealed_lookups(root: Path, results: Iterable[LaneResult]) -> bool:
-    """Returns whether the journal of a masked run has all answers of its database."""
-    files = (root / LaneNames(result.lane).lookups for result in results if result.has_lookups)
-    schemas = map(pq.read_schema, files)
-    return all(SEALED.name in schema.names for schema in schemas)
+    def open_rows(self, source: int, classes: Catalogue | None) -> RecordedRows:
+        """Opens the looked-up rows of a source."""
+        return RecordedRows(self.lookups, source, self.poll_sizes[source], classes)
 
 
 def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None:
     """Copies the look-ups of the lanes of a journal into a file in which rows are found by their names.
 
-    Spelling of tables and columns may differ in case when they are found.  In a masked run answers stay
-    sealed."""
+    Spelling of tables and columns may differ in case when they are found."""
     with closing(sqlite3.connect(file)) as connection:
         connection.executescript(_SCHEMA)
         for result in results:
@@ -93,9 +79,9 @@ def write_lookups(root: Path, results: Iterable[LaneResult], file: Path) -> None
                 key = entry.get("row_key")  # older versions did not write it
                 row = obj if key is None else obj._replace(key=key)
                 names_of_row = (fold_name(row), repr(row), repr(obj))
-                answer = (entry.get(name) for name in ("poll", "answer", "text", SEALED.name))
+                answer = (entry.get(name) for name in ("poll", "answer", "text"))
                 values = (entry["source"], *names_of_row, *answer)
-                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)
+                connection.execute("INSERT INTO lookups VALUES (?, ?, ?, ?, ?, ?, ?)", values)
             rejected = (pc.field("outcome") == int(Outcome.REJECTED)) & pc.field("key").is_valid()
             columns = [*_OBJECT, "outcome", "detail", "reason"]
             for entry in _rows(root / names.decisions, columns, rejected):
@@ -149,9 +135,8 @@ class RecordedRows:
         source: int,
         poll_size: int | None,
         classes: Catalogue | None,
-        masker: Masker | None = None,
     ) -> None:
-        """``masker`` opens the look-ups of a masked run; for ``poll_size`` see ``RecordedDatabase``."""
+        """For ``poll_size`` see ``RecordedDatabase``."""
         # query-backs are read in a thread of their own
         self._connection = sqlite3.connect(
             f"file:{file}?mode=ro", uri=True, check_same_thread=False
@@ -159,7 +144,6 @@ class RecordedRows:
         self._source = source
         self._poll_size = poll_size
         self._classes = classes
-        self._masker = masker
 
     def close(self) -> None:
         """Closes the file."""
@@ -185,14 +169,11 @@ class RecordedRows:
 
     def _answer(self, question: RowQuestion) -> Answer:
         obj = question.object
-        exact, poll, kind, text, sealed = self._find(question)
-        reason = None
-        if self._masker is not None:
-            text, reason = open_answer(sealed, exact, poll, kind, self._masker)
+        kind, text = self._find(question)
         if kind == LookupAnswer.GONE:
             return None
         if kind == LookupAnswer.REFUSED:
-            return RefusedLookup(reason or self._reason(obj, text), text)
+            return RefusedLookup(self._reason(obj, text), text)
         row: dict[str, Any] = json.loads(text)
         self._check(obj, question.columns, row)
         values = (tuple(each) if isinstance(each, list) else each for each in row.values())
@@ -204,7 +185,7 @@ class RecordedRows:
         size, rank = self._poll_size, question.rank
         poll = rank if size is None else (rank - 1) // size
         found = self._connection.execute(
-            "SELECT row, object, poll, answer, text, sealed FROM lookups WHERE source = ? AND name = ? "
+            "SELECT row, answer, text FROM lookups WHERE source = ? AND name = ? "
             "ORDER BY row = ? DESC, poll <= ? DESC, abs(poll - ?), object = ? DESC, rowid LIMIT 1",
             (self._source, name, row, poll, poll, repr(question.object)),
         ).fetchone()

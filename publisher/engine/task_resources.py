@@ -15,9 +15,7 @@ from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
-from publisher.engine.sealed_lookups import open_catalogue, seal_catalogue
 from publisher.masking.masker import Masking
-from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.catalogue_record import (
     CatalogueRecord,
@@ -95,7 +93,7 @@ class Resources:
     def _open_catalogue(self) -> KeyCatalogue | None:
         """The catalogue of the database, or of the journal that takes its place."""
         if self._rules.recorded is not None:
-            return self._rules.recorded.read_catalogue(self._rules.masking)
+            return self._rules.recorded.read_catalogue()
         if self._database is None:
             return None
         if self._rules.catalogue_folder is None:
@@ -131,10 +129,10 @@ class Resources:
 
     def recorded_rows(self, source: int, format_: str) -> RecordedRows | None:
         """Opens the rows that a journal has of a source, given by its number; ``None`` without a journal."""
-        recorded, masking = self._rules.recorded, self._rules.masking
+        recorded = self._rules.recorded
         if recorded is None:
             return None
-        return self.close_at_end(recorded.open_rows(source, self._classes_of(format_), masking))
+        return self.close_at_end(recorded.open_rows(source, self._classes_of(format_)))
 
     def close_at_end(self, user: C) -> C:
         """Closes something that uses these resources before they end."""
@@ -144,39 +142,35 @@ class Resources:
         return self.catalogue_of(format_) if self._rules.have_classes(format_) else None
 
     def __enter__(self) -> Self:
-        use_masking(self._rules.masking)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: object, __: TracebackType | None
     ) -> None:
         self._stack.close()
-        release_contents()
         if self._database is not None:
             self._database.close()
         folder = self._rules.catalogue_folder
         if kind is None and folder is not None and self._recorder is not None:
-            _write_record(self._recorder.record, folder, self._rules.masking)
+            _write_record(self._recorder.record, folder)
 
 
-def _write_record(record: CatalogueRecord, folder: Path, masking: Masking | None) -> None:
+def _write_record(record: CatalogueRecord, folder: Path) -> None:
     """Writes a record under the name of its content, which many tasks share."""
     text = record.to_text()
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    file = folder / (digest if masking is None else masking.masker.hash(digest))
+    file = folder / hashlib.sha256(text.encode()).hexdigest()
     if not text or file.exists():
         return
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = folder / f"{secrets.token_hex(8)}{_NEW}"
-    new.write_text(seal_catalogue(text, masking), encoding="utf-8")
+    new.write_text(text, encoding="utf-8")
     new.replace(file)
 
 
 _NEW = ".new"
 
 
-def read_catalogue_texts(folder: Path, masking: Masking | None) -> str:
-    """Joins the records that tasks wrote, as text, which is sealed in a masked run."""
+def read_catalogue_texts(folder: Path) -> str:
+    """Joins the records that tasks wrote, as text."""
     files = folder.iterdir() if folder.is_dir() else ()
-    texts = (file.read_text("utf-8") for file in files if file.suffix != _NEW)
-    return seal_catalogue(merge_texts(open_catalogue(text, masking) for text in texts), masking)
+    return merge_texts(file.read_text("utf-8") for file in files if file.suffix != _NEW)

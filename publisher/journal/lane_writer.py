@@ -30,8 +30,6 @@ class LaneFiles:
         attempt: str,
         position_texts: Sequence[PositionText],
         convert: Callable[[str], str] | None = None,
-        *,
-        is_masked: bool = False,
     ) -> None:
         """The journal's files go to ``staging``, the sink's files to ``documents``.
 
@@ -54,7 +52,7 @@ class LaneFiles:
             folder / names.decisions, folder / names.rejects, position_texts
         )
         self._keys = KeyIndexBuilder(folder / names.keys)
-        self.lookups = LookupLog(folder / names.lookups, is_masked=is_masked)
+        self.lookups = LookupLog(folder / names.lookups)
         self._tallies: list[tuple[int, int]] = []
 
     @property

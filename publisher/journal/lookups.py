@@ -31,8 +31,6 @@ LOOKUP_SCHEMA = pa.schema(
     ]
 )
 """One row for each look-up of an object, in the order of the look-ups."""
-SEALED = pa.field("sealed", pa.binary())
-"""The answer as it was, sealed; only in masked runs, whose keys and texts are masked."""
 
 _REPEATING = ["source", "schema", "table", "answer"]
 _ASCENDING = ["source", "poll"]
@@ -53,9 +51,8 @@ class LookupAnswer(StrEnum):
 class LookupLog:
     """Writes the answers to the look-ups of one lane; without look-ups it writes no file."""
 
-    def __init__(self, path: Path, *, is_masked: bool = False) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._schema = LOOKUP_SCHEMA.append(SEALED) if is_masked else LOOKUP_SCHEMA
         self._writer: pq.ParquetWriter | None = None
         self.count = 0
         """Number of answers that are written."""
@@ -70,11 +67,9 @@ class LookupLog:
         answer: LookupAnswer,
         text: str | None,
         row_key: str | None = None,
-        sealed: bytes | None = None,
     ) -> None:
-        """Adds the answer to one look-up; it is ``sealed`` in a masked run."""
-        row = (source, *obj, poll, answer, text, row_key, sealed)
-        self._singles.append(row[: len(self._schema)])
+        """Adds the answer to one look-up."""
+        self._singles.append((source, *obj, poll, answer, text, row_key))
         if len(self._singles) >= _ROWS_TO_WRITE:
             self._pack_singles()
             self._write()
@@ -86,7 +81,6 @@ class LookupLog:
         polls: npt.NDArray[np.int64],
         columns: Sequence[str],
         values: Sequence[pa.Array],
-        sealed: pa.BinaryArray | None = None,
     ) -> None:
         """Adds the rows that look-ups of objects found; ``values`` holds the values of each column.
 
@@ -100,9 +94,8 @@ class LookupLog:
             pa.repeat(LookupAnswer.ROW.value, count),
             row_texts(columns, values),
             pa.nulls(count, pa.string()),
-            sealed,
-        ][: len(self._schema)]
-        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+        ]
+        self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
         if sum(batch.num_rows for batch in self._pending) >= _ROWS_TO_WRITE:
             self._write()
 
@@ -120,8 +113,8 @@ class LookupLog:
     def _pack_singles(self) -> None:
         if self._singles:
             columns = zip(*self._singles, strict=True)
-            arrays = [pa.array(v, f.type) for v, f in zip(columns, self._schema, strict=True)]
-            self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+            arrays = [pa.array(v, f.type) for v, f in zip(columns, LOOKUP_SCHEMA, strict=True)]
+            self._pending.append(pa.RecordBatch.from_arrays(arrays, schema=LOOKUP_SCHEMA))
             self._singles.clear()
 
     def _write(self) -> None:
@@ -129,7 +122,7 @@ class LookupLog:
             return
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._path, self._schema, use_dictionary=_REPEATING, write_statistics=_ASCENDING
+                self._path, LOOKUP_SCHEMA, use_dictionary=_REPEATING, write_statistics=_ASCENDING
             )
         batch = pa.concat_batches(self._pending)
         self._writer.write_batch(batch)

@@ -116,8 +116,8 @@ class Manifest:
     window: tuple[Position | None, Position | None] | None = None
     """First and last position that the run publishes; ``None``: all."""
     catalogue: str | None = None
-    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON, in
-    a masked run sealed; ``None`` without a database, and in masked runs of older versions."""
+    """The tables and keys that the run asked its database for (``CatalogueRecord``), as lines of JSON;
+    ``None`` without a database, and in masked runs."""
     retried: tuple[RetriedRecord, ...] = ()
     """The rejected records that a retry reads again."""
     document_limit: int | None = None
@@ -149,11 +149,6 @@ class Manifest:
     def is_in_place(self) -> bool:
         """True if all files were written to their places, so that the commit moves nothing."""
         return not self.states and not any(result.staged for result in self.results)
-
-    def is_masked_with(self, key_id: str) -> bool:
-        """Returns whether a key with this id has masked the run."""
-        masking = self.settings.get("masking")
-        return isinstance(masking, dict) and masking.get("key_id") == key_id
 
     @property
     def plan(self) -> str:

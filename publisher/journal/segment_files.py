@@ -23,7 +23,7 @@ from publisher.journal.decisions import DECISION_SCHEMA
 from publisher.journal.documents import INDEX_SCHEMA
 from publisher.journal.durable import make_private, sync_folder, write_durably
 from publisher.journal.lane_result import LaneNames
-from publisher.journal.lookups import LOOKUP_SCHEMA, SEALED
+from publisher.journal.lookups import LOOKUP_SCHEMA
 from publisher.journal.manifest import MANIFEST, SENT, Journal, Manifest
 from publisher.journal.segment_header import HEADER, SegmentHeader, SegmentSource
 
@@ -81,7 +81,7 @@ DOCUMENTS = SegmentTable(
     "index",
     repeating=("part", "schema", "table", "operation"),
 )
-LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA, SEALED]), "lookups")
+LOOKUPS = SegmentTable("lookups", pa.schema([*_OF_RUN, *LOOKUP_SCHEMA]), "lookups")
 TABLES = (RUNS, DECISIONS, DOCUMENTS, LOOKUPS)
 
 

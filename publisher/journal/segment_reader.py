@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from publisher.journal.key_index import KeyIndexBuilder
 from publisher.journal.lane_result import LaneNames
-from publisher.journal.lookups import SEALED
 from publisher.journal.manifest import MANIFEST, Journal, Manifest
 from publisher.journal.segment_files import (
     DECISIONS,
@@ -130,11 +129,8 @@ class _RowsOfRuns(NamedTuple):
         """Yields the tables of the lanes of a run by the names of their files; documents with their texts."""
         first, last = np.searchsorted(self.runs, [run, run + 1])
         ends = first + np.searchsorted(self.lanes[first:last], np.arange(lanes + 1))
-        rows = self.rows
-        if self.table is LOOKUPS and rows[SEALED.name][first:last].null_count == last - first:
-            rows = rows.drop_columns([SEALED.name])  # the run is not masked
         for lane, (start, end) in enumerate(pairwise(ends.tolist())):
-            yield file_of(self.table, LaneNames(lane)), rows.slice(start, end - start)
+            yield file_of(self.table, LaneNames(lane)), self.rows.slice(start, end - start)
 
 
 def write_run(run: Journal, manifest: Manifest, folder: Path) -> Journal:

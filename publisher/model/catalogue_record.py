@@ -14,7 +14,6 @@ from publisher.model.classes import TableKeys
 from publisher.model.names import equal_in_any_case
 from publisher.model.plain import restore
 from publisher.model.view_catalogue import TableKeyColumn
-from publisher.redaction import HIDDEN
 
 
 class KeyCatalogue(Protocol):
@@ -196,10 +195,8 @@ class RecordedCatalogue:
 
     closed = True
 
-    def __init__(self, record: CatalogueRecord, *, hides_names: bool = False) -> None:
-        """Errors do not show names with ``hides_names``: names of unknown tables come from records."""
+    def __init__(self, record: CatalogueRecord) -> None:
         self._record = record
-        self._hides_names = hides_names
 
     def table(self, schema: str | None, name: str) -> Table | None:
         """As ``Catalogue.table``."""
@@ -229,9 +226,8 @@ class RecordedCatalogue:
         return found.columns
 
     def _unknown_error(self, kind: str, name: str | None) -> UsageError:
-        shown = HIDDEN if self._hides_names else name
         return UsageError(
-            f"the journal does not describe {kind} {shown}, which the run did not need with its own "
+            f"the journal does not describe {kind} {name}, which the run did not need with its own "
             "settings: leave out the setting that needs it, or compare with a replay that uses the database"
         )
 

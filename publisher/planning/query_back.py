@@ -55,8 +55,6 @@ class ObjectLookup(NamedTuple):
     answer: Answer
     row_key: str | None = None
     """The key under which the row was read, if the key of the object changes."""
-    sealed: bytes | None = None
-    """The answer as it was, sealed, if ``answer`` is masked."""
 
 
 class CurrentRows(NamedTuple):
@@ -117,8 +115,6 @@ class RowLookups(NamedTuple):
     columns: tuple[str, ...]
     values: Sequence[pa.Array]
     """The values of each column: texts, or lists of texts."""
-    sealed: pa.BinaryArray | None = None
-    """The rows as they were, sealed, if ``values`` are masked."""
 
 
 NamedColumns: TypeAlias = Mapping[Object, Collection[str]]

@@ -88,9 +88,9 @@ def build_manifest(
 def _recorded_catalogue(request: RunRequest) -> str | None:
     if request.recorded is not None:
         return request.recorded.catalogue
-    if request.settings.database is None:
+    if request.settings.database is None or request.settings.is_masked:
         return None
-    return read_catalogue_texts(request.journal.staging / CATALOGUE, request.rules.masking)
+    return read_catalogue_texts(request.journal.staging / CATALOGUE)
 
 
 def _number_retried(request: RunRequest, work: Work) -> Iterator[RetriedRecord]:

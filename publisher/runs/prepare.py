@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
+SHARED = "shared"
+"""Folder in the staging area that all tasks see, see ``Work``."""
 CATALOGUE = "catalogue"
 """Folder in the staging area, with the records of the tables that tasks asked the database for."""
 
@@ -94,6 +96,8 @@ class RunRequest:
     def rules(self) -> Rules:
         """The rules of the run."""
         rules = replace(self.settings.rules, recorded=self.recorded)
+        if self.settings.is_masked:  # names of unknown tables come from records
+            return rules
         return replace(rules, catalogue_folder=self.journal.staging / CATALOGUE)
 
     def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:
@@ -151,7 +155,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         rules=request.rules,
         lanes=settings.run.lane_count,
         clock=request.clock,
-        shared=request.journal.staging / "shared",
+        shared=request.journal.staging / SHARED,
         states=_states_before(request),
         in_place=request.in_place,
     )

@@ -16,7 +16,6 @@ from publisher.console import Progress
 from publisher.engine.contract import EngineName
 from publisher.engine.recorded_database import (
     RecordedDatabase,
-    has_sealed_lookups,
     write_lookups,
 )
 from publisher.errors import UsageError
@@ -47,8 +46,8 @@ def plan_again(
     """Plans a run again with changed settings; yields its temporary journal.
 
     ``directory`` is the journal of a run, or a directory that ``replay`` wrote; for ``assignments`` see
-    ``change_settings``.  ``job`` has the databases of live tables, and the place of the masking key.  Nothing
-    is published, and no status is written.
+    ``change_settings``.  ``job`` has the databases of live tables.  Nothing is published, and no status is
+    written.
 
     Raises:
         UsageError: The run cannot be planned again; the message names what is missing.
@@ -62,7 +61,7 @@ def plan_again(
         manifest = journal.manifest()
         if manifest is None:
             raise UsageError(f"{directory} has no complete run: start it again, then compare")
-        before = restore_settings(manifest, engine, None if job is None else job.masking)
+        before = restore_settings(manifest, engine)
         settings = change_settings(before, assignments)
         missing = list(_missing_inputs(journal, manifest, job))
         if settings.documents.minimal:
@@ -135,20 +134,13 @@ def _missing_inputs(journal: Journal, manifest: Manifest, job: Settings | None) 
         if FORMATS[entry.format].compares and (manifest.job_identity or entry.options["before"]):
             yield f"the earlier state of the tables of source {entry.name} is not kept"
         yield from _changed_files(entry)
-    if manifest.settings.get("database") is not None:
-        yield from _missing_answers(journal, manifest)
+    if manifest.settings.get("database") is not None and manifest.catalogue is None:
+        yield "the tables that its database described are not in its journal"
     for entry in manifest.sources:
         if manifest.job_identity is None or has_status(entry):
             continue
         if _state_before(journal, manifest, entry) is None:
             yield f"the state of source {entry.name} before the run is deleted"
-
-
-def _missing_answers(journal: Journal, manifest: Manifest) -> Iterator[str]:
-    if manifest.catalogue is None:
-        yield "the tables that its database described are not in its journal"
-    if manifest.is_masked and not has_sealed_lookups(journal.root, manifest.results):
-        yield "its looked-up rows are only masked in its journal; compare with a second replay --masked"
 
 
 def _changed_files(entry: SourceEntry) -> Iterator[str]:

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
@@ -54,13 +53,13 @@ def make_splits(
 ) -> list[Split[TextRange]]:
     """The parts that tasks read.  Raises ``FatalError`` for a file of another kind."""
     splits: list[Split[TextRange]] = []
-    size = max(1, sum(map(content_size, paths)))
+    size = max(1, sum(path.stat().st_size for path in paths))
     for path in paths:
         if file_splits.kind_of(path) != "jsonl":
             raise FatalError(
                 f'{path}: messages are JSON lines; name the file .jsonl, or set layout = "rows" for tables'
             )
-        share = max(1, wanted * content_size(path) // size)
+        share = max(1, wanted * path.stat().st_size // size)
         splits += file_splits.json_splits(path, snapshot, share)
     return splits
 
@@ -134,7 +133,7 @@ def _read_lines(
 ) -> Iterator[tuple[int, ChangeMessage | str, str]]:
     """Yields each line that is not blank: its number, with its message and "", or with a problem and the
     text of the line."""
-    if content_size(split.path) != split.length:
+    if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     blocks = file_splits.blocks(split.path, part, snapshot)
     for number, line, why in lines(blocks, part.first, snapshot.max_record):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_path, content_size
 from publisher.sources.files import csv, json_lines, parquet
 from publisher.sources.files.file_names import distinct, list_files
 from publisher.sources.files.frame import Frame
@@ -150,21 +149,21 @@ def splits(
     Raises ``FatalError`` if the columns of a file do not fit, so that a run ends before it starts.
     """
     file_list = files(paths)
-    target = max(1, sum(map(content_size, file_list)) // max(1, wanted))
+    target = max(1, sum(path.stat().st_size for path in file_list) // max(1, wanted))
     return [split for path in file_list for split in _cut(path, options, columns, target)]
 
 
 def json_splits(path: Path, options: SnapshotOptions, wanted: int) -> list[Split[TextRange]]:
     """Cuts a file of JSON lines, whatever the keys of its objects; otherwise as ``splits``."""
     _check_keys(path, options, ExpectedColumns(()))
-    return _cut_text(path, "jsonl", options, content_size(path) // max(1, wanted))
+    return _cut_text(path, "jsonl", options, path.stat().st_size // max(1, wanted))
 
 
 def frames(
     split: Split[FileRange], options: SnapshotOptions, columns: ExpectedColumns
 ) -> Iterator[Frame]:
     """Yields the records of a split.  Raises ``FatalError`` if the file has changed."""
-    if content_size(split.path) != split.length:
+    if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     match split.payload:
         case RowGroups(start, stop, first):
@@ -198,7 +197,7 @@ def narrow_lines(path: str, lines: TextRange, row: int, options: SnapshotOptions
 def _line_start(path: str, lines: TextRange, line: int) -> int:
     """Finds the offset of a line by its number in the file; the end of the range if the line is not in it."""
     position, missing = lines.start, line - lines.first
-    with Path(content_path(path)).open("rb", buffering=0) as file:
+    with Path(path).open("rb", buffering=0) as file:
         file.seek(position)
         while block := file.read(1 << 22):
             breaks = block.count(b"\n")
@@ -260,7 +259,7 @@ def _beginning(path: Path, options: SnapshotOptions) -> tuple[bytes, str | None]
         refuse_utf16(path, options)
     start = bytearray()
     examined = 0
-    with Path(content_path(path)).open("rb") as file:
+    with Path(path).open("rb") as file:
         for block in text_blocks(file, None, options, begins=True, packed=_is_gzip(path)):
             if isinstance(block, Tail):
                 return bytes(start), block.reason
@@ -295,7 +294,7 @@ def _cut(
     kind, name = kind_of(path), str(path)
     assert kind is not None  # ``files`` lists only known kinds
     if kind == "parquet":
-        length = content_size(path)
+        length = path.stat().st_size
         groups = parquet.row_groups(name, columns, options, target)
         return [Split(name, size, length, RowGroups(a, b, row)) for a, b, row, size in groups]
     if kind == "csv":
@@ -308,7 +307,7 @@ def _cut(
 def _cut_text(
     path: Path, kind: TextKind, options: SnapshotOptions, target: int
 ) -> list[Split[TextRange]]:
-    name, length = str(path), content_size(path)
+    name, length = str(path), path.stat().st_size
     whole = _is_gzip(path) or not splits_at_lf(options)
     if whole or (kind == "csv" and options.holds_line_breaks):
         return [Split(name, length, length, TextRange(kind, 0, length, 1))]
@@ -348,7 +347,7 @@ def splits_at_lf(options: SnapshotOptions) -> bool:
 def _lines(path: Path, target: int) -> Iterator[tuple[int, int, int]]:
     """Yields byte ranges of ``target`` bytes or a little more that end at LF, with their first line."""
     start, line, position, breaks = 0, 1, 0, 0
-    with Path(content_path(path)).open("rb", buffering=0) as file:
+    with Path(path).open("rb", buffering=0) as file:
         while block := file.read(1 << 22):
             while position + len(block) >= start + target:
                 cut = block.find(b"\n", max(0, start + target - 1 - position)) + 1
@@ -370,7 +369,7 @@ def _is_gzip(path: Path) -> bool:
 
 def blocks(path: str, lines: TextRange, options: SnapshotOptions) -> Iterator[bytes | Tail]:
     """Yields the text of a range."""
-    with Path(content_path(path)).open("rb") as file:
+    with Path(path).open("rb") as file:
         file.seek(lines.start)
         yield from text_blocks(
             file,

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_path
 from publisher.sources.files.thrift_compact import ThriftError, read_struct
 
 _FREE_BYTES = 256 << 20
@@ -100,7 +99,7 @@ def group_sizes(
         FatalError: The file is damaged, or would unpack to far more than its size warrants.
     """
     with (
-        Path(content_path(path)).open("rb") as file,
+        Path(path).open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
         try:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_path
 from publisher.sources.files.options import SnapshotOptions
 
 BOM = codecs.BOM_UTF8
@@ -135,7 +134,7 @@ def refuse_utf16(path: Path, options: SnapshotOptions) -> None:
     """Raises ``FatalError`` if a file is UTF-16, but the settings name UTF-8 or ASCII."""
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
         return
-    with Path(content_path(path)).open("rb") as file:
+    with Path(path).open("rb") as file:
         first = file.read(_FIRST)
     high, low = first[1::2].count(0), first[::2].count(0)
     pairs = len(first) // 2

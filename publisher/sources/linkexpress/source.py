@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.redaction import hide_values
@@ -172,7 +171,7 @@ class Linkexpress(Source):
 
     def _new_parts(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
         files = sorted(self.files(paths), key=lambda path: path.name)
-        return [InputPart(path, content_size(path)) for path in files]
+        return [InputPart(path, path.stat().st_size) for path in files]
 
     def _split(
         self,

@@ -12,8 +12,6 @@ from dataclasses import asdict, replace
 from itertools import chain, count
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from publisher.acknowledge.retry import JournaledRun, RetrySelection, select_failed_records
@@ -283,28 +281,6 @@ def test_segments_are_merged(journals: Journals) -> None:
     assert [story.run for story in explain(journals.root, "2")] == [
         journals.run_id(number) for number in range(1, 22)
     ]
-
-
-def test_masked_and_other_look_ups_are_merged(journals: Journals) -> None:
-    """Also with those of segments of older versions, which have no sealed answers."""
-    copy_runs(journals, finish_run(journals, [6, 7, 14]), 20)
-    (masked,) = (journals.root / "job-000008").glob("*.lookups.parquet")
-    table = pq.read_table(masked)
-    sealed = pa.array([f"sealed {number}".encode() for number in range(table.num_rows)])
-    pq.write_table(table.append_column("sealed", sealed), masked)
-    runs = [journals.run_id(number) for number in range(1, 21)]
-    before = contents_of_all(journals, runs)
-    assert "b'sealed 0'" in str(before["job-000008"])
-    steps = folding(journals, largest=SMALL._replace(runs=1))
-    for _ in runs:
-        steps.step()
-    for older in sorted((journals.root / "segments").glob("*/lookups.parquet"))[:3]:
-        others = pq.read_table(older).drop_columns(["sealed"])
-        pq.write_table(others, older, write_page_checksum=True)
-    assert contents_of_all(journals, runs) == before
-    fold_all(journals)
-    assert segment_names(journals) == ["000001-000020"]
-    assert contents_of_all(journals, runs) == before
 
 
 def test_merged_segments_are_not_larger_than_allowed(journals: Journals) -> None:

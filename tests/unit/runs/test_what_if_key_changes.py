@@ -24,7 +24,6 @@ pytestmark = pytest.mark.usefixtures("local_engine")
 
 KEY = "k" * 32
 KEY_CHANGES = ("modify-association", "attribute", "reject")
-MASKINGS = {"open": "", "masked": '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n'}
 JOB = """
 [database]
 url = "sqlite:///{folder}/hr.db"
@@ -47,12 +46,6 @@ LOG = """
 CREATE TABLE log (record_id INTEGER, table_key TEXT, status TEXT, event_type INTEGER, event_time TIMESTAMP,
   perpetrator TEXT, table_name TEXT, column_name TEXT, old_value TEXT, new_value TEXT)
 """
-
-
-@pytest.fixture(params=MASKINGS)
-def masking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("MASK_KEY", KEY)
-    return MASKINGS[request.param]
 
 
 class MovedRows:
@@ -140,10 +133,10 @@ class MovedRows:
         return path
 
 
-def write_job(folder: Path, masking: str, key_change: str, *more: str) -> Path:
+def write_job(folder: Path, key_change: str, *more: str) -> Path:
     job = folder / "job.toml"
     text = JOB.format(folder=folder, key_change=key_change, more="\n".join(more))
-    job.write_text(text + masking)
+    job.write_text(text)
     return job
 
 
@@ -184,19 +177,19 @@ def explained(journal: Path) -> list[object]:
 @pytest.mark.parametrize("key_change", KEY_CHANGES)
 @pytest.mark.parametrize("polls", [(10_000, 100), (3, 0), (1, 0)])
 def test_query_backs_of_keys_that_change(
-    tmp_path: Path, masking: str, key_change: str, polls: tuple[int, int]
+    tmp_path: Path, key_change: str, polls: tuple[int, int]
 ) -> None:
     rows = MovedRows(tmp_path)
     rows.story()
     options = (f"poll_size = {polls[0]}", f"poll_slack = {polls[1]}")
-    job = write_job(tmp_path, masking, key_change, *options)
+    job = write_job(tmp_path, key_change, *options)
     out = replay(tmp_path, rows.write(tmp_path / "log.csv"), job)
     assert {row["answer"] for row in looked_up(out)} == {"row", "gone"}
     rows.clear()
     assert_planned_again(out, job)
 
 
-def test_rows_that_change_during_the_run(tmp_path: Path, masking: str) -> None:
+def test_rows_that_change_during_the_run(tmp_path: Path) -> None:
     """Some polls of an object share an answer, others have one of their own."""
     rows = MovedRows(tmp_path)
     rows.story()
@@ -205,10 +198,10 @@ def test_rows_that_change_during_the_run(tmp_path: Path, masking: str) -> None:
     rows.move_in_view(8, 9)
     for _ in range(1_000):
         rows.log(6, "pk_idu=5", table_name="v_usr")
-    job = write_job(tmp_path, masking, "modify-association", "poll_size = 2", "poll_slack = 0")
+    job = write_job(tmp_path, "modify-association", "poll_size = 2", "poll_slack = 0")
     out = replay(tmp_path, rows.write(tmp_path / "log.csv"), job)
     texts = [row["text"] for row in looked_up(out) if row["key"] == "pk_idu=9"]
-    assert masking or 1 < len({*texts}) < len(texts)
+    assert 1 < len({*texts}) < len(texts)
     rows.clear()
     assert_planned_again(out, job)
 
@@ -230,13 +223,13 @@ reject_budget = 100
 
 
 @pytest.mark.parametrize("key_change", ["modify-association", "attribute"])
-def test_runs_of_a_job_that_held_records(tmp_path: Path, masking: str, key_change: str) -> None:
+def test_runs_of_a_job_that_held_records(tmp_path: Path, key_change: str) -> None:
     rows = MovedRows(tmp_path)
     rows.story()
     for number in (3, 8, 13, 21, 27):
         rows.rows[number] |= {"event_time": "2035-01-01"}
     job = tmp_path / "job.toml"
-    job.write_text(LIVE.format(key_change=key_change, url=f"sqlite:///{tmp_path}/hr.db") + masking)
+    job.write_text(LIVE.format(key_change=key_change, url=f"sqlite:///{tmp_path}/hr.db"))
     rows.write_table()
     journals = []
     for now in ("2030-01-01", "2040-01-01"):
@@ -251,7 +244,7 @@ def test_runs_of_a_job_that_held_records(tmp_path: Path, masking: str, key_chang
         assert_planned_again(journal, job)
 
 
-def test_compound_keys_that_change(tmp_path: Path, masking: str) -> None:
+def test_compound_keys_that_change(tmp_path: Path) -> None:
     rows = MovedRows(tmp_path)
     rows.execute("INSERT INTO part VALUES (3, 4, 'x'), (5, 2, 'y')")
     rows.log(6, "a=1+b=2", table_name="part")
@@ -259,7 +252,7 @@ def test_compound_keys_that_change(tmp_path: Path, masking: str) -> None:
     rows.log(2, "a=1+b=2", "b", table_name="part", old_value=2, new_value=4)
     rows.log(8, "a=4+b=2", "name", table_name="part")
     rows.log(2, "b=2+a=4", "a", table_name="part", old_value=4, new_value=5)
-    job = write_job(tmp_path, masking, "modify-association", "poll_size = 2")
+    job = write_job(tmp_path, "modify-association", "poll_size = 2")
     out = replay(tmp_path, rows.write(tmp_path / "log.csv"), job)
     assert [row["answer"] for row in looked_up(out)] == ["row", "row"]
     rows.clear()
@@ -268,9 +261,7 @@ def test_compound_keys_that_change(tmp_path: Path, masking: str) -> None:
 
 @pytest.mark.parametrize("before", KEY_CHANGES)
 @pytest.mark.parametrize("after", KEY_CHANGES)
-def test_another_effect_of_changes_of_keys(
-    tmp_path: Path, masking: str, before: str, after: str
-) -> None:
+def test_another_effect_of_changes_of_keys(tmp_path: Path, before: str, after: str) -> None:
     """The plan is that of a replay, unless a row is needed that the run did not read."""
     (tmp_path / "other").mkdir()
     rows = MovedRows(tmp_path)
@@ -282,10 +273,10 @@ def test_another_effect_of_changes_of_keys(
     rows.log(8, 2, "fname")
     rows.log(8, 3, "fname")
     log = rows.write(tmp_path / "log.csv")
-    job = write_job(tmp_path, masking, before)
+    job = write_job(tmp_path, before)
     out = replay(tmp_path, log, job)
     (tmp_path / "hr.db").rename(tmp_path / "other" / "hr.db")
-    job = write_job(tmp_path / "other", masking, after)
+    job = write_job(tmp_path / "other", after)
     replayed = replay(tmp_path / "other", log, job)
     change = [f"sources.log.key_change={after}"]
     if before == "modify-association" != after:
