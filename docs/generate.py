@@ -77,7 +77,7 @@ _INTRODUCTIONS: Mapping[str, str] = {
     "follow": "The schedule of `publish --follow`.",
     "metrics": "[Metrics](metrics.md) of `publish` for Prometheus.",
     "report": "The [page about the runs](../how-to/report.md) of a job that `publish --follow` publishes.",
-    "masking": "[Masking](../how-to/mask.md) of values. Without this section nothing is masked.",
+    "masking": "[Masking](../how-to/mask.md) of values. Only `replay --masked` and `inspect --masked` use it.",
     "table_queue": "Samples of LINTER's [table queue](formats/table-queue.md): the layout of DIRR_OUT and the meaning of its numbers.",
     "activity": "Statistics that the command `activity` computes over samples of the table queue.",
     "run": "Lanes and engine of a run.",

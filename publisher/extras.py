@@ -8,7 +8,6 @@ from __future__ import annotations
 _EXTRAS = {
     "confluent_kafka": ("kafka", "confluent-kafka"),
     "psycopg": ("postgresql", "psycopg"),
-    "cryptography": ("masking", "cryptography"),
     "pymysql": ("mariadb", "PyMySQL"),
 }
 """Extra and Python package of each module."""

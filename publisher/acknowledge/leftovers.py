@@ -23,7 +23,6 @@ from publisher.journal.durable import read_versioned_file, write_durably
 from publisher.journal.lane_result import LaneNames
 from publisher.journal.manifest import Journal, Manifest
 from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.masking.sealed_rejects import is_sealed
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
 
@@ -88,12 +87,8 @@ def leftovers_of(journal: Journal, manifest: Manifest, source: int) -> Leftovers
             held = held + digest_of_text(repr([row[name] for name in _HELD])) & _ALL_BITS
             count += 1
         elif written_id(row["raw"]) is None:
-            reported.add(_digest_of_raw(row["raw"] or ""))
+            reported.add(digest_of_text(row["raw"] or ""))
     return Leftovers(f"{count}:{held:016x}" if count else "", frozenset(reported))
-
-
-def _digest_of_raw(raw: str) -> int:
-    return int(json.loads(raw)["digest"], 16) if is_sealed(raw) else digest_of_text(raw)
 
 
 def _may_stay(manifest: Manifest, source: int) -> bool:

@@ -11,7 +11,6 @@ from publisher.database.identity import TableOrigin, identity_of
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError
 from publisher.journal.manifest import Manifest, SourceEntry
-from publisher.masking.masker import Masking
 from publisher.sources.live.find_table import LiveTable, relation_of
 
 
@@ -26,8 +25,6 @@ class LogPlace:
     source: str
     database: DatabaseOptions
     table: str
-    masking: Masking | None = None
-    """The masking of the run whose statuses are written."""
 
 
 def find_log(manifest: Manifest, source: int, places: Sequence[LogPlace]) -> LogPlace:

@@ -15,7 +15,6 @@ from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.statuses import StatusWriter
 from publisher.journal.manifest import Journal, Manifest
-from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.sources.event_log.options import EventLogOptions
 
@@ -107,15 +106,14 @@ def retry(
     options: EventLogOptions,
     selection: RetrySelection,
     runs: Iterable[JournaledRun] = (),
-    masking: Masking | None = None,
     *,
     corrected: Collection[int] = (),
     dry_run: bool = False,
 ) -> RetryReport:
     """Sets the selected rows of an event log that still have E or F to N; only counts them if ``dry_run``.
 
-    ``runs`` are the runs of the job whose journals exist, oldest first, and ``masking`` is theirs.  Rows
-    whose ``corrected`` records are published keep their status.
+    ``runs`` are the runs of the job whose journals exist, oldest first.  Rows whose ``corrected``
+    records are published keep their status.
 
     Raises:
         FatalError: A journal is damaged, or the database refuses.
@@ -123,7 +121,7 @@ def retry(
     """
     without = np.array(sorted(corrected), np.int64)
     with Database(database, writing=not dry_run) as served:
-        writer = StatusWriter(served, log_table(served, table, options, masking), no_lease)
+        writer = StatusWriter(served, log_table(served, table, options), no_lease)
         if not selection.needs_journals and not selection.ids:
             return RetryReport(writer.reset_all(FAILED, without), corrected=(*without.tolist(),))
         named = np.array(sorted(selection.ids), np.int64)

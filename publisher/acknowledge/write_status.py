@@ -10,12 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace
@@ -39,7 +37,6 @@ from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
 from publisher.journal.manifest import Journal, Manifest
-from publisher.masking.masker import Masking
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -102,7 +99,7 @@ def acknowledge(
     entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
     lanes = letters_of(journal, manifest, source, refused)
     with Database(log.database, writing=True) as served:
-        table = log_table(served, log.table, restore(EventLogOptions, entry.options), log.masking)
+        table = log_table(served, log.table, restore(EventLogOptions, entry.options))
         reasons = 0
         if options.reason_table is not None:
             reason_table = ReasonTable(served, options.reason_table, check_lease)
@@ -117,25 +114,16 @@ def acknowledge(
     return replace(sums, reasons=reasons, progress=join_progress(lane.progress for lane in lanes))
 
 
-def log_table(
-    database: Database, table: str, options: EventLogOptions, masking: Masking | None = None
-) -> LogTable:
-    """The table and columns of an event log; ``masking`` is that of the runs that have read it.
-
-    Raises ``FatalError`` if columns are missing."""
+def log_table(database: Database, table: str, options: EventLogOptions) -> LogTable:
+    """The table and columns of an event log.  Raises ``FatalError`` if columns are missing."""
     relation = relation_of(database, LiveTable(table))
     written_name = options.expected_columns().written_name
     record_id, *others = (
         column_of(relation, written_name(name), database) for name in FINGERPRINTED
     )
     status = column_of(relation, written_name("status"), database)
-    fingerprints = fingerprints_of if masking is None else partial(_masked_fingerprints, masking)
-    check = RowCheck((record_id, *others), fingerprints, text_of)
+    check = RowCheck((record_id, *others), fingerprints_of, text_of)
     return LogTable(relation, record_id, status, check)
-
-
-def _masked_fingerprints(masking: Masking, columns: list[pa.Array]) -> Ids:
-    return np.array(masking.masker.fingerprints(fingerprints_of(columns).tolist()), np.int64)
 
 
 def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from publisher.activity.report import iso_time
-from publisher.masking.masker import Masker
-from publisher.masking.sealed_rejects import SEALED_DETAIL, seal_reject
+from publisher.masking.masker import HIDDEN_DETAIL
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 
@@ -17,11 +16,12 @@ from publisher.sources.table_queue.reading import read_samples, sample_files, sa
 def call_lines(
     paths: Sequence[str | os.PathLike[str]],
     options: TableQueueOptions,
-    masker: Masker | None = None,
+    *,
+    masked: bool = False,
 ) -> Iterator[str]:
     """Yields each call as a JSON line without unknown fields, in the order of the files.
 
-    A masker seals the raw records of unusable calls.
+    With ``masked`` it leaves out the raw records of unusable calls, which quote values.
 
     Raises:
         UsageError: The paths name no samples.
@@ -30,15 +30,9 @@ def call_lines(
     for split in sample_splits(sample_files(paths), options, 1):
         for batch in read_samples(split, options):
             for call in batch.to_pylist():
-                shown = call if masker is None else call | _sealed(call, masker)
-                yield json.dumps(_plain_call(shown, options), ensure_ascii=False)
-
-
-def _sealed(call: dict[str, Any], masker: Masker) -> dict[str, Any]:
-    if call["raw"] is None and call["detail"] is None:
-        return {}
-    raw = seal_reject(call["detail"], call["raw"], masker, {})
-    return {"detail": SEALED_DETAIL, "raw": raw}
+                if masked and call["detail"] is not None:
+                    call |= {"detail": HIDDEN_DETAIL, "raw": None}
+                yield json.dumps(_plain_call(call, options), ensure_ascii=False)
 
 
 def _plain_call(call: dict[str, Any], options: TableQueueOptions) -> dict[str, Any]:

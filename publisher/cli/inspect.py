@@ -25,8 +25,11 @@ from publisher.engine.start_arrow import start_arrow
 @parameters.database
 @parameters.schema
 @parameters.status
-def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> None:
-    """Print the normalised changes of files as JSON lines; those of a masked job are masked.
+@click.option("--masked", is_flag=True, help="Mask values as [masking] of the job file says.")
+def inspect(
+    files: tuple[Path, ...], config: Path | None, *, masked: bool, **overrides: Any
+) -> None:
+    """Print the normalised changes of files as JSON lines.
 
     On a terminal it prints a table, in which long values are truncated.  With --format table-queue it
     prints the elements of samples of the table queue.
@@ -37,12 +40,11 @@ def inspect(files: tuple[Path, ...], config: Path | None, **overrides: Any) -> N
     if overrides["format_"] == "table-queue":
         from publisher.activity.inspection import call_lines
 
-        settings = parameters.load_settings(config)
-        masking = settings.masking_of_run
-        masker = None if masking is None else masking.masker
-        _print(call_lines(files, settings.table_queue, masker), files)
+        settings = parameters.load_settings(config).with_masking(is_masked=masked)
+        _print(call_lines(files, settings.table_queue, masked=masked), files)
         return
     settings = parameters.load_settings(config, **overrides).for_replay(overrides["format_"])
+    settings = settings.with_masking(is_masked=masked)
     _print(records_of(settings, files), files, as_table=is_terminal())
 
 

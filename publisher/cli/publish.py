@@ -23,9 +23,6 @@ from publisher.engine.start_arrow import defer_arrow
 from publisher.errors import PublisherError
 from publisher.stop_request import StopRequest
 
-_STATEMENTS = 6
-"""Level from which a trace has statements of databases with their values."""
-
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.console import Progress
@@ -84,8 +81,6 @@ def publish(
     from publisher.cli.progress import show_progress
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)
-    if trace is not None and trace >= _STATEMENTS:
-        settings.refuse_masked(f"--trace {trace}")
     if follow:
         if dry_run or accepts_database or now is not None:
             raise click.UsageError(

@@ -22,8 +22,6 @@ from publisher.errors import UsageError
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.options import KafkaOptions
-    from publisher.masking.masker import Masking
-    from publisher.masking.options import MaskingOptions
     from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
 
 _LONGEST = 200
@@ -52,11 +50,6 @@ _LONGEST = 200
     metavar="FILE.jsonl",
     type=parameters.PATH,
     help="Write the records to a new file, one on each line.",
-)
-@click.option(
-    "--unmasked",
-    is_flag=True,
-    help="Export records of masked runs as they were, with the key of -c or XDS_MASKING_KEY.",
 )
 @click.option(
     "--retry",
@@ -102,14 +95,12 @@ def rejects(
         _retry(config, corrected, others, json_=json_)
         return
     start_arrow()
-    from publisher.masking.masker import Masking
     from publisher.reports.rejects import RejectSelection
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
     reading = _reading(journals, config, others["journal"], letters=letters)
     if export is not None:
-        masking = Masking.of(reading.masking) if others["unmasked"] else None
-        summary, notes = _export(reading.to_export(selection, masking), export, masking, config)
+        summary, notes = _export(reading.to_export(selection), export, config)
         echo([summary])
         echo_notes(notes)
         return
@@ -125,8 +116,6 @@ def _refuse_combinations(
     json_: bool,
 ) -> None:
     """Refuses options that would have no effect beside others."""
-    if others["unmasked"] and export is None:
-        raise click.UsageError("--unmasked exports masked records: name the file with --export")
     if others["dry_run"] and corrected is None:
         raise click.UsageError("--dry-run needs --retry: add it, or leave both out")
     if corrected is not None and (selects or export is not None):
@@ -143,8 +132,6 @@ class _Reading:
 
     directories: tuple[Path, ...]
     letters: KafkaOptions | None
-    masking: MaskingOptions
-    """Names the place of the key."""
     requeued: Container[str | None] = ()
     """The ids of records whose rows are neither E nor F any more."""
 
@@ -158,23 +145,20 @@ class _Reading:
             records = read_dead_letters(self.letters, self.directories[-1])
         return (record for record in records if record.id is None or record.id not in self.requeued)
 
-    def to_export(
-        self, selection: RejectSelection, masking: Masking | None
-    ) -> Iterator[RejectedRecord]:
-        """Reads those that are selected, with all others of their transactions; ``masking`` opens them."""
+    def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
+        """Reads those that are selected, with all others of their transactions."""
         from publisher.journal.scan_runs import scan_kept_runs, scan_runs
         from publisher.reports.rejects import read_to_export
         from publisher.runs.known_rejects import read_known_rejects
 
         scan = scan_runs if self.letters is None else scan_kept_runs
         known = [read_known_rejects(scan(path)) for path in self.directories]
-        return read_to_export(self.records, selection, dict(ChainMap(*known)), masking)
+        return read_to_export(self.records, selection, dict(ChainMap(*known)))
 
 
 def _reading(
     journals: tuple[Path, ...], config: Path | None, journal: Path | None, *, letters: bool
 ) -> _Reading:
-    from publisher.masking.options import MaskingOptions
     from publisher.reports.requeued_rejects import find_requeued
 
     if config is None:
@@ -183,13 +167,12 @@ def _reading(
             raise UsageError(
                 f"no {what} is given: name directories of journals, or a job file with -c"
             )
-        return _Reading(journals, None, MaskingOptions())
+        return _Reading(journals, None)
     settings = parameters.load_settings(config, journal=journal)
     letters_of = settings.kafka if letters else None
-    masking = settings.masking or MaskingOptions()
     requeued, notes = find_requeued(settings)
     echo_notes(notes)
-    return _Reading((*journals, settings.journals), letters_of, masking, requeued)
+    return _Reading((*journals, settings.journals), letters_of, requeued)
 
 
 def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) -> None:
@@ -224,7 +207,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 
 
 def _export(
-    records: Iterable[RejectedRecord], target: Path, masking: Masking | None, config: Path | None
+    records: Iterable[RejectedRecord], target: Path, config: Path | None
 ) -> tuple[str, list[str]]:
     """Writes the records that can be retried, one on each line; returns a summary, and notes."""
     from publisher.reports.rejects import export_form, left_out
@@ -239,8 +222,7 @@ def _export(
             file.write(json.dumps(asdict(entry), ensure_ascii=False) + "\n")
             count += 1
     others = f"; {len(notes):,} left out" if notes else ""
-    unmasked = "; the file is not masked: delete it after the retry" if masking else ""
-    return f"{target}: {count:,} record(s){others}{unmasked}", notes
+    return f"{target}: {count:,} record(s){others}", notes
 
 
 @contextmanager

@@ -55,8 +55,7 @@ def replay(
     window = (options.pop("window_from"), options.pop("window_until"))
     of_run = {"window": window, "now": options.pop("now")}
     settings = parameters.load_settings(config, **options).for_replay(options["format_"])
-    if masked:
-        settings = settings.with_masking()
+    settings = settings.with_masking(is_masked=masked)
     with show_progress() as progress:
         if dry_run:
             report = rehearse_replay(settings, snapshots, target, progress=progress, **of_run)

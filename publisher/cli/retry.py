@@ -76,10 +76,10 @@ def retry(
         assert source.table is not None
         assert source.database is not None
         runs = _runs(settings, source)
-        options, masking = source.event_log, settings.masking_of_run
+        options = source.event_log
         corrected = _corrected(settings, source)
         result = reset_rows(
-            *(source.database, source.table, options, selection, runs, masking),
+            *(source.database, source.table, options, selection, runs),
             corrected=corrected,
             dry_run=dry_run,
         )

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from publisher.config.settings import Settings, SourceSettings
 
 
+NOT_MASKED = (
+    "is not set, and only replay --masked and inspect --masked mask values: set "
+    'runs = "masked replays" if all else may publish and show them as they are'
+)
+
+
 class PublishProblem(NamedTuple):
     """A setting of the job file that is missing for ``publish``, or that ``publish`` cannot use."""
 
@@ -35,6 +41,8 @@ def publish_problems(settings: Settings, *, follows: bool = False) -> Iterator[P
             )
             yield PublishProblem(("sources", number, "status"), problem, ())
     yield from _sink_problems(settings)
+    if settings.masking is not None and settings.masking.runs is None:
+        yield PublishProblem(("masking", "runs"), NOT_MASKED, (("masking", "runs"),))
     writable = any(source.has_status for source in settings.sources)
     if follows and writable and not settings.acknowledge.write_status:
         problem = (

@@ -21,7 +21,7 @@ from annotated_types import Ge, Le, Len
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.activity.options import ActivityOptions
 from publisher.config.meaning import meaning_of, plain_value
-from publisher.config.publish_problems import publish_problems
+from publisher.config.publish_problems import NOT_MASKED, publish_problems
 from publisher.config.schedule import FollowOptions
 from publisher.config.validation import Choices
 from publisher.database import urls
@@ -259,6 +259,8 @@ class Settings:
     activity: ActivityOptions
     run: RunOptions
     spark: SparkOptions
+    is_masked: bool = False
+    """True for a masked replay or inspection."""
 
     @property
     def journals(self) -> Path:
@@ -287,27 +289,18 @@ class Settings:
         Raises ``UsageError`` if the key cannot be read."""
         return Masking.of(self.masking) if self.masking and self.is_masked else None
 
-    @property
-    def is_masked(self) -> bool:
-        """True if runs mask values."""
-        return self.masking is not None and self.masking.runs == "all"
+    def with_masking(self, *, is_masked: bool) -> Settings:
+        """These settings for a replay or an inspection.
 
-    def refuse_masked(self, what: str) -> None:
-        """Raises ``UsageError`` if runs are masked; ``what`` needs values as they are."""
-        if self.is_masked:
-            raise UsageError(
-                f"{what} needs values as they are, and [masking] masks them: use a job without [masking]"
-            )
-
-    def with_masking(self) -> Settings:
-        """These settings for a run that is masked whatever ``runs`` in ``[masking]`` is.
-
-        Raises ``UsageError`` without ``[masking]``."""
-        if self.masking is None:
+        Raises ``UsageError`` if it is to be masked without ``[masking]``, or is not, though ``[masking]``
+        does not say that values may be shown."""
+        if is_masked and self.masking is None:
             raise UsageError(
                 "the job file does not say what to mask: add [masking] with the columns and the key"
             )
-        return replace(self, masking=replace(self.masking, runs="all"))
+        if not is_masked and self.masking is not None and self.masking.runs is None:
+            raise UsageError(f"[masking] runs: {NOT_MASKED}")
+        return replace(self, is_masked=is_masked)
 
     def allowed_rejects(self, default: int | None) -> int | None:
         """Maximum number of rejected records, ``None`` without limit; ``default`` if not set."""

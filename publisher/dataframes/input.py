@@ -39,8 +39,9 @@ def changes(
     """Reads the records of files as changes in their normal form.
 
     A record that gives no change is a row, too: its ``outcome`` is ``ignored``, ``held`` or ``rejected``,
-    with reason, detail and raw record.  Filters, precedence and query-backs belong to ``plan``; ``[masking]``
-    applies.  Rows have no order; sort by ``part``, ``high``, ``low`` and ``ordinal`` for that of the source.
+    with reason, detail and raw record.  Filters, precedence and query-backs belong to ``plan``; for
+    ``masked=True`` see ``replay``.  Rows have no order; sort by ``part``, ``high``, ``low`` and ``ordinal``
+    for that of the source.
 
     >>> log = changes(spark, "log.csv")
     >>> log.select("position", "key", "event_type", "columns", "new", "outcome").show()
@@ -59,7 +60,8 @@ def changes(
         SettingsError: The settings are wrong, or the program cannot work in the session.
         PublisherError: The files cannot be used, see ``publisher.errors``.
     """
-    settings = _settings(format, job, database, options)
+    masked = options.pop("masked", False)
+    settings = _settings(format, job, database, options).with_masking(is_masked=bool(masked))
     tasks = max(SPLITS, spark.sparkContext.defaultParallelism)
     with engine_of(spark, settings) as engine:
         folder = shared_folder(spark, scratch)
@@ -148,9 +150,7 @@ def replay(
     Raises the errors of ``changes``.
     """
     masked = options.pop("masked", False)
-    settings = _settings(format, job, database, options)
-    if masked:
-        settings = settings.with_masking()
+    settings = _settings(format, job, database, options).with_masking(is_masked=bool(masked))
     files, engine = _paths(paths), engine_of(spark, settings)
     return run_replay(settings, files, os.fspath(target), now=now, again=again, engine=engine)
 

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.masking.masker import Masking
 from publisher.model.change import Change, EventType, Object
 from publisher.model.change_batches import changes_of, objects_of
 from publisher.model.key_changes import KeyHistory, PlaceOf, object_after
@@ -34,8 +33,6 @@ class ConnectedKeys:
     """The stored changes of keys of one source."""
 
     folder: Path
-    masking: Masking | None = None
-    """``None``: the files are not sealed."""
 
     @classmethod
     def write(
@@ -44,7 +41,6 @@ class ConnectedKeys:
         surveys: Sequence[pa.Table],
         lanes: int,
         place_of: PlaceOf,
-        masking: Masking | None = None,
     ) -> ConnectedKeys:
         """Stores the changes of keys of all splits, and the lanes of their keys."""
         changes = pa.concat_tables([RECORD_SCHEMA.empty_table(), *surveys])
@@ -58,7 +54,7 @@ class ConnectedKeys:
             [dict(zip(_LANES.names, entry, strict=True)) for entry in objects], _LANES
         )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        keys = cls(folder, masking)
+        keys = cls(folder)
         keys._write(keys._lanes_file, of_keys)
         keys._write(keys._changes_file, changes)
         return keys
@@ -92,18 +88,10 @@ class ConnectedKeys:
         return self.folder / "lanes.arrow"
 
     def _write(self, file: Path, table: pa.Table) -> None:
-        sink = pa.BufferOutputStream() if self.masking else pa.OSFile(str(file), "wb")
-        with sink, pa.ipc.new_file(sink, table.schema) as writer:
+        with pa.ipc.new_file(str(file), table.schema) as writer:
             writer.write_table(table)
-        if self.masking:
-            file.write_bytes(
-                self.masking.masker.seal(sink.getvalue().to_pybytes(), file.name.encode())
-            )
 
     def _read(self, file: Path) -> pa.Table:
-        if self.masking:
-            octets = self.masking.masker.unseal(file.read_bytes(), file.name.encode())
-            return pa.ipc.open_file(pa.py_buffer(octets)).read_all()
         with pa.memory_map(str(file)) as source:
             return pa.ipc.open_file(source).read_all()
 

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
-from publisher.engine.sealed_records import unseal_records
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work, column_masks_of
+from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.lookups import LookupAnswer
@@ -31,11 +30,11 @@ from publisher.planning.columnar.rows import Numbers
 from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
+from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
 from publisher.planning.row_readers import PresentRows
-from publisher.sources.contract import LiveSource
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
 
@@ -74,11 +73,10 @@ def plan_lanes(
     Rows for the first query-backs of a lane are read while the files of the lane before are completed.
     For ``syncs`` see ``LaneFiles.close``."""
     collect_rarely()
-    masking = work.rules.masking
     with ExitStack() as last:
         plan: LanePlan | None = None
         for lane, records in lanes:
-            batches = iter(records if masking is None else unseal_records(records, masking.masker))
+            batches = iter(records)
             with ExitStack() as stack:
                 opened = open_plan(work, lane, staging, documents, attempt)
                 following = stack.enter_context(opened)
@@ -296,12 +294,11 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
 
 def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
     masking, source = work.rules.masking, work.sources[number]
-    masks = column_masks_of(work, number, resources)
-    if masking is None or masks is None:
+    if masking is None:
         return None
-    is_live = isinstance(source.source, LiveSource)
-    knows_masked = source.source.knows_masked_keys
-    return MaskedLane(masking.masker, masks, is_live=is_live, knows_masked_keys=knows_masked)
+    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+    masks = ColumnMasks(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
+    return MaskedLane(masking.masker, masks)
 
 
 def _planner_of(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
-from publisher.acknowledge.reasons import written_id
-from publisher.engine.sealed_records import replace_columns
-from publisher.masking.masker import Masker
-from publisher.masking.sealed_rejects import HIDDEN_DETAIL, SEALED_DETAIL, seal_reject
-from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object, Outcome
+from publisher.masking.masker import HIDDEN_DETAIL, Masker
+from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object
 from publisher.model.change_batches import changes_of
+from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.filters import FilterOptions
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
 from publisher.planning.planner import PlanResult
@@ -24,19 +23,12 @@ from publisher.planning.query_back import (
     RefusedLookup,
     RowLookups,
 )
-from publisher.sources.files.digest import digest_of_text
 
 
 class MaskedLane:
     """Masks what one source of a lane writes."""
 
-    def __init__(
-        self, masker: Masker, masks: ColumnMasks, *, is_live: bool, knows_masked_keys: bool
-    ) -> None:
-        """``is_live`` is true for a table, whose rows get statuses; for ``knows_masked_keys`` see
-        ``SourceBase``."""
-        self._is_live = is_live
-        self._knows_masked_keys = knows_masked_keys
+    def __init__(self, masker: Masker, masks: ColumnMasks) -> None:
         self.masks = masks
         self._masker = masker
         self._objects = RealObjects()
@@ -48,7 +40,7 @@ class MaskedLane:
         known: dict[Object, str] = {}
         masked: list[str | None] = []
         for schema, table, key, event_type in zip(schemas, tables, keys, types, strict=True):
-            if key is None or (self._knows_masked_keys and event_type == EventType.DELETE_ROW):
+            if key is None:
                 masked.append(key)
                 continue
             obj = Object(schema, table or "", key)
@@ -59,8 +51,7 @@ class MaskedLane:
                 self._objects.add(obj._replace(key=known[obj]), obj)
         columns: dict[str, object] = {
             "key": masked,
-            "perpetrator": [user and self._masker.perpetrator(user) for user in users],
-            "fingerprint": self._masker.fingerprints(batch.column("fingerprint").to_pylist()),
+            "perpetrator": [user and self._masker.hash(user) for user in users],
         }
         if EventType.KEY_CHANGE in types:
             columns |= self._changed_keys(batch)
@@ -85,18 +76,14 @@ class MaskedLane:
     def filters(self, options: FilterOptions) -> FilterOptions:
         """Masks the user whose changes are loopback, as ``arrivals`` masks users."""
         user = options.driver_user
-        return (
-            options
-            if user is None
-            else replace(options, driver_user=self._masker.perpetrator(user))
-        )
+        return options if user is None else replace(options, driver_user=self._masker.hash(user))
 
     def lookup(self, lookup: BulkLookup) -> BulkLookup:
         """Lets a look-up find masked objects."""
         return UnmaskingLookup(lookup, self._objects)
 
     def plans(self, results: Iterable[PlanResult]) -> Iterator[PlanResult]:
-        """Seals rejects and masks looked-up rows."""
+        """Hides the texts of rejects, and masks looked-up rows."""
         for result in results:
             yield PlanResult(
                 result.documents,
@@ -115,7 +102,7 @@ class MaskedLane:
 
     def _answer(self, obj: Object, answer: Answer) -> Answer:
         if isinstance(answer, RefusedLookup):
-            return answer._replace(detail=SEALED_DETAIL)
+            return answer._replace(detail=HIDDEN_DETAIL)
         if answer is None:
             return None
         values = zip(answer.columns, answer.values, strict=True)
@@ -130,30 +117,21 @@ class MaskedLane:
         return pa.array(masked, values.type)
 
     def _decision(self, decision: Decision) -> Decision:
-        detail, raw = self.seal_fault(decision.outcome, decision.detail, decision.raw)
-        return decision._replace(detail=detail, raw=raw)
+        return decision._replace(detail=shown_detail(decision.detail), raw=None)
 
-    def seal_fault(
-        self, outcome: int | None, detail: str | None, raw: str | None
-    ) -> tuple[str | None, str | None]:
-        """Returns the detail and the raw record of a reject, or of another record, as they are written."""
-        shown = detail
-        if outcome == Outcome.REJECTED:
-            shown = SEALED_DETAIL
-        elif detail is not None and len(detail) > 1:  # the status of a row is one letter
-            shown = HIDDEN_DETAIL
-        if raw is not None or outcome == Outcome.REJECTED:
-            raw = seal_reject(detail, raw, self._masker, self._facts(raw))
-        return shown, raw
 
-    def _facts(self, raw: str | None) -> dict[str, object]:
-        """Facts by which the acknowledgement of a live log recognises a rejected row."""
-        if not self._is_live or raw is None:
-            return {}
-        record_id = written_id(raw)
-        if record_id is not None:
-            return {"record_id": record_id}
-        return {"digest": f"{digest_of_text(raw):016x}"}
+def shown_detail(detail: str | None) -> str | None:
+    """Hides a text about a record, which may quote values; the status of a row is one letter."""
+    return HIDDEN_DETAIL if detail is not None and len(detail) > 1 else detail
+
+
+def replace_columns(batch: pa.RecordBatch, columns: Mapping[str, Any]) -> pa.RecordBatch:
+    """Replaces columns of a batch of ``RECORD_SCHEMA`` by lists of values."""
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else batch[field.name]
+        for field in RECORD_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
 
 
 def _mask_value(mask: Mask | None, value: CurrentValue) -> CurrentValue:

@@ -1,4 +1,4 @@
-"""The records of a source as a masked job may show them: with masked keys and values, rejects sealed."""
+"""The records of a source as a masked job may show them: with masked keys and values, without raw records."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from publisher.engine.masked_lane import MaskedLane
-from publisher.engine.sealed_records import replace_columns
+from publisher.engine.masked_lane import MaskedLane, replace_columns, shown_detail
 from publisher.engine.task_resources import Rules
 from publisher.masking.masker import Masking
 from publisher.model.catalogue import Catalogue
@@ -20,7 +19,6 @@ from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.xds.values import Values
 
-_FAULTS = ("outcome", "detail", "raw")
 _IMAGES = ("schema", "table", "event_type", "columns", "old", "new")
 _Texts = list[str | None] | None
 
@@ -53,15 +51,19 @@ class _MaskedRecords:
         catalogue: Catalogue,
     ) -> None:
         masks = ColumnMasks(masking.masker, filter_, catalogue)
-        self._lane = MaskedLane(masking.masker, masks, is_live=False, knows_masked_keys=False)
+        self._lane = MaskedLane(masking.masker, masks)
         renderer = ColumnRenderer(case, Values(rules.values), filter_, catalogue, masks)
         self._mask_of = cache(renderer.text_mask)
 
     def mask(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Masks a batch of ``RECORD_SCHEMA``."""
         images = [self._images(*row) for row in _rows(batch, _IMAGES)]
-        faults = [self._lane.seal_fault(*row) for row in _rows(batch, _FAULTS)]
-        columns = _columns(images, ("old", "new")) | _columns(faults, ("detail", "raw"))
+        columns = {
+            "old": [old for old, _ in images],
+            "new": [new for _, new in images],
+            "detail": map(shown_detail, batch.column("detail").to_pylist()),
+            "raw": [None] * batch.num_rows,
+        }
         return self._lane.arrivals(replace_columns(batch, columns))
 
     def _images(
@@ -88,7 +90,3 @@ class _MaskedRecords:
 
 def _rows(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
-
-
-def _columns(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: [row[place] for row in rows] for place, name in enumerate(names)}

@@ -38,7 +38,6 @@ def _connect(work: Work, number: int, surveys: Sequence[KeySurvey]) -> SourceWor
         [survey.changes for survey in surveys],
         work.lanes,
         source.place_of,
-        work.rules.masking,
     )
     splits = [
         source.source.read_until(split, survey.last)

@@ -13,7 +13,6 @@ from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
 from publisher.database.options import DatabaseOptions
 from publisher.masking.masker import Masking
-from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
 from publisher.model.classes import ClassOptions
@@ -108,13 +107,11 @@ class Resources:
         return self.catalogue_of(format_) if self._rules.have_classes(format_) else None
 
     def __enter__(self) -> Self:
-        use_masking(self._rules.masking)
         return self
 
     def __exit__(
         self, _: type[BaseException] | None, __: object, ___: TracebackType | None
     ) -> None:
         self._stack.close()
-        release_contents()
         if self._database is not None:
             self._database.close()

@@ -14,10 +14,8 @@ from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_records import mask_records
-from publisher.engine.sealed_records import seal_records
 from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
-from publisher.masking.sealed_pickles import reduce_sealed
 from publisher.model.catalogue import Catalogue
 from publisher.model.event_ids import IdOrigin
 from publisher.model.key_changes import (
@@ -28,7 +26,6 @@ from publisher.model.key_changes import (
 )
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions, Window
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
@@ -100,9 +97,6 @@ class Work:
     in_place: bool = False
     """True if a single process may write the files of lanes to their places: nobody else sees them there."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduce_sealed(self, self.rules.masking)
-
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
         return [
@@ -126,8 +120,6 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         records = keys.with_lanes(records)
     if ranks_by_id(work.sources[source].polls):
         records = with_ids(records, Place(source, number, "", work.lanes), work.shared)
-    if work.rules.masking is not None:
-        records = seal_records(records, work.rules.masking.masker)
     yield from records
 
 
@@ -149,16 +141,6 @@ def read_shown_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
         catalogue = resources.catalogue_of(source.source.format, source.source.tables())
         records, case = read_records(work, number), source.identifier_case
         yield from mask_records(records, work.rules, source.filters, case, catalogue)
-
-
-def column_masks_of(work: Work, source: int, resources: Resources) -> ColumnMasks | None:
-    """Returns the masks of the columns of a source; ``None`` if the run is not masked."""
-    if work.rules.masking is None:
-        return None
-    reader = work.sources[source].source
-    catalogue = resources.catalogue_of(reader.format, reader.tables())
-    filter_ = Filter(work.sources[source].filters, catalogue=catalogue)
-    return ColumnMasks(work.rules.masking.masker, filter_, catalogue)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:

@@ -7,14 +7,14 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_path
 
 _SYNCED_AT_ONCE = 16
 _REMOVALS = 50
@@ -77,6 +77,14 @@ def remove_folder(folder: Path) -> None:
             time.sleep(_SECONDS_BETWEEN_REMOVALS)
         else:
             return
+
+
+@contextmanager
+def create_private(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Creates a file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
 
 
 def make_private(path: Path) -> None:
@@ -149,7 +157,7 @@ def read_versioned_file(
         FatalError: The file is damaged, or another version of the program wrote it.
     """
     try:
-        text = Path(content_path(path)).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         if isinstance(error, FileNotFoundError) and not path.exists():
             return None

@@ -145,11 +145,6 @@ class Manifest:
         """True if all files were written to their places, so that the commit moves nothing."""
         return not self.states and not any(result.staged for result in self.results)
 
-    def is_masked_with(self, key_id: str) -> bool:
-        """Returns whether a key with this id has masked the run."""
-        masking = self.settings.get("masking")
-        return isinstance(masking, dict) and masking.get("key_id") == key_id
-
     @property
     def plan(self) -> str:
         """A digest of all planned documents: it covers every byte of every part file."""

@@ -1,32 +1,25 @@
-"""The masker of a run: replaces values with the key, and seals texts so that only the key opens them."""
+"""The masker of a run: replaces values, with a key where hashes need it."""
 
 from __future__ import annotations
 
-import binascii
 import hashlib
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from publisher.errors import FatalError, UsageError
 from publisher.masking.options import MaskingOptions, MaskMethod, names_match
 from publisher.redaction import HIDDEN, mask_values, remember
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 LEAST_KEY = 32
 """Minimum number of characters of a key."""
 _HASH_BYTES = 16
-_NONCE_BYTES = 12
-_NOT_OPENED = (
-    "sealed data cannot be opened: it is damaged or misplaced, or was sealed with another masking key; use "
-    "the key with which it was written"
-)
 _ELLIPSIS = "\u2026"
+HIDDEN_DETAIL = (
+    "masking hides the details, which may quote values: a replay without --masked shows them"
+)
+"""The text that replaces messages about records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +34,6 @@ class Masking:
     def of(cls, options: MaskingOptions) -> Masking:
         """Reads the key to identify it.  Raises ``UsageError`` if it is missing or too short."""
         key = read_key(options)
-        Masker(options, key).seal(b"", b"")  # names a missing extra before anything is read
         return cls(options, _key_id(key))
 
     @property
@@ -93,13 +85,11 @@ def _derive(key: bytes, purpose: bytes) -> bytes:
 
 
 class Masker:
-    """Masks values and seals texts with one key."""
+    """Masks values with one key."""
 
     def __init__(self, options: MaskingOptions, key: bytes) -> None:
         self._options = options
         self._hash_key = _derive(key, b"xds-mask-hash")
-        self._seal_key = _derive(key, b"xds-mask-seal")
-        self._row_key = _derive(key, b"xds-mask-row")
 
     def method(self, names: Sequence[str], *, without_schema: bool) -> MaskMethod | None:
         """The method for a column with these names, see ``names_match``; ``None`` if it is not masked."""
@@ -125,53 +115,8 @@ class Masker:
         return hashlib.blake2b(octets, digest_size=_HASH_BYTES, key=self._hash_key).hexdigest()
 
     def shorten(self, text: str) -> str:
-        """The beginning of a text, at most half of it."""
-        return text[: min(self._options.shorten_to, len(text) // 2)] + _ELLIPSIS
-
-    def perpetrator(self, name: str) -> str:
-        """The user of a change as it is published."""
-        return self.hash(name) if self._options.perpetrators == "hash" else name
-
-    def fingerprints(self, numbers: Sequence[int | None]) -> list[int | None]:
-        """Keyed hashes of the fingerprints of rows, which would otherwise confirm guesses at keys."""
-        return [None if number is None else self._fingerprint(number) for number in numbers]
-
-    def _fingerprint(self, number: int) -> int:
-        octets = number.to_bytes(8, "little", signed=True)
-        digest = hashlib.blake2b(octets, digest_size=8, key=self._row_key).digest()
-        return int.from_bytes(digest, "little", signed=True)
-
-    def seal(self, octets: bytes, place: bytes) -> bytes:
-        """Encrypts octets, so that only the key opens them, and only for the same place."""
-        nonce = secrets.token_bytes(_NONCE_BYTES)
-        return nonce + self._cipher.encrypt(nonce, octets, place)
-
-    def unseal(self, sealed: bytes, place: bytes) -> bytes:
-        """Decrypts the result of ``seal``.  Raises ``FatalError`` for other octets, or another place."""
-        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
-
-        try:
-            return self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], place)
-        except (InvalidTag, ValueError):
-            raise FatalError(_NOT_OPENED) from None
-
-    def seal_text(self, text: str, place: bytes) -> str:
-        """``seal`` for text: returns Base64."""
-        return binascii.b2a_base64(self.seal(text.encode(), place), newline=False).decode()
-
-    def unseal_text(self, sealed: str, place: bytes) -> str:
-        """Decrypts the result of ``seal_text``.  Raises ``FatalError`` for other texts."""
-        try:
-            octets = binascii.a2b_base64(sealed)
-        except ValueError:
-            raise FatalError(_NOT_OPENED) from None
-        return self.unseal(octets, place).decode()
-
-    @cached_property
-    def _cipher(self) -> AESGCM:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415 - an extra
-
-        return AESGCM(self._seal_key)
+        """The first character of a text of two or more."""
+        return text[: min(1, len(text) // 2)] + _ELLIPSIS
 
 
 def redact(_: str) -> str:

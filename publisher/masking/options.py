@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Len
+from annotated_types import Len
 
 
 class MaskMethod(Enum):
@@ -37,18 +37,15 @@ class MaskingOptions:
     """Columns whose values become ``***``, as patterns like those of ``hash``. It overrides ``hash`` and
     ``shorten``."""
     shorten: tuple[_Pattern, ...] = ()
-    """Columns of whose values only the beginning remains, as patterns like those of ``hash``."""
-    shorten_to: Annotated[int, Ge(0)] = 1
-    """Number of characters that ``shorten`` keeps; never more than half of a value."""
-    perpetrators: Literal["hash", "publish"] = "hash"
-    """Handling of the users whom records name as the author of a change."""
+    """Columns of whose values only the first character remains, as patterns like those of ``hash``."""
     key_env: Annotated[str, Len(1)] = "XDS_MASKING_KEY"
     """Name of the environment variable that holds the key: at least 32 characters, for instance of
     ``openssl rand -hex 32``. All processes need it."""
     key_file: Path | None = None
     """File that holds the key; overrides ``key_env``. All machines of a cluster need it."""
-    runs: Literal["all", "masked replays"] = "all"
-    """Runs whose values are masked: all, or only those of ``replay --masked``."""
+    runs: Literal["masked replays"] | None = None
+    """Says that only ``replay --masked`` and ``inspect --masked`` mask values. Without it the job is refused
+    by all commands that would publish or show values as they are, such as ``publish``."""
 
     @property
     def key_place(self) -> str:

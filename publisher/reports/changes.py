@@ -21,7 +21,7 @@ from publisher.sources.registry import FORMATS
 
 
 def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
-    """Yields the records of files as JSON lines, in the order of the files; a masked job's are masked.
+    """Yields the records of files as JSON lines, in the order of the files.
 
     Starts no Spark.
 

@@ -13,13 +13,10 @@ import pyarrow.compute as pc
 
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
-from publisher.errors import FatalError, UsageError
+from publisher.errors import UsageError
 from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart, scan_kept_runs, scan_runs
 from publisher.journal.scanned_run import ScannedRun
-from publisher.masking.masker import Masking
-from publisher.masking.sealed_files import use_masking
-from publisher.masking.sealed_rejects import is_sealed, open_reject
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 from publisher.runs.known_rejects import KnownReject, read_again
@@ -108,16 +105,9 @@ def read_to_export(
     read: Callable[[], Iterator[RejectedRecord]],
     selection: RejectSelection,
     known: Mapping[str, KnownReject],
-    masking: Masking | None,
 ) -> Iterator[RejectedRecord]:
     """Yields the selected records as they were in their source, and all others of their transactions, which
-    are published as a whole.
-
-    Raises:
-        UsageError: Records are masked, and there is no ``masking`` to open them.
-        FatalError: They were masked with another key.
-    """
-    use_masking(masking)
+    are published as a whole."""
     present, selected = set[str | None](), set[str | None]()
     for record in read():  # a record may be there once in each lane
         present.add(record.id)
@@ -135,25 +125,9 @@ def read_to_export(
         if record.id in written or (reject is None and not selection.matches(record)):
             continue
         written |= {record.id} if record.id is not None else set()
-        record = _unmask(record, masking)  # noqa: PLW2901
         if reject is not None and reject.is_change:
             record = replace(record, raw=raws.get(record.id or ""))  # noqa: PLW2901
         yield record
-
-
-def _unmask(record: RejectedRecord, masking: Masking | None) -> RejectedRecord:
-    if record.raw is None or not is_sealed(record.raw):
-        return record
-    if masking is None:
-        raise UsageError(
-            f"the records of run {record.run} are masked: add --unmasked to export them as they were, which "
-            "needs the key of the run; the file will not be masked"
-        )
-    try:
-        detail, raw = open_reject(record.raw, masking.masker)
-    except FatalError as error:
-        raise FatalError(f"run {record.run}: {error}") from None
-    return replace(record, detail=detail or "", raw=raw)
 
 
 def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:

@@ -41,8 +41,6 @@ from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import forget_refused, remove_replaced_states
-from publisher.masking.masker import Masking
-from publisher.masking.sealed_files import use_masking
 from publisher.runs.keep_unpublished import keep_refused
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.sources.live.find_table import LiveTable, relation_of
@@ -87,8 +85,6 @@ class StatusWriting:
     refused: RefusedDocuments
     check_lease: Callable[[], None]
     wrong_table: WrongTable = WrongTable.REFUSE
-    masking: Masking | None = None
-    """The masking of the job now."""
     progress: Progress | None = None
 
     def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
@@ -173,22 +169,11 @@ class StatusWriting:
             self.journal,
             self.manifest,
             number,
-            replace(log, masking=self._masking()),
+            log,
             self.options,
             refused=self.refused,
             hooks=WritingHooks(self.check_lease, self.progress),
         )
-
-    def _masking(self) -> Masking | None:
-        """The masking of the run.  Raises ``FatalError`` if the job has another key, or none."""
-        if not self.manifest.is_masked:
-            return None
-        if self.masking is None or not self.manifest.is_masked_with(self.masking.key_id):
-            raise FatalError(
-                f"run {self.manifest.run} was masked with another key, without which its rows cannot be "
-                "recognised: start once with [masking] and the key of that run"
-            )
-        return self.masking
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +198,6 @@ class Acknowledgement:
         """Prepares writing the statuses of a run; forgets the published values of refused objects."""
         refused = refused_documents(sent.refusals)
         forget_refused(sent.journal, sent.manifest, refused)
-        use_masking(self.settings.masking_of_run)
         keep_refused(self.journals, sent.journal, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(
@@ -223,7 +207,6 @@ class Acknowledgement:
             refused,
             self.check_lease,
             wrong_table,
-            masking=self.settings.masking_of_run,
             progress=self.progress,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -18,13 +19,14 @@ from publisher.engine.tasks import Work
 from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from publisher.journal.source_state import STATE
 from publisher.journal.stored_states import store_states
 from publisher.runs.acknowledge import SentRun, identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
 from publisher.runs.keep_unpublished import keep_rejected
-from publisher.runs.prepare import RunRequest, prepare_work
+from publisher.runs.prepare import SHARED, RunRequest, prepare_work
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
 
@@ -69,6 +71,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
         files = {source.name: file_entries(source) for source in sources}
         if not request.in_place:
             request.journal.begin(request.directory)
+        if request.settings.is_masked:
+            stack.callback(_remove_values, request.journal)
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)
@@ -85,6 +89,12 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
     }
     rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
     return Plan(manifest, rounded, engine.use)
+
+
+def _remove_values(journal: Journal) -> None:
+    """Removes the files by which the tasks of a masked run exchange values as they are."""
+    for name in (SHARED, STATE):
+        shutil.rmtree(journal.staging / name, ignore_errors=True)
 
 
 def _plan_lanes(

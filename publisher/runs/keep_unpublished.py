@@ -13,7 +13,6 @@ from publisher.engine.tasks import Work
 from publisher.journal.job_journals import Journals
 from publisher.journal.lane_result import LaneNames, LaneResult
 from publisher.journal.manifest import Journal, Manifest
-from publisher.masking.sealed_files import use_masking
 from publisher.model.change import Outcome
 from publisher.runs.journaled_splits import restore_split
 from publisher.runs.prepare import RunRequest
@@ -27,7 +26,6 @@ Rows = dict[int, set[int]]
 def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]) -> None:
     """Adds the changes that planning has rejected to the new states of compared tables."""
     first = 0
-    use_masking(request.settings.masking_of_run)
     for number, source in enumerate(work.sources):
         state = request.journal.new_state(source.name)
         if isinstance(source.source, ComparingSource) and state.is_dir():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, UsageError
 from publisher.journal.manifest import SourceEntry
 from publisher.journal.retried_records import file_of, reject_id
 from publisher.journal.scan_runs import JournalPart
@@ -51,7 +51,7 @@ class KnownReject:
 
 
 def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
-    """Reads the rejected records of journals, by their ids."""
+    """Reads the rejected records of journals, by their ids.  Raises ``UsageError`` for a masked run."""
     known: dict[str, KnownReject] = {}
     runs: dict[str, int] = {}
     readers: dict[tuple[str, int], Source] = {}
@@ -60,6 +60,11 @@ def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
         for entry in part.decisions(_COLUMNS, is_rejected).to_pylist():
             manifest, number = part.runs[entry["run"]].manifest, entry["source"]
             source, run = manifest.sources[number], manifest.run
+            if manifest.is_masked:
+                raise UsageError(
+                    f"run {run} is masked, so that nothing has its records as they were: export them from "
+                    "a replay without --masked"
+                )
             if (run, number) not in readers:
                 readers[run, number] = FORMATS[source.format].restore(
                     source.options, source.reading

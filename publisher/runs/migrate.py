@@ -11,7 +11,6 @@ from publisher.errors import UsageError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal, Manifest
-from publisher.masking.sealed_files import use_masking
 from publisher.runs.choose_sources import choose_sources
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
@@ -50,7 +49,6 @@ def migrate(
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
-    use_masking(settings.masking_of_run)
     sources = _sources(settings, migration, name)
     with open_job(settings, progress) as job:
         was_planned = _planned_run(job.unsent_runs(), migration) is not None
@@ -74,7 +72,6 @@ def rehearse_migration(
 
     Raises as ``migrate``."""
     settings = settings.for_publish()
-    use_masking(settings.masking_of_run)
     sources = _sources(settings, migration, name)
     journals = Journals(settings.journals, settings.name)
     check_takeover(settings, journals)

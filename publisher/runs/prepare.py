@@ -31,6 +31,8 @@ from publisher.xds.document import limit_of_xml
 
 SPLITS = 8
 """Approximate number of parts to read, so that all cores have work."""
+SHARED = "shared"
+"""Folder in the staging area that all tasks see, see ``Work``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         rules=settings.rules,
         lanes=settings.run.lane_count,
         clock=request.clock,
-        shared=request.journal.staging / "shared",
+        shared=request.journal.staging / SHARED,
         states=_states_before(request),
         in_place=request.in_place,
     )

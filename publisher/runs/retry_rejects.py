@@ -22,7 +22,6 @@ from publisher.journal.job_journals import SECONDS_A_DAY, Journals
 from publisher.journal.manifest import RetriedRecord
 from publisher.journal.retried_records import RetryResult
 from publisher.journal.scan_runs import scan_runs
-from publisher.masking.sealed_files import use_masking
 from publisher.model.change import Outcome, Status
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
@@ -107,7 +106,6 @@ def retry_rejects(
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
-    use_masking(settings.masking_of_run)
     refuse_unknown_sources(settings, corrections)
     with open_job(settings, progress) as job:
         finished = job.finish()
@@ -132,7 +130,6 @@ def rehearse_retry(
 
     Raises as ``retry_rejects``."""
     settings = settings.for_publish()
-    use_masking(settings.masking_of_run)
     refuse_unknown_sources(settings, corrections)
     journals = Journals(settings.journals, settings.name)
     check_takeover(settings, journals)

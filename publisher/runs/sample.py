@@ -39,8 +39,6 @@ _SHOWN = 200
 class Sample:
     """The first records of a source, counted by outcome."""
 
-    shows_values: bool = True
-    """False: the texts about records show no values."""
     changes: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Records without a change, by outcome and reason."""
@@ -68,7 +66,7 @@ def sample_of(settings: Settings, source: SourceSettings, limit: int = RECORDS) 
     Raises:
         PublisherError: The source cannot be read.
     """
-    sample = Sample(shows_values=not settings.is_masked)
+    sample = Sample()
     with Resources(settings.rules) as resources:
         reader = source.reader if source.table is None else source.live
         catalogue = resources.catalogue_of(source.format, reader.tables())
@@ -141,14 +139,13 @@ def _add(sample: Sample, record: dict[str, Any], position_text: Callable[[Positi
     position = Position(*(record[name] for name in Position._fields))
     if record["outcome"] is None:
         sample.changes += 1
-        if sample.shows_values and sample.first is None:
+        if sample.first is None:
             sample.first = _describe_change(record, position_text(position))
         return
     outcome = Outcome(record["outcome"]).label
     sample.outcomes[outcome, record["reason"]] += 1
     if outcome == "rejected" and sample.first_reject is None:
-        texts = [position_text(position), record["reason"]]
-        texts += [_truncate(str(record["detail"]))] if sample.shows_values else []
+        texts = [position_text(position), record["reason"], _truncate(str(record["detail"]))]
         sample.first_reject = ": ".join(texts)
 
 

@@ -21,7 +21,6 @@ from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import Journal
-from publisher.masking.sealed_files import release_contents, use_masking
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
 from publisher.runs.open_engine import open_engine
@@ -118,7 +117,6 @@ def compare(
     ``is_publisher`` says that nothing is published meanwhile, because this process has the lease of the job.
     """
     settings = request.settings
-    use_masking(settings.masking_of_run)
     journals = Journals(settings.journals, settings.name)
     if not journals.root.is_dir():
         raise UsageError(
@@ -137,10 +135,7 @@ def compare(
         outcome = comparison.with_conflicts(outcome)
         documents, sink = comparison.documents, _sink_of(settings)
         report = VerifyReport(settings.name, sink, outcome, documents.has_expired, documents.hidden)
-        try:
-            yield Verification(report, folder, comparison.planned)
-        finally:
-            release_contents()
+        yield Verification(report, folder, comparison.planned)
 
 
 @dataclass(slots=True)
@@ -244,7 +239,6 @@ class _Comparison:
             self.request.examples,
             self.dump if self.rounds == 1 else (),
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
-            settings.masking_of_run,
             settings.documents.value_format == "xml",
             bool(self.documents.hidden),
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
 
@@ -148,8 +148,6 @@ class SourceBase(ABC):
 
     options: Any
     """Settings of the format, a frozen dataclass."""
-    knows_masked_keys: ClassVar[bool] = False
-    """True if the deletes of masked runs have keys that are masked already."""
 
     @property
     @abstractmethod

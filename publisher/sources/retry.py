@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from publisher.errors import UsageError
-from publisher.masking.sealed_files import create_private
+from publisher.journal.durable import create_private
 from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.contract import Source
@@ -113,7 +113,7 @@ def write_octets(records: Sequence[CorrectedRecord], folder: Path) -> RetryFiles
 
 
 def write_private(path: Path, content: bytes | bytearray) -> None:
-    """Writes a file of corrected records in a new folder, see ``create_private``."""
+    """Writes a file of corrected records in a new folder."""
     path.parent.mkdir(parents=True, mode=0o700)
     with create_private(path) as file:
         file.write(content)

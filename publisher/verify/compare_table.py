@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object
 from publisher.model.keys import format_key, parse
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.sources.columns.row_images import Mask, Places
 from publisher.sources.triggerless.differences import Differences, TableRows
@@ -61,19 +60,15 @@ class ComparedTable:
         """The part that the associations of its objects share."""
         return suffix(self.shape.table, self.shape.schema)
 
-    def associations(self, keys: pa.Array, masks: ColumnMasks | None) -> pa.Array:
-        """Writes the associations of canonical keys, which ``masks`` replace."""
-        if masks is not None:
-            obj = Object(self.shape.schema, self.shape.table, "")
-            masked = [masks.key(obj._replace(key=key)) for key in keys.to_pylist()]
-            keys = pa.array(masked, pa.string())
+    def associations(self, keys: pa.Array) -> pa.Array:
+        """Writes the associations of canonical keys."""
         if len(self.shape.key) > 1:
             ordered = [key_text(key, self.key_order) for key in keys.to_pylist()]
             keys = pa.array(ordered, pa.string())
         return pc.binary_join_element_wise(keys, self.suffix, "")
 
     def keys(self, associations: Sequence[str]) -> pa.Array:
-        """Reads the canonical keys of associations; in a masked run they are masked."""
+        """Reads the canonical keys of associations."""
         keys = [split_association(name) for name in associations]
         texts = ["" if parts is None else parts.key for parts in keys]
         if len(self.shape.key) > 1:
@@ -120,7 +115,7 @@ class TableComparison:
         rows, published = self.given.rows, self.given.published
         # attributes that only documents have follow the columns of the table
         names = [*{**dict.fromkeys(self.table.shape.columns), **dict.fromkeys(published)}]
-        associations = self.table.associations(rows.keys, self.renderer.masks)
+        associations = self.table.associations(rows.keys)
         ours, bad = self._table_values(names)
         nothing = pa.nulls(len(self.given.associations), pa.string())
         values = [published.get(name, nothing) for name in names]

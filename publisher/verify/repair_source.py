@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from publisher.model.catalogue import Table
 from publisher.model.change import EventType
 from publisher.model.keys import IdentifierCase
-from publisher.sources.columns.private_tables import open_table, write_table
+from publisher.sources.columns.private_tables import write_table
 from publisher.sources.contract import PrepareContext, PreparedSource
 from publisher.sources.files.file_splits import Split
 from publisher.sources.triggerless.carry_over import FOUND, TriggerlessState, write_state
@@ -42,8 +42,6 @@ class TableToRepair:
 class RepairSource(Triggerless):
     """Publishes the differences of tables; like a comparison, but the differences are known already."""
 
-    knows_masked_keys: ClassVar[bool] = True
-    """Only documents name the objects that are deleted."""
     folder: Path = Path()
     differences: tuple[TableToRepair, ...] = ()
     described: tuple[Table, ...] = ()
@@ -92,7 +90,7 @@ class RepairSource(Triggerless):
     def _changes(self, table: TableToRepair) -> Iterator[pa.RecordBatch]:
         wanted = pa.array([str(kind) for kind in self.kinds], pa.string())
         for name in table.files:
-            with open_table(self.folder / name) as file:
+            with pq.ParquetFile(self.folder / name) as file:
                 for rows in file.iter_batches(use_threads=False):
                     chosen = rows.filter(pc.is_in(rows.column("result"), wanted))
                     chosen = chosen.filter(_has_change(chosen))

@@ -12,16 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import Work, column_masks_of, read_records
+from publisher.engine.tasks import Work, read_records
 from publisher.journal.scan_runs import scan_kept_runs
-from publisher.masking.masker import Masking
-from publisher.masking.sealed_rejects import HIDDEN_DETAIL
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter, FilterOptions
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.sources.columns.private_tables import write_table
 from publisher.sources.columns.row_images import Places
@@ -99,7 +95,6 @@ class VerifyWork:
     """The state of a consumer."""
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
-    masking: Masking | None = None
     in_xml: bool = True
     are_hidden: bool = False
 
@@ -145,12 +140,8 @@ class VerifyWork:
         """Returns the renderer of a table's columns."""
         rules, catalogue = self.rules[table.source], JobCatalogue(self.catalogue)
         filter_ = Filter(rules.filters, catalogue=catalogue)
-        masks = None
-        if self.masking is not None:
-            masks = ColumnMasks(self.masking.masker, filter_, catalogue)
-        return ColumnRenderer(
-            rules.case, Values(self.values, limits_length=self.in_xml), filter_, catalogue, masks
-        )
+        values = Values(self.values, limits_length=self.in_xml)
+        return ColumnRenderer(rules.case, values, filter_, catalogue)
 
     def _readers(self) -> list[tuple[EvidenceKind, int]]:
         counts = {
@@ -179,17 +170,14 @@ class VerifyWork:
         table = self.tables[work.table]
         packers = {n: self._packer(EvidenceKind.ROWS, work.table, n) for n in work.members}
         faulty = self._packer(EvidenceKind.FAULTS, work.table)
-        masks, hidden = self.renderer(table).masks, HIDDEN_DETAIL if self.masking else None
         for member, rows, faults in read_split_rows(self.comparison, number):
-            details = [
-                (hidden or f.detail) if may_concern_objects(f, member) else None for f in faults
-            ]
+            details = [f.detail if may_concern_objects(f, member) else None for f in faults]
             if any(details):
                 yield blinds(self.buckets, work.table, member)
             columns = {"detail": pa.array(details, pa.string())}
             yield from faulty.add(pa.array([""] * len(faults), pa.string()), columns)
             columns = {"key": rows.keys} | {f"v{n}": text for n, text in enumerate(rows.values)}
-            yield from packers[member].add(table.associations(rows.keys, masks), columns)
+            yield from packers[member].add(table.associations(rows.keys), columns)
         for packer in (*packers.values(), faulty):
             yield from packer.rest()
 
@@ -197,18 +185,13 @@ class VerifyWork:
         assert self.waiting is not None
         packer = self._packer(EvidenceKind.WAITING)
         orders = {table.name: table.key_order for table in self.tables}
-        source, _ = self.waiting.splits()[number]
-        with Resources(self.waiting.rules) as resources:
-            masks = column_masks_of(self.waiting, source, resources)
-            for records in read_records(self.waiting, number):
-                changes = records.filter(
-                    pc.and_(records["key"].is_valid(), records["outcome"].is_null())
-                )
-                names = (changes.column(name).to_pylist() for name in Object._fields)
-                objects: Iterable[Object] = map(Object._make, zip(*names, strict=True))
-                if masks is not None:
-                    objects = (obj._replace(key=masks.key(obj)) for obj in objects)
-                yield from packer.add(_associations(objects, orders), {})
+        for records in read_records(self.waiting, number):
+            changes = records.filter(
+                pc.and_(records["key"].is_valid(), records["outcome"].is_null())
+            )
+            names = (changes.column(name).to_pylist() for name in Object._fields)
+            objects = map(Object._make, zip(*names, strict=True))
+            yield from packer.add(_associations(objects, orders), {})
         yield from packer.rest()
 
     def _read_dump(self, number: int) -> Iterator[pa.RecordBatch]:

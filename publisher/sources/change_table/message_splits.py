@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Outcome, Reason
 from publisher.sources.change_table import messages
@@ -129,7 +128,7 @@ def _read_lines(
 ) -> Iterator[tuple[int, ChangeMessage | str, str]]:
     """Yields each line that is not blank: its number, with its message and "", or with a problem and the
     text of the line."""
-    if content_size(split.path) != split.length:
+    if Path(split.path).stat().st_size != split.length:
         raise FatalError(f"{split.path} has changed since the run began; start again")
     blocks = file_splits.blocks(split.path, part, snapshot)
     for number, line, why in lines(blocks, part.first, snapshot.max_record):

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq, message_splits, survey
@@ -142,11 +141,11 @@ class ChangeTable(Source):
         self, paths: Sequence[Path], wanted: int
     ) -> tuple[list[Split[FileRange]], list[ChangeTableLayout]]:
         """Divides files into splits; returns the splits, and the layout of each."""
-        size = max(1, sum(map(content_size, paths)))
+        size = max(1, sum(path.stat().st_size for path in paths))
         splits, layouts = [], []
         for path in paths:
             layout = layout_of(path, self.options, self.snapshot)
-            share = max(1, wanted * content_size(path) // size)
+            share = max(1, wanted * path.stat().st_size // size)
             parts = file_splits.splits([path], layout.reading, layout.columns(), share)
             splits += parts
             layouts += [layout] * len(parts)

@@ -1,4 +1,4 @@
-"""Tables of records in Parquet files that only their owner can read, and that are sealed in a masked run."""
+"""Tables of records in Parquet files that only their owner can read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.masking.sealed_files import content_path, create_private
+from publisher.journal.durable import create_private
 
 
 def write_table(table: pa.Table | pa.RecordBatch, path: Path, **options: Any) -> None:
@@ -21,11 +21,6 @@ def write_table(table: pa.Table | pa.RecordBatch, path: Path, **options: Any) ->
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Reads a table, or some of its columns.  Raises ``FatalError`` if it is sealed with another key."""
+    """Reads a table, or some of its columns."""
     chosen = None if columns is None else [*columns]
-    return pq.read_table(content_path(path), columns=chosen, use_threads=False)
-
-
-def open_table(path: Path) -> pq.ParquetFile:
-    """Opens a table to read it by batches.  Raises as ``read_table`` does."""
-    return pq.ParquetFile(content_path(path))
+    return pq.read_table(path, columns=chosen, use_threads=False)

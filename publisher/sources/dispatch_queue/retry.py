@@ -13,7 +13,6 @@ from typing import Any
 from construct import ConstructError
 
 from publisher.errors import UsageError
-from publisher.redaction import hide_values
 from publisher.sources.dispatch_queue.as_json import EPOCH
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
 from publisher.sources.dispatch_queue.rows.layout import (
@@ -121,9 +120,7 @@ def _read(record: CorrectedRecord, options: DispatchQueueOptions) -> _Operation:
         texts = {name: str(raw[name]).encode(options.codec).ljust(WIDTHS[name]) for name in TEXTS}
         columns = {**numbers, **texts, **lengths, "OPER_DATE": _date(raw["OPER_DATE"])}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise UsageError(
-            f"{record.where}: raw is no operation ({hide_values(repr(error))}): {_SHOWN}"
-        ) from None
+        raise UsageError(f"{record.where}: raw is no operation ({error!r}): {_SHOWN}") from None
     mark = None if record.transaction is None else unsigned_address(int(record.transaction[-1]))
     return _Operation(record, columns, address, data, mark)
 
@@ -147,7 +144,7 @@ def _build(
     try:
         built: bytes = row(options.byte_order, options.date_order).build({**columns, "DATA": data})
     except ConstructError as error:
-        reason = hide_values(str(error).splitlines()[-1])
+        reason = str(error).splitlines()[-1]
         raise UsageError(
             f"{record.where}: no row can hold the values of raw ({reason}): {_SHOWN}"
         ) from None

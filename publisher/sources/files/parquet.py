@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_path, content_size
 from publisher.sources.columns.columns import plain
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.files.frame import Broken, Frame
@@ -53,7 +53,7 @@ def row_groups(
         groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
         weights = [(group.num_rows, max(0, group.total_byte_size)) for group in groups]
     _refuse_bomb(path, weights)
-    scale = content_size(path) / max(1, sum(weight for _, weight in weights))
+    scale = Path(path).stat().st_size / max(1, sum(weight for _, weight in weights))
     runs: list[tuple[int, int, int, int]] = []
     start, first, row, size = 0, 1, 1, 0.0
     for i, (count, weight) in enumerate(weights):
@@ -68,7 +68,7 @@ def row_groups(
 
 def _refuse_bomb(path: str, groups: Sequence[tuple[int, int]]) -> None:
     """Refuses a file that says that it unpacks to far more than its size warrants."""
-    stored = content_size(path)
+    stored = Path(path).stat().st_size
     unpacked = sum(max(size, rows * _ROW) for rows, size in groups)
     if unpacked > max(_FREE_BYTES, _MOST_UNPACKED * stored):
         raise FatalError(
@@ -236,7 +236,7 @@ def _open(
     """
     try:
         with pq.ParquetFile(
-            content_path(path),
+            path,
             metadata=known,
             read_dictionary=[*dictionaries],
             coerce_int96_timestamp_unit=int96_unit,

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_path
 from publisher.sources.files.options import SnapshotOptions
 
 BOM = codecs.BOM_UTF8
@@ -64,9 +63,8 @@ def refuse_cut(path: Path) -> None:
 
 
 def _read(path: Path, size: int, start: int, stop: int | None) -> Iterator[bytes]:
-    content = Path(content_path(path))
     try:
-        with gzip.open(content) if is_gzip(path) else content.open("rb") as file:
+        with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
             file.seek(start)
             while stop is None or start < stop:
                 block = file.read(size if stop is None else min(size, stop - start))
@@ -105,7 +103,7 @@ def refuse_utf16(path: Path, options: SnapshotOptions) -> None:
     """Raises ``FatalError`` if a file is UTF-16, but the settings name UTF-8 or ASCII."""
     if codecs.lookup(options.encoding).name not in ("utf-8", "ascii"):
         return
-    with Path(content_path(path)).open("rb") as file:
+    with Path(path).open("rb") as file:
         first = file.read(_FIRST)
     high, low = first[1::2].count(0), first[::2].count(0)
     pairs = len(first) // 2

@@ -15,8 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.journal.durable import read_versioned_file
-from publisher.masking.sealed_files import content_size, create_private
+from publisher.journal.durable import create_private, read_versioned_file
 from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
 from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin, first_position
@@ -58,7 +57,7 @@ def read_held_parts(folder: Path | None) -> list[InputPart]:
     def part(entry: dict[str, Any]) -> InputPart:
         path, form = folder / entry["file"], ExtractFileForm.of(entry["form"])
         origin = SplitOrigin.from_plain(entry | {"shift": entry["offset"]})
-        return InputPart(path, content_size(path), form, origin)
+        return InputPart(path, Path(path).stat().st_size, form, origin)
 
     def decode(content: dict[str, Any]) -> list[InputPart]:
         return [part(entry) for entry in content["held"]]

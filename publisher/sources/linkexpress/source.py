@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_size
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Outcome, Position
 from publisher.redaction import hide_values
@@ -145,7 +144,7 @@ class Linkexpress(Source):
         return self.options.unit == "group" and self.options.extract == "diff"
 
     def _new_parts(self, paths: Sequence[str | os.PathLike[str]]) -> list[InputPart]:
-        return [InputPart(path, content_size(path)) for path in self.files(paths)]
+        return [InputPart(path, Path(path).stat().st_size) for path in self.files(paths)]
 
     def _split(self, parts: Sequence[InputPart], wanted: int) -> list[ExtractSplit]:
         target = max(1, sum(part.size for part in parts) // max(1, wanted))

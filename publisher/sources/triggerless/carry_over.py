@@ -15,7 +15,6 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.journal.durable import link_or_copy, read_versioned_file
-from publisher.masking.sealed_files import linked_name
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"
@@ -77,7 +76,7 @@ class TriggerlessState:
             if name in compared:
                 continue
             prefix = f"kept-{plain['generation']}-{place}"
-            files = [linked_name(prefix, old) for old in plain["files"]]
+            files = [f"{prefix}-{number}.parquet" for number in range(len(plain["files"]))]
             for old, new in zip(plain["files"], files, strict=True):
                 link_or_copy(self.folder / KNOWN / old, target / KNOWN / new)
             tables[name] = {**plain, "files": files, "last": {"left": 0, "unreadable": 0}}

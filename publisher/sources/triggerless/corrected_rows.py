@@ -18,7 +18,6 @@ from publisher.errors import FatalError, UsageError
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import EventType
 from publisher.model.keys import KeyProblem, parse
-from publisher.redaction import hide_values
 from publisher.sources.columns.object_names import RecordFault
 from publisher.sources.triggerless.class_shape import with_children
 from publisher.sources.triggerless.multi_values import group_values
@@ -112,7 +111,7 @@ def read_corrected_row(raw: Any, table: CorrectedTable, where: str) -> Corrected
         raise UsageError(error.message) from None
     except (KeyProblem, ValueError, TypeError) as problem:
         raise UsageError(
-            f"{where}: raw is no change of {table.name} ({hide_values(str(problem))}): write it as rejects "
+            f"{where}: raw is no change of {table.name} ({problem}): write it as rejects "
             "--export does"
         ) from None
     if isinstance(row, CorrectedRow):

@@ -11,7 +11,6 @@ from typing import Any
 from publisher.database.identity import TableOrigin
 from publisher.database.options import DatabaseOptions
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import conceal, seal_plain, unseal_plain
 from publisher.model.catalogue import Catalogue
 from publisher.sources.files.file_splits import Split
 from publisher.sources.migration import Migration
@@ -282,7 +281,7 @@ def finish_comparison(
             state = TriggerlessState.read(context.state)
             tables |= state.carry_over(target, tables)
             hinted = state.hinted if hinted is None else hinted
-        migration = conceal(context.migration.plain()) if context.migration is not None else None
+        migration = None if context.migration is None else context.migration.plain()
         write_state(target, TriggerlessState(target, options.state, tables, hinted, migration))
     else:
         shutil.rmtree(target / KNOWN)
@@ -381,7 +380,7 @@ def _describe_table(
     last = table.last
     keys = {key for result in results for key in result.unpublished}
     unpublished = last.get(UNPUBLISHED, {"keys": {}})
-    kept = {key: quiet for key, quiet in unseal_plain(unpublished["keys"]).items() if key in keys}
+    kept = {key: quiet for key, quiet in unpublished["keys"].items() if key in keys}
     return {
         "schema": schema,
         "table": name,
@@ -399,7 +398,7 @@ def _describe_table(
         "bytes": last.get("bytes", 0) if migrated else sum(result.bytes for result in results),
         "files": [result.known for result in results],
         "last": counts._asdict() | {"unreadable": sum(result.unreadable for result in results)},
-    } | ({UNPUBLISHED: {"keys": seal_plain(kept), "file": unpublished["file"]}} if kept else {})
+    } | ({UNPUBLISHED: {"keys": kept, "file": unpublished["file"]}} if kept else {})
 
 
 def _remove_others(folder: Path, wanted: set[str]) -> None:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from publisher.errors import FatalError, UsageError
-from publisher.masking.sealed_files import content_path, unseal_plain
 from publisher.model.change import EventType, Outcome, Reason
 from publisher.model.classes import attribute_of
 from publisher.model.names import find_name
@@ -108,7 +107,7 @@ class CorrectedTables(Triggerless):
         state = TriggerlessState.read(before)
         refuse_other_contents(state, self.options)
         (path,) = context.paths
-        with Path(content_path(path)).open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8") as file:
             lines = [_Line(**json.loads(line)) for line in file]
         for name in (FOUND, KNOWN):
             (context.staged / name).mkdir(parents=True, mode=0o700)
@@ -139,7 +138,7 @@ class _RetriedTable(NamedTuple):
         entry = state.tables[self.name]
         if not self.keys:
             return entry
-        known = unseal_plain(entry.get(UNPUBLISHED, {"keys": {}})["keys"])
+        known = entry.get(UNPUBLISHED, {"keys": {}})["keys"]
         keys = {**dict.fromkeys(sorted(self.keys), False), **known}
         return replace_unpublished(state, self.name, self.keys, self.rows, keys, sorted(self.keys))
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
-from publisher.sources.columns.private_tables import open_table, write_table
+from publisher.sources.columns.private_tables import write_table
 from publisher.sources.triggerless.compare import KnownRows, no_known_rows
 from publisher.sources.triggerless.comparison import KnownFiles
 from publisher.sources.triggerless.options import Keeps
@@ -77,7 +78,7 @@ def _files_of(files: Sequence[str], bucket: int, buckets: int) -> Sequence[str]:
 def read_state_file(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRows:
     """Reads the known rows of one file; raises as ``read_known_rows``."""
     try:
-        with open_table(path) as file:
+        with pq.ParquetFile(path) as file:
             table = file.read(use_threads=False).combine_chunks()
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(

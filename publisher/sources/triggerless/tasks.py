@@ -14,7 +14,6 @@ from publisher.database.connection import Database
 from publisher.errors import FatalError, InternalError
 from publisher.journal.conservation import gather_tallies
 from publisher.journal.durable import link_or_copy
-from publisher.masking.sealed_files import linked_name
 from publisher.model.change import Outcome, Reason
 from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts
@@ -250,10 +249,9 @@ def _write_state(
     unchanged_file = None if has_restored else _unchanged_file(table, bucket, result.counts)
     if unchanged_file is None:
         write_known_rows(path, result.known, table.shape.columns, table.rules.keeps)
-        return path.name
-    name = linked_name(path.stem, unchanged_file.name)
-    link_or_copy(unchanged_file, path.with_name(name))
-    return name
+    else:
+        link_or_copy(unchanged_file, path)
+    return path.name
 
 
 def _unchanged_file(table: TableWork, bucket: int, counts: ComparisonCounts) -> Path | None:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.journal.durable import make_private, sync_folder, write_durably
-from publisher.masking.sealed_files import seal_plain, unseal_plain
 from publisher.model.change import EventType
 from publisher.model.keys import format_key, parse
 from publisher.sources.columns.private_tables import read_table
@@ -55,7 +54,7 @@ def unpublished_of(folder: Path, entry: Mapping[str, Any]) -> UnpublishedKeys | 
     return (
         None
         if plain is None
-        else UnpublishedKeys(str(folder / KNOWN / plain["file"]), unseal_plain(plain["keys"]))
+        else UnpublishedKeys(str(folder / KNOWN / plain["file"]), plain["keys"])
     )
 
 
@@ -137,7 +136,7 @@ def keep_unpublished(
     tables = dict(state.tables)
     for name, changes in _changes_by_table(folder, rejected).items():
         entry = tables[name]
-        known = unseal_plain(entry.get(UNPUBLISHED, {"keys": {}})["keys"])
+        known = entry.get(UNPUBLISHED, {"keys": {}})["keys"]
         retried = retried_keys(entry)
         new = {k: change for k, change in changes.items() if k not in known or k in retried}
         if new:
@@ -153,7 +152,7 @@ def keep_unpublished(
 
 def retried_keys(entry: Mapping[str, Any]) -> frozenset[str]:
     """The keys of a table of a state whose rows the run of this state has corrected."""
-    return frozenset(unseal_plain(entry.get(UNPUBLISHED, {}).get(RETRIED, {})))
+    return frozenset(entry.get(UNPUBLISHED, {}).get(RETRIED, {}))
 
 
 def replace_unpublished(
@@ -177,8 +176,8 @@ def replace_unpublished(
     path = state.folder / KNOWN / f"{UNPUBLISHED}-{entry['generation']}-{place}-{number}.parquet"
     write_known_rows(path, rows, entry["columns"], keeps_of(state))
     make_private(path)
-    plain = {"keys": seal_plain(dict(keys)), "file": path.name}
-    corrected = {RETRIED: seal_plain(dict.fromkeys(retried, True))} if retried else {}
+    plain = {"keys": dict(keys), "file": path.name}
+    corrected = {RETRIED: dict.fromkeys(retried, True)} if retried else {}
     return {**entry, UNPUBLISHED: plain | corrected}
 
 

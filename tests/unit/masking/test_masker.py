@@ -1,4 +1,4 @@
-"""Methods, patterns and sealing."""
+"""Methods and patterns."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.errors import FatalError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions, MaskMethod, names_match
 
 KEY = b"k" * 32
 
 
-def masker(**options: Sequence[str] | int) -> Masker:
+def masker(**options: Sequence[str]) -> Masker:
     return Masker(MaskingOptions(**options), KEY)  # type: ignore[arg-type]
 
 
@@ -27,22 +26,9 @@ def test_hashes_are_equal_as_their_texts_are(one: str, other: str) -> None:
     assert Masker(MaskingOptions(), b"l" * 32).hash(one) != hashes[0]
 
 
-@given(st.text(), st.integers(0, 20))
-def test_a_shortened_text_shows_at_most_half_of_it(text: str, kept: int) -> None:
-    shown = masker(shorten_to=kept).shorten(text).removesuffix("…")
-    assert text.startswith(shown)
-    assert len(shown) == min(kept, len(text) // 2)
-
-
-@given(st.binary())
-def test_only_the_key_opens_what_is_sealed(octets: bytes) -> None:
-    sealed = masker().seal(octets, b"here")
-    assert masker().unseal(sealed, b"here") == octets
-    assert sealed != masker().seal(octets, b"here")
-    for other, place in ((masker(), b"there"), (Masker(MaskingOptions(), b"l" * 32), b"here")):
-        with pytest.raises(FatalError, match="damaged or misplaced, or was sealed with another"):
-            other.unseal(sealed, place)
-    assert len(octets) < 8 or octets not in sealed
+@pytest.mark.parametrize(("text", "shown"), [("", "…"), ("F", "…"), ("Fr", "F…"), ("Frost", "F…")])
+def test_a_shortened_text_shows_at_most_half_of_it(text: str, shown: str) -> None:
+    assert masker().shorten(text) == shown
 
 
 @pytest.mark.parametrize(

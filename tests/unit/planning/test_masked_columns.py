@@ -10,7 +10,7 @@ from publisher.model.catalogue import ColumnKind
 from publisher.planning.masked_columns import masked_converter
 from publisher.xds.values import ValueOptions, Values
 
-MASKER = Masker(MaskingOptions(shorten_to=3), b"k" * 32)
+MASKER = Masker(MaskingOptions(), b"k" * 32)
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-"""Masked runs write none of the values that the job file masks, and have the structure of other runs."""
+"""Masked replays write none of the values that the job file masks, and have the structure of others."""
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +12,22 @@ import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
+from publisher.errors import FatalError
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
+from tests.support import planted_tables
 from tests.support.event_log_files import csv_text, event
 from tests.support.planted_files import SETTINGS, write_planted
 from tests.support.planted_logs import JOB, MASKING, PlantedLog
+from tests.support.planted_tables import PlantedTables
 from tests.support.planted_values import PlantedValues
 
 KEY = "pvmaskingkey" * 3
 """Has the form of a planted text, so the search finds it, too."""
-HASH_ALL = '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n'
+RUNS = 'runs = "masked replays"\n'
+HASH_ALL = f'[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n{RUNS}'
+MASKED = {"masked": ["--masked"], "open": []}
+"""The options of the two replays of a test."""
 NOW = ("--now", "2030-01-01")
 
 
@@ -64,11 +67,11 @@ def test_a_replay_with_everything(tmp_path: Path) -> None:
     inputs.mkdir()
     log = PlantedLog(planted, inputs, 1_500)
     snapshot, job = log.write(), tmp_path / "job.toml"
+    job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{MASKING}{RUNS}')
     outputs = {}
-    for name, settings in {"masked": MASKING, "open": ""}.items():
-        job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{settings}')
+    for name, options in MASKED.items():
         out = tmp_path / name
-        outputs[name] = run("replay", snapshot, "-c", job, "--to", out, *NOW).output
+        outputs[name] = run("replay", snapshot, "-c", job, "--to", out, *NOW, *options).output
         for command in (["explain", out, "1"], ["rejects", out], ["rejects", out, "--json"]):
             outputs[name] += run(*command).output
         page = tmp_path / name / "page.html"
@@ -89,18 +92,36 @@ def test_a_replay_with_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format_", SETTINGS)
 def test_replays_of_other_formats(tmp_path: Path, format_: str) -> None:
-    planted, job = PlantedValues(), tmp_path / "job.toml"
+    planted = PlantedValues()
     path = write_planted(planted, format_, tmp_path, 40)
-    masking = '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n'
+    job = write_job(tmp_path, f"[source]\n{SETTINGS[format_]}{HASH_ALL}")
     found = {}
-    for name, settings in {"masked": masking, "open": ""}.items():
-        job.write_text(f"[source]\n{SETTINGS[format_]}{settings}")
-        result = run("replay", path, "-c", job, "--to", tmp_path / name)
+    for name, options in MASKED.items():
+        result = run("replay", path, "-c", job, "--to", tmp_path / name, *options)
         assert result.exit_code == 0, result.output
         text = result.output + run("rejects", tmp_path / name).output
         found[name] = planted.find_below(tmp_path / name) | planted.find_in(text)
     assert found["masked"] == set()
     assert len(found["open"]) > 0.8 * len(planted.tokens)
+    assert structure(tmp_path / "masked") == structure(tmp_path / "open")
+
+
+def test_a_replay_of_compared_tables(tmp_path: Path) -> None:
+    planted = PlantedValues()
+    tables, before, now = PlantedTables(planted, 200), tmp_path / "before", tmp_path / "now"
+    tables.write_files(before)
+    tables.change()
+    tables.write_files(now)
+    job = write_job(tmp_path, planted_tables.JOB.format(before=before) + planted_tables.MASKING)
+    job.write_text(job.read_text() + RUNS)
+    found = {}
+    for name, options in MASKED.items():
+        result = run("replay", now, "-c", job, "--to", tmp_path / name, *options)
+        assert result.exit_code == 0, result.output
+        text = result.output + run("rejects", tmp_path / name).output
+        found[name] = planted.find_below(tmp_path / name) | planted.find_in(text)
+    assert found["masked"] == set()
+    assert len(found["open"]) > 100
     assert structure(tmp_path / "masked") == structure(tmp_path / "open")
 
 
@@ -122,20 +143,30 @@ def write_job(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("command", "refused"),
+    "words",
     [
-        (["publish", "-c", "job.toml", "--trace", "6"], "--trace 6"),
+        ["publish", "-c", "job.toml"],
+        ["check", "-c", "job.toml"],
+        ["verify", "-c", "job.toml"],
+        ["rejects", "-c", "job.toml", "--retry", "fixed.jsonl"],
+        ["replay", "log.csv", "-c", "job.toml", "--to", "other"],
+        ["inspect", "log.csv", "-c", "job.toml"],
     ],
 )
-def test_commands_that_need_values_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], refused: str
+def test_a_job_says_that_it_publishes_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    small_log(tmp_path, table_key="idu=pv")
+    small_log(tmp_path)
+    (tmp_path / "fixed.jsonl").touch()
     write_job(tmp_path, EVENT_LOG + MASKING)
-    result = run(*command)
+    result = run(*words)
     assert result.exit_code == 2
-    assert f"{refused} needs values as they are, and [masking] masks them" in result.output
+    assert "[masking] runs: is not set" in result.output
+    assert 'set runs = "masked replays"' in result.output
+    assert not (tmp_path / "out").exists()
+    write_job(tmp_path, EVENT_LOG + MASKING + RUNS)
+    assert "[masking]" not in run(*words).output
 
 
 def inspect(job: Path, *words: object) -> list[dict[str, Any]]:
@@ -148,10 +179,8 @@ def inspect(job: Path, *words: object) -> list[dict[str, Any]]:
 def test_inspect_masks_records(tmp_path: Path, format_: str) -> None:
     planted = PlantedValues()
     path = write_planted(planted, format_, tmp_path, 40)
-    shown = {}
-    for name, masking in {"masked": HASH_ALL, "open": ""}.items():
-        job = write_job(tmp_path, f"[source]\n{SETTINGS[format_]}{masking}")
-        shown[name] = inspect(job, path)
+    job = write_job(tmp_path, f"[source]\n{SETTINGS[format_]}{HASH_ALL}")
+    shown = {name: inspect(job, path, *options) for name, options in MASKED.items()}
     texts = {name: json.dumps(records) for name, records in shown.items()}
     assert planted.find_in(texts["masked"]) == set()
     assert len(planted.find_in(texts["open"])) > 0.8 * len(planted.tokens)
@@ -166,9 +195,9 @@ def test_inspect_shows_the_masks_of_documents(tmp_path: Path) -> None:
     log = PlantedLog(planted, tmp_path, 150)
     snapshot = log.write()
     job.write_text(f'[database]\nurl = "{log.database}"\n{JOB}{MASKING}')
-    run("replay", snapshot, "-c", job, "--to", tmp_path / "out", *NOW)
+    run("replay", snapshot, "-c", job, "--to", tmp_path / "out", *NOW, "--masked")
     documents = "".join(path.read_text("utf-8") for path in (tmp_path / "out").glob("part-*.xds"))
-    records = inspect(job, snapshot)
+    records = inspect(job, snapshot, "--masked")
     assert planted.find_in(json.dumps(records)) == set()
     values = {
         value
@@ -185,12 +214,37 @@ def test_inspect_shows_the_masks_of_documents(tmp_path: Path) -> None:
     assert len([key for key in keys if f"<association>{key},table" in documents]) > 50
 
 
-@pytest.mark.parametrize("format_", SETTINGS)
-def test_sources_that_keep_values_publish_masked(tmp_path: Path, format_: str) -> None:
-    path = write_planted(PlantedValues(), format_, tmp_path, 3)
-    source = f'[source]\nsnapshots = ["{path}"]\n{SETTINGS[format_]}'
-    job = write_job(tmp_path, f'{source}[dispatch]\npath = "out"\n{MASKING}')
-    assert "published" in run("publish", "-c", job).output
+def test_a_masked_replay_has_no_records_as_they_were(tmp_path: Path) -> None:
+    job, out = write_job(tmp_path, MASKING), tmp_path / "out"
+    log = small_log(tmp_path, table_key="idu=pvabcdefghij+")
+    assert run("replay", log, "-c", job, "--to", out, "--masked").exit_code == 0
+    assert "masking hides the details" in run("rejects", out).output
+    result = run("rejects", out, "--export", tmp_path / "fixed.jsonl")
+    assert result.exit_code == 2
+    assert "is masked, so that nothing has its records as they were" in result.output
+    assert not (tmp_path / "fixed.jsonl").exists()
+    result = run("diff", out, "--set", "documents.insert_query_back=add")
+    assert result.exit_code == 2
+    assert "is masked, and cannot be planned again" in result.output
+
+
+def test_a_failed_masked_replay_leaves_no_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted, inputs = PlantedValues(), tmp_path / "in"
+    inputs.mkdir()
+    log = PlantedLog(planted, inputs, 50)
+    snapshot = log.write()
+    job = write_job(tmp_path, f'[database]\nurl = "{log.database}"\n{JOB}{MASKING}')
+
+    def fail(*_: object) -> None:
+        raise FatalError("the disk is full")
+
+    monkeypatch.setattr("publisher.runs.execute.keep_rejected", fail)
+    result = run("replay", snapshot, "-c", job, "--to", tmp_path / "out", "--masked")
+    assert "the disk is full" in result.output
+    assert any((tmp_path / "out").rglob("*.parquet"))
+    assert planted.find_below(tmp_path / "out") == set()
 
 
 def test_a_masked_replay_of_a_job_that_publishes_values(tmp_path: Path) -> None:
@@ -214,7 +268,7 @@ def test_a_column_of_a_key_can_only_be_hashed(tmp_path: Path) -> None:
     job = write_job(tmp_path, MASKING.replace('"*.born"', '"idu"').replace('"*.idu", ', ""))
     text = job.read_text().replace('"usr.*"', '"fname"').replace('"member.*", "idg", ', "")
     job.write_text(text)
-    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out", "--masked")
     assert result.exit_code == 1
     assert "column idu is in the key of usr" in result.output
     assert "name it in hash" in result.output
@@ -228,33 +282,24 @@ def test_a_missing_key_ends_the_run(
     if key:
         monkeypatch.setenv("MASK_KEY", key)
     job = write_job(tmp_path, MASKING)
-    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out", "--masked")
     assert result.exit_code == 2
     assert "the masking key in environment variable MASK_KEY has" in result.output
     assert "openssl rand -hex 32" in result.output
 
 
-@pytest.mark.parametrize("name", ["y" * 210, "a: b: c"])
-def test_a_check_shows_where_a_record_is_wrong_but_no_value(tmp_path: Path, name: str) -> None:
-    (tmp_path / f"{name}.csv").write_text(csv_text([event(1)]) + "pvabcdefghij,broken\n")
-    job = write_job(tmp_path, EVENT_LOG.replace("log.csv", f"{name}.csv") + MASKING)
-    result = run("check", "-c", job)
-    assert result.exit_code == 0, result.output
-    (line,) = [line for line in result.output.splitlines() if line.startswith("ok      sample")]
-    assert line.endswith(f"; first reject {name}.csv:3: broken-record")
-
-
 def test_another_key_makes_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, job, out = small_log(tmp_path), write_job(tmp_path, MASKING), tmp_path / "out"
-    assert run("replay", log, "-c", job, "--to", out).exit_code == 0
-    assert "already published" in run("replay", log, "-c", job, "--to", out).output
+    words = ("replay", log, "-c", job, "--to", out, "--masked")
+    assert run(*words).exit_code == 0
+    assert "already published" in run(*words).output
     monkeypatch.setenv("MASK_KEY", KEY + "2")
-    assert run("replay", log, "-c", job, "--to", out).exit_code == 2
+    assert run(*words).exit_code == 2
 
 
 def test_an_empty_section_is_a_mistake(tmp_path: Path) -> None:
     job = write_job(tmp_path, "[masking]\n")
-    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out")
+    result = run("replay", small_log(tmp_path), "-c", job, "--to", tmp_path / "out", "--masked")
     assert "[masking] hash: names no column" in result.output
 
 
@@ -264,45 +309,8 @@ def test_unexpected_errors_quote_nothing(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr("publisher.runs.execute.prepare_work", fail)
     log, job = small_log(tmp_path), write_job(tmp_path, MASKING)
-    result = run("--debug", "replay", log, "-c", job, "--to", tmp_path / "out")
+    result = run("--debug", "replay", log, "-c", job, "--to", tmp_path / "out", "--masked")
     assert result.exit_code == 1
     assert "ValueError: masking hides its message" in result.output
     assert "in fail" in result.output
     assert "cannot convert" not in result.output.replace('raise ValueError("cannot convert', "")
-
-
-@pytest.mark.parametrize("source", ["change-table", "change-table of a database", "linkexpress"])
-def test_jobs_of_other_formats(tmp_path: Path, source: str) -> None:
-    planted, format_ = PlantedValues(), source.split(maxsplit=1)[0]
-    inputs = tmp_path / "in"
-    inputs.mkdir()
-    path = write_planted(planted, format_, inputs, 40)
-    place = f'snapshots = ["{inputs}"]\n'
-    if format_ == "change-table":
-        place += "pair_wait = 0\n"
-    if source != format_:
-        with path.open(newline="") as file, closing(sqlite3.connect(inputs / "hr.db")) as database:
-            names, *rows = csv.reader(file)
-            database.execute(f"CREATE TABLE usr__ct ({', '.join(names)})")
-            texts = [[text or None for text in row] for row in rows]
-            insert = f"INSERT INTO usr__ct VALUES ({', '.join('?' * len(names))})"
-            database.executemany(insert, texts)
-            database.commit()
-        place = f'table = "usr__ct"\nurl = "sqlite:///{inputs}/hr.db"\n'
-    found = {}
-    for name, masking in {
-        "masked": '[masking]\nhash = ["*"]\nkey_env = "MASK_KEY"\n',
-        "open": "",
-    }.items():
-        folder = tmp_path / name
-        folder.mkdir()
-        sink = '[dispatch]\npath = "out"\n'
-        job = write_job(folder, f"[source]\n{place}{SETTINGS[format_]}{sink}{masking}")
-        output = ""
-        for _ in range(2):
-            output += run("publish", "-c", job).output
-        output += run("status", "-c", job).output + run("check", "-c", job).output
-        assert "published" in output
-        found[name] = planted.find_below(folder) | planted.find_in(output)
-    assert found["masked"] == set()
-    assert len(found["open"]) > 0.8 * len(planted.tokens)

@@ -30,20 +30,17 @@ def company(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-MASKING = '[masking]\nhash = ["*"]\n'
-
-
-def job_of(company: Path, name: str, *, has_database: bool = True, masking: str = "") -> Path:
+def job_of(company: Path, name: str, *, has_database: bool = True) -> Path:
     """A job file with one of the company's sources."""
     sources = re.split(r"(?m)^(?=\[\[sources\]\]$)", (company / JOB).read_text())[1:]
     source = next(source for source in sources if f'name = "{name}"' in source)
     database, rest = sources[-1][sources[-1].index("[database]") :].split("[documents]", 1)
     source = source.partition("[database]")[0]
-    title = f"{name}-{has_database}-{bool(masking)}"
+    title = f"{name}-{has_database}"
     rest = rest.replace('path = "published"', f'path = "{title}"')
     job = f'[job]\nname = "{title}"\n'
     path = company / f"{title}.toml"
-    parts = (job, source, database if has_database else "", "[documents]", rest, masking)
+    parts = (job, source, database if has_database else "", "[documents]", rest)
     path.write_text("".join(parts))
     return path
 
@@ -56,13 +53,9 @@ def counts(report: VerifyReport) -> Counter[str]:
     return total
 
 
-@pytest.mark.parametrize("masking", ["", MASKING])
 @pytest.mark.parametrize("name", FORMATS)
-def test_recordings_of_each_system_are_compared_with_the_tables(
-    company: Path, name: str, masking: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDS_MASKING_KEY", "k" * 32)
-    settings = load(job_of(company, name, masking=masking))
+def test_recordings_of_each_system_are_compared_with_the_tables(company: Path, name: str) -> None:
+    settings = load(job_of(company, name))
     publish(settings)
     report = verify(VerifyRequest(settings, examples=100))
     before = counts(report)

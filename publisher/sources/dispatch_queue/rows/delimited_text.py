@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.masking.sealed_files import open_spill
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -154,7 +154,7 @@ def _rows(
     chunks: list[_Chunk] = []
     broken: list[Broken] = []
     lost: list[LostRow] = []
-    with open_spill() as spool:
+    with tempfile.TemporaryFile() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
             chunk, unreadable = _chunk(frame, spool, options, with_data=with_data)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.masking.sealed_files import content_path, content_size, create_private
+from publisher.journal.durable import create_private
 from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of, write_lost_rows
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows.file_probe import index_of
@@ -67,7 +67,7 @@ def splits_of(before: Path) -> list[QueueSplit]:
         if path.is_file():
             if name == MARKS:
                 _read_marks(str(path))  # refuses another version before anything is read
-            size = content_size(path)
+            size = path.stat().st_size
             splits.append(Split(str(path), size, size, rows))
     return splits
 
@@ -88,7 +88,7 @@ def _open_rows(path: str) -> QueueRows:
     sizes = table.column("SIZE").to_numpy().astype(np.int64)
     data_path = Path(path).with_suffix(_DATA)
     try:
-        data = map_file(str(data_path), content_size(data_path))
+        data = map_file(str(data_path), data_path.stat().st_size)
     except OSError as error:
         raise FatalError(f"{data_path} cannot be read ({error}): restore it") from error
     node, nodes = _codes(table.column("DBNODE"))
@@ -161,7 +161,7 @@ def _read_marks(path: str) -> pa.Table:
 
 def _read_table(path: str) -> pa.Table:
     try:
-        with pa.memory_map(content_path(path)) as source:
+        with pa.memory_map(path) as source:
             return pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 import sqlite3
 import tempfile
 from collections.abc import Iterable
@@ -196,7 +195,6 @@ def test_planning_by_the_column_gives_the_same_files(
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
         patch.setenv("MASK_KEY", "k" * 32)
-        patch.setattr(secrets, "token_bytes", bytes)  # seals equal texts equally
         masking = Masking.of(MASKING) if is_masked else None
         folder = Path(name)
         work, records = read_log(drawn, folder / "log.jsonl", database, masking)
@@ -349,7 +347,6 @@ def test_masked_look_ups_by_the_column_have_the_same_files(
     tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MASK_KEY", "k" * 32)
-    monkeypatch.setattr(secrets, "token_bytes", bytes)  # seals equal texts equally
     monkeypatch.setattr(LanePlanner, "few_rows", 0)
     by_column: list[int] = []
 
@@ -366,5 +363,4 @@ def test_masked_look_ups_by_the_column_have_the_same_files(
     assert sum(by_column) == 4
     monkeypatch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
     assert staged_files(work, batches, tmp_path / "singly") == in_bulk
-    assert b"Jack" not in in_bulk["lane-00000.lookups.parquet"]
-    assert b"Jack" not in in_bulk["part-00000.xds"]
+    assert b"Jack" not in b"".join(in_bulk.values())

@@ -17,8 +17,6 @@ from publisher.sources.local_tasks import prepare_here
 from tests.support.change_table_files import CONTEXT, change_text, options, record, seq, write
 from tests.support.event_log_files import Row, csv_text
 
-pytestmark = pytest.mark.usefixtures("state_files")
-
 SECOND = 1_000_000
 HELD = ("open-pair",)
 LONE = ("before-image-alone",)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
-from publisher.masking.sealed_files import content_path
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.reports.explain import explain
@@ -39,8 +38,6 @@ from tests.support.linkexpress_files import (
 from tests.support.linkexpress_jobs import JOB, inserts, published_keys
 from tests.support.local_engine import EngineSwitch, ScriptedEngine
 from tests.support.raw_records import raw_record
-
-pytestmark = pytest.mark.usefixtures("state_files")
 
 SOURCE = Linkexpress(GROUP)
 MARK = mark(GROUP)
@@ -217,7 +214,7 @@ def test_what_another_version_kept_is_refused(folder: ExtractFolder, version: in
     folder.run(a=MARK + inserts(1))
     assert folder.before is not None
     index = folder.before / "held.json"
-    entries = json.loads(Path(content_path(index)).read_text())["held"]
+    entries = json.loads(index.read_text())["held"]
     index.write_text(json.dumps({"format": version, "held": entries}))
     with pytest.raises(FatalError, match=f"has format {version}, this program reads format 4: use"):
         folder.run(b=MARK)
@@ -251,7 +248,7 @@ def test_a_damaged_state_is_an_error(folder: ExtractFolder, damage: str) -> None
     if damage == "gone":
         shutil.rmtree(folder.before / "00000")
     else:
-        text = Path(content_path(index)).read_text()
+        text = index.read_text()
         index.write_text(text[:-3] if damage == "cut" else text.replace("big", "upside down"))
     with pytest.raises(FatalError, match=r"held\.json is damaged"):
         folder.run(b=MARK)
