@@ -55,7 +55,7 @@ class ExtractCode(IntEnum):
         return f"{self:04X} {self.name.lower().replace('_', ' ')}"
 
 
-NOT_NULL, NULL = 0x0000, 0xFFFF
+NOT_NULL = 0x0000
 FLAG = 2
 """Bytes of a NULL area (documented)."""
 

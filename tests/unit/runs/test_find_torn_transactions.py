@@ -104,7 +104,6 @@ MARK = mark(GROUP)
         (extract(1, 2, 3, bad=2), "value"),
         (extract(1, 2, 3, wrong=2), "forbidden-character"),
         (extract(1, 2) + extract(3)[:6] + b"\0\x09" + extract(3)[8:], "table-name"),
-        (extract(1, 2) + b"\0" * 7 + extract(3), "broken-record"),
     ],
 )
 def test_a_rejected_record_of_a_group_rejects_its_transaction(
