@@ -19,7 +19,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.start_arrow import defer_arrow
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import PublisherError
 from publisher.stop_request import StopRequest
 
@@ -77,7 +77,7 @@ def publish(
     It publishes once or, with --follow, continuously.  If an instance with --follow runs already, publish
     makes it poll now and shows the result, and publish --follow takes over from it.
     """
-    defer_arrow()
+    start_arrow()
     from publisher.cli.progress import show_progress
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)

@@ -14,7 +14,7 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.start_arrow import defer_arrow
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     not start Spark.  If a database or the brokers are unreachable, it shows the rest and ends with exit
     code 5.
     """
-    defer_arrow()
+    start_arrow()
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of

@@ -14,7 +14,7 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import defer_arrow
+from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def verify(
     It folds all documents that consumers can read into objects, and compares these objects with the tables,
     by key and attribute.  It writes nothing without --repair.
     """
-    defer_arrow()
+    start_arrow()
     from publisher.runs.verify import VerifyRequest
     from publisher.runs.verify import verify as run_verification
 

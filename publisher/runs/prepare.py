@@ -20,6 +20,7 @@ from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import Window
 from publisher.sources.contract import (
     CarryOver,
+    ComparingSource,
     LiveSource,
     PrepareContext,
     PreparedSource,
@@ -224,7 +225,8 @@ def _prepare_fitting_files(reader: Source | LiveSource, context: PrepareContext)
                 waiting=tuple(waiting),
             )
         except FileRefusedError as error:
-            if context.carry_over is None:
+            # a table without its file would lose all its rows
+            if context.carry_over is None or isinstance(reader, ComparingSource):
                 raise
             place = paths.index(Path(error.path))
             refused.append(paths[place])

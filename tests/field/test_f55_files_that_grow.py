@@ -96,3 +96,24 @@ def test_parquet_without_its_footer_is_refused_and_read_later(bench: Workbench) 
     path.write_bytes(whole)
     bench.publish()
     assert len(bench.objects()) == 2
+
+
+def test_a_compressed_file_that_is_cut_waits_until_it_is_whole(bench: Workbench) -> None:
+    bench.write("job.toml", JOB)
+    whole = gzip.compress(
+        log_file([event(f"idu={n}", 3, "fname", new="a") for n in range(2000)]).encode()
+    )
+    bench.write("in/log.csv.gz", whole[: len(whole) // 2])
+    bench.write("in/other.csv", log_file([event("idu=9", 3, "fname", new="b")]))
+    report = bench.publish()
+    assert report["read"] == 1
+    assert any("log.csv.gz: the compressed file is cut" in note for note in report["notes"])
+    assert bench.publish()["notes"] == []
+    bench.write("in/log.csv.gz", whole)
+    assert bench.publish()["read"] == 2000
+    assert bench.run("replay", "in/log.csv.gz", "--to", "copy").code == 0
+    bench.write("in/log.csv.gz", whole[:-3])
+    assert (
+        "the compressed file is cut"
+        in bench.run("replay", "in/log.csv.gz", "--to", "x", codes=[1]).err
+    )

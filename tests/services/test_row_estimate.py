@@ -141,7 +141,7 @@ PUBLISH = """
 import sys
 from publisher.cli.main import cli
 cli(["publish", "-c", sys.argv[1]], standalone_mode=False)
-large = ("sqlalchemy", "pyarrow.lib", "numpy", "pandas", "lxml", "pyspark")
+large = ("sqlalchemy", "pandas", "lxml", "pyspark")
 print([name for name in large if name in sys.modules])
 """
 

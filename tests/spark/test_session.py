@@ -132,7 +132,7 @@ def test_settings_are_in_a_private_file_while_spark_starts(
 def test_no_process_outlives_an_interrupted_program() -> None:
     with start(sleep=60) as process:
         started = wait_until_ready(process)
-        assert len(started) >= 3  # the JVM, the daemon, a worker
+        assert len(started) >= 2  # the JVM, and the daemon of its workers
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     deadline = time.monotonic() + 10

@@ -253,7 +253,7 @@ def _cut(
 
 
 def text_split(path: Path, kind: TextKind) -> Split[TextRange]:
-    """Returns a text file as a split.  Raises ``FatalError`` if gzip has compressed it and it is cut."""
+    """Returns a text file as a split.  Raises ``FileRefusedError`` if it is compressed and cut."""
     refuse_cut(path)
     length = Path(path).stat().st_size
     return Split(str(path), length, length, TextRange(kind, 0, length, 1))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from publisher.errors import FatalError
 from publisher.sources.files.options import SnapshotOptions
+from publisher.sources.refused_file import FileRefusedError
 
 BOM = codecs.BOM_UTF8
 _FIRST = 64
@@ -56,7 +57,7 @@ def text_blocks(
 
 
 def refuse_cut(path: Path) -> None:
-    """Unpacks a file that gzip compresses.  Raises ``FatalError`` if it is truncated or damaged."""
+    """Unpacks a file that gzip compresses.  Raises ``FileRefusedError`` if it is truncated or damaged."""
     if is_gzip(path):
         for _ in _read(path, 1 << 22, 0, None):
             pass
@@ -73,10 +74,10 @@ def _read(path: Path, size: int, start: int, stop: int | None) -> Iterator[bytes
                 start += len(block)
                 yield block
     except EOFError:
-        raise FatalError(f"{path}: the compressed file is cut; export it again") from None
+        raise FileRefusedError(str(path), "the compressed file is cut; export it again") from None
     except (gzip.BadGzipFile, zlib.error) as problem:
-        raise FatalError(
-            f"{path}: the compressed file is damaged ({problem}); export it again"
+        raise FileRefusedError(
+            str(path), f"the compressed file is damaged ({problem}); export it again"
         ) from problem
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,6 @@ from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
-from publisher.triggers import TableRef
-from publisher.triggers.sqlite import log_statements
 from tests.support.event_log_files import event, write
 
 ROOT = Path(__file__).parents[3]
@@ -191,44 +187,6 @@ def test_a_small_replay_imports_only_modules_that_it_needs(
     report, _, modules = done.stdout.rpartition("}\n")
     assert modules == "[]\n"
     assert json.loads(report + "}")["engine"]["name"] == "local"
-
-
-PUBLISH = """
-import sys
-from publisher.cli.main import cli
-cli(["publish", "-c", sys.argv[1]], standalone_mode=False)
-names = ("pyarrow", "pyarrow.compute", "pyarrow.parquet")
-print({type(sys.modules[name]).__name__ for name in names}, "numpy" in sys.modules)
-import pyarrow.compute as pc
-assert pc.sum([1, 2]).as_py() == 3
-assert sys.modules["pyarrow.compute"] is not pc
-import pyarrow as pa
-import pyarrow.parquet as pq
-assert pa.compute.sum([1, 2]).as_py() == 3
-assert pq.read_table
-assert "pandas" not in sys.modules
-assert pa.default_memory_pool().backend_name == "jemalloc"
-"""
-
-
-def test_publish_of_an_empty_log_does_not_import_arrow(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        for statement in log_statements(TableRef(None, "event_log")):
-            connection.execute(statement.text)
-    job = tmp_path / "job.toml"
-    job.write_text(
-        '[source]\nformat = "event-log"\ntable = "event_log"\nurl = "sqlite:///log.db"\n'
-        '[dispatch]\npath = "out"\n'
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", PUBLISH, str(job)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "{'_DeferredModule'} False"
 
 
 def test_a_replay_has_the_same_identity_on_each_engine(tmp_path: Path) -> None:
