@@ -170,7 +170,8 @@ def _of_file(path: Path, names: list[str]) -> str | None:
         stat = path.stat()
     except OSError:
         return None
-    return f"sqlite:{digest_of([str(stat.st_dev), str(stat.st_ino), *names])}"
+    # not the number of its disk, which may differ after the next start of the machine
+    return f"sqlite:{digest_of([str(stat.st_ino), *names])}"
 
 
 def digest_of(content: object) -> str:
