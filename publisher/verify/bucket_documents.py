@@ -35,9 +35,6 @@ from publisher.verify.operation_columns import (
 )
 from publisher.verify.plain_documents import read_plain
 from publisher.verify.results import UnreadableDocument
-from publisher.verify.uniform_documents import read_uniform
-
-_AT_ONCE = 4_096
 
 
 @dataclass(slots=True)
@@ -59,14 +56,14 @@ class BucketDocuments:
         order = [("order", "ascending"), ("number", "ascending")]
         self.rows = self.rows.sort_by(order).combine_chunks()
         rows, is_readable = self._read()
-        self.operations = join_rows(rows)
+        self.operations = join_rows([rows])
         is_renamed = self._mark_key_changes(len(is_readable))
         if is_renamed.any():
             deliveries = (self._delivery(at) for at in np.flatnonzero(is_renamed).tolist())
             folded = fold([*deliveries])
             collector = OperationCollector()
             collector.add(-1, _as_operations(folded))
-            self.operations = join_rows([*rows, collector.rows()])
+            self.operations = join_rows([collector.rows(), rows])
             self.repeated = folded.repeated
         event_ids = pc.if_else(pa.array(is_readable), self._column("event_id"), None)
         contents = (self._column("association"), self._column("data"))
@@ -106,26 +103,18 @@ class BucketDocuments:
                 facts[name].add(origin, row["event_id"])
         return facts
 
-    def _read(self) -> tuple[list[OperationRows], Mask]:
+    def _read(self) -> tuple[OperationRows, Mask]:
         """Reads the operations of the documents; marks the documents that consumers can read."""
         count = self.rows.num_rows
-        is_usual, is_left = np.ones(count, bool), np.ones(count, bool)
-        is_readable = np.ones(count, bool)
+        is_usual, is_readable = np.ones(count, bool), np.ones(count, bool)
         for name in ("key_from", "key_to", "problem"):
             is_usual &= self._column(name).is_null().to_numpy(zero_copy_only=False)
-        data, names = self._column("data"), self._column("association")
-        names = pc.if_else(pa.array(is_usual), names, None)
-        rows = [OperationCollector().rows()]
-        for start in range(0, count, _AT_ONCE):
-            batch = slice(start, start + _AT_ONCE)
-            for uniform in read_uniform(data[batch], names[batch]):
-                rows.append(uniform._replace(documents=uniform.documents + start))
-                is_left[rows[-1].documents] = False
-            others = OperationCollector()
-            for at in (np.flatnonzero(is_left[batch]) + start).tolist():
-                is_readable[at] = self._collect(others, at, data[at], names[at].as_py())
-            rows.append(others.rows())
-        return rows, is_readable
+        data = self._column("data")
+        names = pc.if_else(pa.array(is_usual), self._column("association"), None)
+        collector = OperationCollector()
+        for at, (document, name) in enumerate(zip(data, names, strict=True)):
+            is_readable[at] = self._collect(collector, at, document, name.as_py())
+        return collector.rows(), is_readable
 
     def _collect(
         self, collector: OperationCollector, at: int, data: pa.Scalar, name: str | None

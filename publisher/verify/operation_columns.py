@@ -84,7 +84,7 @@ class OperationRows(NamedTuple):
 
 
 def join_rows(parts: Sequence[OperationRows]) -> OperationColumns:
-    """Joins operations in the order of their documents."""
+    """Joins operations, whose parts are in the order of their documents."""
     attributes = pa.chunked_array([part.attributes for part in parts], _ATTRIBUTES)
     rows = OperationRows(
         np.concatenate([part.documents for part in parts]),
@@ -95,8 +95,6 @@ def join_rows(parts: Sequence[OperationRows]) -> OperationColumns:
         np.concatenate([part.changes for part in parts]),
         pa.concat_arrays([part.elements for part in parts]),
     )
-    if (rows.documents[1:] < rows.documents[:-1]).any():
-        rows = _sort_rows(rows)
     encoded = rows.associations.dictionary_encode()
     return OperationColumns(
         rows.documents,
@@ -108,22 +106,6 @@ def join_rows(parts: Sequence[OperationRows]) -> OperationColumns:
         tuple(rows.attributes.dictionary.to_pylist()),
         rows.changes,
         rows.elements,
-    )
-
-
-def _sort_rows(rows: OperationRows) -> OperationRows:
-    order = np.argsort(rows.documents, kind="stable")
-    sizes = rows.sizes[order]
-    moves = (np.cumsum(rows.sizes) - rows.sizes)[order] - (np.cumsum(sizes) - sizes)
-    changes = np.arange(len(rows.changes)) + np.repeat(moves, sizes)
-    return OperationRows(
-        rows.documents[order],
-        rows.kinds[order],
-        rows.associations.take(pa.array(order)),
-        sizes,
-        rows.attributes.take(pa.array(changes)),
-        rows.changes[changes],
-        rows.elements.take(pa.array(changes)),
     )
 
 

@@ -215,7 +215,7 @@ def test_a_document_that_was_sent_again_changes_nothing(seed: int, renames: bool
 
 @given(st.integers(0, 1 << 32))
 def test_columns_and_single_documents_give_the_same(seed: int) -> None:
-    """Objects without a first document; one of two copies of the log is not read by the column."""
+    """Objects without a first document; one of two copies of the log is left to the parser."""
     history = history_of(seed, renames=False)
     logs = Log(), Log()
     for place, part in enumerate(history.parts):
