@@ -21,7 +21,6 @@ from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.dispatch.kafka.options import KafkaOptions
     from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
 
 _LONGEST = 200
@@ -58,12 +57,6 @@ _LONGEST = 200
     type=parameters.PATH,
     help="Publish the corrected records of a file with the job of -c, each once.",
 )
-@click.option(
-    "--dead-letters",
-    "letters",
-    is_flag=True,
-    help="Read the records from the dead-letter topic of -c instead of journals.",
-)
 @parameters.config
 @parameters.now
 @parameters.engine
@@ -77,7 +70,6 @@ def rejects(
     export: Path | None,
     corrected: Path | None,
     config: Path | None,
-    letters: bool,
     json_: bool,
     **others: Any,
 ) -> None:
@@ -89,7 +81,7 @@ def rejects(
     the job's.  --export writes the raw records to a file.  Correct "raw" in it, and publish the records with
     --retry: they are read as new records of their source, after all others.
     """
-    selects = bool(journals or sources or reasons or letters)
+    selects = bool(journals or sources or reasons)
     _refuse_combinations(others, corrected, export, selects=selects, json_=json_)
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
@@ -98,7 +90,7 @@ def rejects(
     from publisher.reports.rejects import RejectSelection
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
-    reading = _reading(journals, config, others["journal"], letters=letters)
+    reading = _reading(journals, config, others["journal"])
     if export is not None:
         summary, notes = _export(reading.to_export(selection), export, config)
         echo([summary])
@@ -120,7 +112,7 @@ def _refuse_combinations(
         raise click.UsageError("--dry-run needs --retry: add it, or leave both out")
     if corrected is not None and (selects or export is not None):
         raise click.UsageError(
-            "--retry excludes JOURNAL, --source, --reason, --export and --dead-letters: leave them out"
+            "--retry excludes JOURNAL, --source, --reason and --export: leave them out"
         )
     if export is not None and json_:
         raise click.UsageError("--export writes JSON lines anyway: leave --json out")
@@ -128,51 +120,42 @@ def _refuse_combinations(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The rejected records of journals, or of the dead-letter topic of a job."""
+    """The rejected records of journals."""
 
     directories: tuple[Path, ...]
-    letters: KafkaOptions | None
     requeued: Container[str | None] = ()
     """The ids of records whose rows are neither E nor F any more."""
 
     def records(self) -> Iterator[RejectedRecord]:
         """Reads all of them."""
-        from publisher.reports.rejects import read_dead_letters, read_rejects
+        from publisher.reports.rejects import read_rejects
 
-        if self.letters is None:
-            records = read_rejects(self.directories)
-        else:
-            records = read_dead_letters(self.letters, self.directories[-1])
+        records = read_rejects(self.directories)
         return (record for record in records if record.id is None or record.id not in self.requeued)
 
     def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
         """Reads those that are selected, with all others of their transactions."""
-        from publisher.journal.scan_runs import scan_kept_runs, scan_runs
+        from publisher.journal.scan_runs import scan_runs
         from publisher.reports.rejects import read_to_export
         from publisher.runs.known_rejects import read_known_rejects
 
-        scan = scan_runs if self.letters is None else scan_kept_runs
-        known = [read_known_rejects(scan(path)) for path in self.directories]
+        known = [read_known_rejects(scan_runs(path)) for path in self.directories]
         return read_to_export(self.records, selection, dict(ChainMap(*known)))
 
 
-def _reading(
-    journals: tuple[Path, ...], config: Path | None, journal: Path | None, *, letters: bool
-) -> _Reading:
+def _reading(journals: tuple[Path, ...], config: Path | None, journal: Path | None) -> _Reading:
     from publisher.reports.requeued_rejects import find_requeued
 
     if config is None:
-        if not journals or letters:
-            what = "job file" if letters else "journal"
+        if not journals:
             raise UsageError(
-                f"no {what} is given: name directories of journals, or a job file with -c"
+                "no journal is given: name directories of journals, or a job file with -c"
             )
-        return _Reading(journals, None)
+        return _Reading(journals)
     settings = parameters.load_settings(config, journal=journal)
-    letters_of = settings.kafka if letters else None
     requeued, notes = find_requeued(settings)
     echo_notes(notes)
-    return _Reading((*journals, settings.journals), letters_of, requeued)
+    return _Reading((*journals, settings.journals), requeued)
 
 
 def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) -> None:

@@ -55,10 +55,10 @@ def explain_offset(
         FatalError: The journal is damaged, or another version of the program wrote it.
         UnreachableError: The brokers do not answer.
     """
-    from publisher.dispatch.kafka.read_records import read_record_at  # noqa: PLC0415 - an extra
+    from publisher.dispatch.kafka.read_headers import read_headers  # noqa: PLC0415 - an extra
 
     options = options or _options_of(directory)
-    headers = read_record_at(options, place.topic, place.partition, place.offset).headers
+    headers = read_headers(options, place.topic, place.partition, place.offset)
     event_id = headers.get("event-id")
     if event_id is None:
         raise UsageError(f"{place} is not a record of this program: it has no header event-id")

@@ -11,11 +11,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import refusals_in
-from publisher.errors import UsageError
 from publisher.journal.retried_records import file_of, reject_id
-from publisher.journal.scan_runs import JournalPart, scan_kept_runs, scan_runs
+from publisher.journal.scan_runs import JournalPart, scan_runs
 from publisher.journal.scanned_run import ScannedRun
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
@@ -216,42 +214,6 @@ class ExportedReject:
     """The record in the form of its format: JSON, with binary data in hex."""
 
 
-def read_dead_letters(options: KafkaOptions, journals: Path) -> Iterator[RejectedRecord]:
-    """Yields the rejected records of a dead-letter topic, each once.
-
-    ``journals`` is the journal directory of the job, which knows what was retried.
-
-    Raises:
-        UsageError: The job has no such topic.
-        UnreachableError: The brokers do not answer.
-    """
-    from publisher.dispatch.kafka.read_records import read_topic  # noqa: PLC0415 - an extra
-
-    if options.dead_letter_topic is None:
-        raise UsageError("the job has no dead letters: set dead_letter_topic in [dispatch]")
-    settled = read_settled_rejects(partial(scan_kept_runs, journals))
-    seen: set[tuple[str, str]] = set()
-    for letter in read_topic(options, options.dead_letter_topic):
-        headers = letter.headers
-        name, reason = headers.get("reject-id") or None, headers.get("reason", "")
-        if name is not None:
-            if (name, reason) in seen or name in settled:  # sent again, or published since
-                continue
-            seen.add((name, reason))
-        source = headers.get("source", "")
-        yield RejectedRecord(
-            id=name,
-            run=(name or "").rpartition(":")[0].rpartition(":")[0],
-            source=source,
-            position=headers.get("position", ""),
-            file=None,
-            reason=reason,
-            object=None,
-            detail=headers.get("detail", ""),
-            raw=(letter.value or b"").decode("utf-8", "replace") or None,
-        )
-
-
 def export_form(record: RejectedRecord) -> ExportedReject | None:
     """Builds the exported form of a record; ``None`` for a record that cannot be retried (``left_out``)."""
     if record.id is None or record.raw is None:
@@ -285,9 +247,7 @@ def left_out(record: RejectedRecord, job: str) -> str:
         )
     if record.table is not None:
         return f"{record.position}: row of a live table; correct it where it comes from, as a new change"
-    if record.file is None:
-        return f"{record.position}: too large for the dead-letter topic; leave --dead-letters out"
     return (
-        f"{record.position}: {record.file} has changed or is gone; restore it, then: xds-publisher rejects "
-        f"-c {job} --export FILE.jsonl"
+        f"{record.position}: {record.file or 'its input'} has changed or is gone; restore it, then: "
+        f"xds-publisher rejects -c {job} --export FILE.jsonl"
     )

@@ -128,35 +128,3 @@ def test_lines_of_part_files_lead_to_their_records(published: Lineage) -> None:
     code, _, err = published.explain("--document", f"{parts[0]}:9999")
     assert code == 2
     assert "correct line 9999" in err
-
-
-def test_dead_letters_are_exported_and_retried_once(published: Lineage) -> None:
-    config, exported = published.base / "hr.toml", published.base / "letters.jsonl"
-    words = ["rejects", "-c", str(config), "--dead-letters"]
-    result = CliRunner().invoke(cli, [*words, "--reason", "event-type", "--export", str(exported)])
-    assert result.exit_code == 0, result.stderr
-    entries = [json.loads(line) for line in exported.read_text().splitlines()]
-    assert {entry["id"] for entry in entries} == {
-        headers(letter)["reject-id"]
-        for letter in published.letters
-        if headers(letter)["reason"] == "event-type"
-    }
-    for entry in entries:
-        entry["raw"] = {**entry["raw"], "event_type": "4", "table_key": "idu=3"}
-    exported.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
-    retry = ["rejects", "-c", str(config), "--retry", str(exported), "--json"]
-    result = CliRunner().invoke(cli, retry)
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["documents"] >= 1
-    read = published.kafka.read(published.topic)
-    new = {(r.partition, r.offset) for r in read} - {
-        (r.partition, r.offset) for r in published.documents
-    }
-    assert len(new) == json.loads(result.stdout)["documents"]
-    assert all(b"<delete" in (r.value or b"") for r in read if (r.partition, r.offset) in new)
-    again = CliRunner().invoke(cli, retry)
-    assert again.exit_code == 2
-    assert "nothing to retry" in again.stderr
-    assert len(published.kafka.read(published.topic)) == len(read)
-    groups = json.loads(CliRunner().invoke(cli, [*words, "--json"]).stdout)
-    assert "event-type" not in {group["reason"] for group in groups}

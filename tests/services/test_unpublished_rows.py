@@ -15,7 +15,7 @@ from tests.support.compared_jobs import table_row, write_table
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
-@pytest.mark.parametrize("state", ["columns", "row", "values"])
+@pytest.mark.parametrize("state", ["columns", "values"])
 def test_a_refused_row_is_added_once_it_fits(kafka: Topics, tmp_path: Path, state: str) -> None:
     topic = kafka.make(max_message_bytes=2_500)
     path = tmp_path / "job.toml"

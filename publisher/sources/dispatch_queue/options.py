@@ -122,9 +122,6 @@ class DispatchQueueOptions:
     parts: Literal["auto", "totals", "per-part"] = "auto"
     """Meaning of LEN1 and LEN2 in an operation of several rows: the whole operation (``totals``) or
     the row's own part (``per-part``). ``auto`` decides once per file."""
-    typ_dialect: Literal["a", "b"] = "a"
-    """List of TYP codes: the vendor's page prints two. With ``b`` nothing can be published, because
-    its COMMIT and ROLLBACK share a code."""
     nodes: tuple[Name, ...] = ()
     """Databases (DBNODE) whose operations are published; all if empty."""
     destination: Name | None = None

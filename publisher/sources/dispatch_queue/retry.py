@@ -70,11 +70,6 @@ def write_retry(
     Raises:
         UsageError: A record lacks columns or images, or no row can hold them.
     """
-    if options.typ_dialect == "b":
-        raise UsageError(
-            f'{records[0].where}: with typ_dialect = "b" nothing can be published, because a COMMIT cannot '
-            'be told from a ROLLBACK: set typ_dialect = "a"'
-        )
     operations = [_read(record, options) for record in records]
     path = folder / f"operations.{folder.parent.name}.dat"
     content = bytearray()

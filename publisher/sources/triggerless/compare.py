@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from publisher.errors import InternalError
 from publisher.sources.columns.row_images import Mask, differ
 from publisher.sources.triggerless.differences import Differences, Places, TableRows
-from publisher.sources.triggerless.hashing import NULL, Hashes, joined_hashes, text_hashes
+from publisher.sources.triggerless.hashing import NULL, Hashes, text_hashes
 from publisher.sources.triggerless.options import Keeps
 
 First = Literal["add", "replace", "nothing"]
@@ -26,12 +26,12 @@ First = Literal["add", "replace", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """The known rows of a bucket, sorted by hash and key: hashes of columns, hashes of rows, or values."""
+    """The known rows of a bucket, sorted by hash and key: hashes of columns, or values."""
 
     hashes: Hashes
     keys: pa.Array
     contents: Sequence[Hashes] | Sequence[pa.Array]
-    """One entry per compared column; with ``row`` a single entry."""
+    """One entry per compared column."""
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -106,7 +106,7 @@ class ComparisonResult:
     known: KnownRows
     counts: ComparisonCounts
     emptied: Mapping[str, EmptiedCounts]
-    """By multi-valued column; none if a state of whole rows does not show single columns."""
+    """By multi-valued column."""
 
 
 def compare(
@@ -155,7 +155,7 @@ def no_known_rows(keeps: Keeps, columns: int) -> KnownRows:
     empty = np.zeros(0, np.uint64)
     if keeps == "values":
         return KnownRows(empty, pa.array([], pa.string()), [pa.array([], pa.string())] * columns)
-    return KnownRows(empty, pa.array([], pa.string()), [empty] * (1 if keeps == "row" else columns))
+    return KnownRows(empty, pa.array([], pa.string()), [empty] * columns)
 
 
 def _order(rows: TableRows) -> Places:
@@ -256,9 +256,9 @@ def _find_differences(
     contents = contents_to_keep(rows, keeps)
     differs = _compare_contents(rows, known, contents, matches, chosen, keeps, len(columns))
     if rules.unknown:
-        unknown = np.array([name in rules.unknown or keeps == "row" for name in columns])
+        unknown = np.array([name in rules.unknown for name in columns])
         differs[:, unknown] = False
-        contents = _with_known_contents(contents, known, matches, unknown[: len(contents)])
+        contents = _with_known_contents(contents, known, matches, unknown)
     return contents, differs
 
 
@@ -266,8 +266,7 @@ def contents_to_keep(rows: TableRows, keeps: Keeps) -> Sequence[Hashes] | Sequen
     """Returns the contents of rows that the state stores."""
     if keeps == "values":
         return rows.values
-    hashes = [text_hashes(values) for values in rows.values]
-    return hashes if keeps == "columns" else [joined_hashes(hashes, len(rows))]
+    return [text_hashes(values) for values in rows.values]
 
 
 def _compare_contents(
@@ -289,8 +288,6 @@ def _compare_contents(
         current, earlier = pa.array(which), pa.array(before)
         for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
             differs[which, place] = differ(new.take(current), old.take(earlier))
-    elif keeps == "row":
-        differs[which] = (contents[0][which] != known.contents[0][before])[:, np.newaxis]
     else:
         for place, (new, old) in enumerate(zip(contents, known.contents, strict=True)):
             differs[which, place] = new[which] != old[before]
@@ -324,8 +321,6 @@ def _count_lost_values(
 ) -> dict[str, EmptiedCounts]:
     """Counts the known rows that have lost all values of a multi-valued column."""
     counts: dict[str, EmptiedCounts] = {}
-    if rules.keeps == "row":
-        return counts
     for place, name in enumerate(columns):
         if name in rules.multiple:
             content = known.contents[place]

@@ -7,8 +7,6 @@ the function must never change; tests compare it with a plain implementation.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -35,17 +33,6 @@ def text_hashes(texts: pa.Array) -> Hashes:
     if texts.null_count:
         hashes[texts.is_null().to_numpy(zero_copy_only=False)] = NULL
     return hashes
-
-
-def joined_hashes(columns: Sequence[Hashes], count: int) -> Hashes:
-    """Combines the hashes of several columns into one hash that depends on their order; never 0."""
-    joined = np.full(count, len(columns), np.uint64) * _M
-    for hashes in columns:
-        joined ^= _scramble(hashes.copy())
-        joined *= _M
-    joined = _finish(joined)
-    joined[joined == NULL] = 1
-    return joined
 
 
 def _buffers(texts: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:

@@ -12,7 +12,7 @@ from publisher.errors import OptionProblem, refuse_options
 from publisher.model.keys import IdentifierCase
 
 Name = Annotated[str, Len(1)]
-Keeps = Literal["columns", "row", "values"]
+Keeps = Literal["columns", "values"]
 StartupOption = Literal["resynchronise", "future", "all"]
 
 
@@ -27,9 +27,8 @@ class TriggerlessOptions:
     key: Mapping[Name, tuple[Name, ...]] = field(default_factory=dict)
     """Primary key columns by table, if neither the database nor ``[tables]`` names them."""
     state: Keeps = "columns"
-    """State kept per row beside its key: a hash of each column (``columns``), one hash of the whole
-    row (``row``, so that a change publishes all columns), or the ``values`` (so that old values are
-    published, too)."""
+    """State kept per row beside its key: a hash of each column (``columns``), or the ``values`` (so that
+    old values are published, too)."""
     startup_option: StartupOption = "all"
     """Result of the first comparison of a table: all rows as ``<add>`` (``all``), nothing
     (``future``, changes from now on), or all rows as a ``<modify>`` that replaces all values

@@ -176,7 +176,7 @@ def _work(
     state: TriggerlessState | None,
 ) -> TableWork:
     entry = state.tables.get(table.name) if state is not None else None
-    known = _known_files(state, entry, table.shape, options) if state and entry else None
+    known = _known_files(state, entry, table.shape) if state and entry else None
     size = max(table.bytes, entry["bytes"] if entry else 0)
     migration = context.migration
     first: First = "add"
@@ -223,13 +223,10 @@ def _known_files(
     state: TriggerlessState,
     entry: Mapping[str, Any],
     shape: TableShape,
-    options: TriggerlessOptions,
 ) -> KnownFiles:
     schema, table, key = shape.identity
     current = {"schema": schema, "table": table, "key": list(key)}
     changed = [name for name, value in current.items() if entry[name] != value]
-    if options.state == "row" and entry["columns"] != list(shape.columns):
-        changed.append("columns")
     multiple = set(entry.get("multiple", ()))
     changed += [
         n for n in entry["columns"] if n in shape.columns and n in shape.multiple ^ multiple

@@ -235,7 +235,7 @@ class _RowComparer:
                 self.table.entry["columns"],
                 TableRows(hashes, keys, self._values(row, known, where)),
                 known,
-                self._rules(row, known, where),
+                self._rules(row, known),
             )
             self.corrected[row.key] = result.known
             batch = result.differences
@@ -249,15 +249,10 @@ class _RowComparer:
     def _no_rows(self) -> KnownRows:
         return no_known_rows(self.table.options.state, len(self.table.entry["columns"]))
 
-    def _rules(self, row: CorrectedRow, known: KnownRows, where: str) -> ComparisonRules:
+    def _rules(self, row: CorrectedRow, known: KnownRows) -> ComparisonRules:
         """The rules of the comparison: columns that a correction does not name keep their values."""
         entry = self.table.entry
         missing = set(entry["columns"]) - row.values.keys() - row.changes.keys()
-        if missing and len(known) and self.table.options.state == "row":
-            raise UsageError(
-                f"{where} has not all columns of {self.table.name}, and the state keeps one hash for a "
-                f"whole row: add {', '.join(sorted(missing))}, or {_TO_CORRECT}"
-            )
         return ComparisonRules(
             self.table.options.state,
             "replace" if row.event is EventType.REPLACE_FIELD else "add",

@@ -22,19 +22,18 @@ from publisher.sources.triggerless.shuffle_pieces import bucket_of
 
 _ROWS = 1 << 16
 _COLUMN = "="
-"""Prefix of the names of the table's columns; if ``keeps`` is ``row``, one column has an empty name."""
+"""Prefix of the names of the table's columns."""
 
 
 def write_known_rows(path: Path, known: KnownRows, columns: Sequence[str], keeps: Keeps) -> None:
     """Writes the known rows of one bucket."""
-    names = [""] if keeps == "row" else list(columns)
     table = pa.table(
         {
             "hash": pa.array(known.hashes),
             "key": known.keys,
             **{
                 f"{_COLUMN}{name}": content if isinstance(content, pa.Array) else pa.array(content)
-                for name, content in zip(names, known.contents, strict=True)
+                for name, content in zip(columns, known.contents, strict=True)
             },
         }
     )
@@ -86,7 +85,7 @@ def read_state_file(path: Path, columns: Sequence[str], keeps: Keeps) -> KnownRo
         ) from error
     empty = no_known_rows(keeps, 1).contents[0]
     contents: list[pa.Array] = []
-    for name in [""] if keeps == "row" else columns:
+    for name in columns:
         if f"{_COLUMN}{name}" in table.schema.names:
             column = _flat(table.column(f"{_COLUMN}{name}"))
             contents.append(column if keeps == "values" else column.to_numpy())

@@ -18,7 +18,7 @@ from tests.support.retried_rejects import documents, export_all, invoke, retry
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 BELL = "bell \x07"
-STATES = pytest.mark.parametrize("state", ["columns", "row", "values"])
+STATES = pytest.mark.parametrize("state", ["columns", "values"])
 
 
 def _ring_off(entry: dict[str, Any]) -> dict[str, Any]:
@@ -183,9 +183,8 @@ def test_a_row_of_a_child_table_adds_its_value(tmp_path: Path) -> None:
     assert publish_classes(tmp_path, more).documents == 0
 
 
-@pytest.mark.parametrize("state", ["columns", "row"])
-def test_one_value_cannot_be_added_to_hashes(tmp_path: Path, state: str) -> None:
-    _, entry = _child_row(tmp_path, f'state = "{state}"')
+def test_one_value_cannot_be_added_to_hashes(tmp_path: Path) -> None:
+    _, entry = _child_row(tmp_path, 'state = "columns"')
     message = _refusal(tmp_path, [entry])
     assert "fixed.jsonl:1 has single values of phone.no" in message
     assert "correct it in the table" in message
@@ -222,16 +221,6 @@ def test_the_row_of_a_parent_keeps_the_values_of_its_child_tables(tmp_path: Path
     assert _retry(tmp_path, [entry])["operations"] == {"modify": 1}
     write_classes(tmp_path, tables | {"usr": [("1", "Eve"), ("2", "Bob")]})
     assert publish_classes(tmp_path).documents == 0
-
-
-def test_a_part_of_a_row_does_not_fit_one_hash(tmp_path: Path) -> None:
-    more = 'state = "row"'
-    write_table(tmp_path, [table_row(1), table_row("x")])
-    publish(tmp_path, more)
-    (entry,) = export_all(tmp_path)
-    message = _refusal(tmp_path, [entry | {"raw": {"idu": "1", "fname": "Eve"}}])
-    assert "has not all columns of usr" in message
-    assert "add lname" in message
 
 
 @pytest.mark.parametrize(

@@ -283,16 +283,3 @@ def test_operations_that_no_row_can_hold_are_refused(
     assert f"fixed.jsonl:1: {message}" in result.stderr
     assert "write all columns of the row" in result.stderr
     assert not (tmp_path / "out" / "runs" / "job-000002").exists()
-
-
-def test_a_list_of_codes_without_commit_is_refused(
-    tmp_path: Path, local_engine: EngineSwitch
-) -> None:
-    del local_engine
-    queue = Queue()
-    _queue(tmp_path, [queue.row(99, queue_jack(1)), queue.row(COMMIT)], text=False)
-    entries = export(tmp_path, "operation-code")
-    (tmp_path / "job.toml").write_text(QUEUE_JOB.format(more='typ_dialect = "b"'))
-    result = retry(tmp_path, entries)
-    assert result.exit_code == 2
-    assert 'set typ_dialect = "a"' in result.stderr

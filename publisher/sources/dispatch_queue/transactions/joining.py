@@ -38,7 +38,7 @@ def join_rows(rows: QueueRows, options: DispatchQueueOptions, reading: PartsRead
     _join_lengths(operations)
     operations.whole = ~np.isin(np.arange(len(operations)), list(operations.faults))
     _check_names(operations)
-    _set_kinds(operations, options.typ_dialect)
+    _set_kinds(operations)
     if options.blobs == "ignore":
         _ignore_blobs(operations)
     return operations
@@ -241,30 +241,21 @@ def _check_names(operations: Operations) -> None:
     )
 
 
-def _set_kinds(operations: Operations, dialect: str) -> None:
+def _set_kinds(operations: Operations) -> None:
     """Determines the kind of each operation from TYP and its lengths."""
     typ, len1, len2 = operations.column("TYP"), operations.len1, operations.len2
     empty = (len1 == 0) & (len2 == 0) & (operations.parts == 1)
     empty &= ~np.isin(np.arange(len(operations)), list(operations.faults))
     operations.kind = np.zeros(len(operations), np.int64)
-    operations.kind[empty & (typ == OperationCode.COMMIT)] = (
-        RowKind.COMMIT if dialect == "a" else RowKind.CLOSING
-    )
-    if dialect == "a":
-        operations.kind[empty & (typ == OperationCode.ROLLBACK)] = RowKind.ROLLBACK
+    operations.kind[empty & (typ == OperationCode.COMMIT)] = RowKind.COMMIT
+    operations.kind[empty & (typ == OperationCode.ROLLBACK)] = RowKind.ROLLBACK
     operations.kind[empty & (typ == OperationCode.CLOSING)] = RowKind.CLOSING
-    legal = WITH_DATA if dialect == "a" else {1, 2, 3, 4}
-    is_legal = np.isin(typ, list(legal)) | (operations.kind != RowKind.OPERATION)
-    closing = np.isin(
-        typ,
-        [OperationCode.CLOSING, OperationCode.ROLLBACK]
-        if dialect == "a"
-        else [OperationCode.CLOSING],
-    )
+    is_legal = np.isin(typ, list(WITH_DATA)) | (operations.kind != RowKind.OPERATION)
+    closing = np.isin(typ, [OperationCode.CLOSING, OperationCode.ROLLBACK])
     operations.add_fault(
         np.flatnonzero(~is_legal & ~closing),
         Reason.OPERATION_CODE,
-        lambda n: f"TYP {typ[n]} is not in list {dialect}; check typ_dialect and byte_order",
+        lambda n: f"TYP {typ[n]} is unknown; check byte_order",
     )
     wrong = (operations.kind == RowKind.OPERATION) & (closing | _wrong_lengths(typ, len1, len2))
     operations.add_fault(

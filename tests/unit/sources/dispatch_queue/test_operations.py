@@ -236,20 +236,6 @@ def test_evidence_of_both_lists_holds_the_transactions_concerned(tmp_path: Path)
         assert [found[0], found[2], found[4]] == [*["held open-transaction"] * 2, "1 idu=3"]
 
 
-def test_list_b_gives_envelopes_only(tmp_path: Path) -> None:
-    queue = Queue()
-    rows = [
-        queue.row(INSERT, jack(1)),
-        queue.row(4, jack(1), BLOBATR=4),
-        queue.row(CLOSING),
-        queue.row(COMMIT),
-        queue.row(7, jack(1)),
-    ]
-    assert texts_of_rows(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 5
-    rows.append(queue.row(CLOSING))
-    assert texts_of_rows(rows, tmp_path, typ_dialect="b") == ["held open-transaction"] * 6
-
-
 @pytest.mark.parametrize("typ", [7, 8, 9])
 def test_operations_on_blobs_name_their_column(typ: int, tmp_path: Path) -> None:
     queue = Queue()

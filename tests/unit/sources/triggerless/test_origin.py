@@ -33,7 +33,7 @@ lanes = 1
 [dispatch]
 path = "out"
 """
-STATES = pytest.mark.parametrize("keeps", ["columns", "row", "values"])
+STATES = pytest.mark.parametrize("keeps", ["columns", "values"])
 
 
 @pytest.fixture(autouse=True)
