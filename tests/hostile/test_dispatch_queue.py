@@ -133,7 +133,6 @@ def test_a_wrong_column_never_publishes_another_transaction_otherwise(
     [
         ({"byte_order": "big"}, "check row_stride and byte_order"),
         ({"row_stride": 3600}, "check row_stride and byte_order"),
-        ({"date_order": "little"}, "OPER_DATE of its first rows is impossible"),
     ],
 )
 def test_a_wrong_setting_is_refused_before_anything_is_read(
@@ -144,6 +143,12 @@ def test_a_wrong_setting_is_refused_before_anything_is_read(
     with pytest.raises(FatalError, match=r"queue\.dat") as error:
         read(options(**changed), binary(rows), tmp_path)
     assert problem in error.value.message
+
+
+def test_rows_of_impossible_dates_are_refused(tmp_path: Path) -> None:
+    rows = [row | {"OPER_DATE": {"seconds": 1 << 31, "fraction": 0}} for row in transactions()]
+    with pytest.raises(FatalError, match="OPER_DATE of its first rows is impossible"):
+        read(OPTIONS, binary(rows), tmp_path)
 
 
 @pytest.mark.parametrize("count", [899, 900])

@@ -130,7 +130,7 @@ def binary(
     rows: Iterable[Row], used: DispatchQueueOptions = OPTIONS, stride: int = declared.ROW_BYTES
 ) -> bytes:
     """The rows as a binary file."""
-    declaration = declared.row(used.byte_order, used.date_order)
+    declaration = declared.row(used.byte_order)
     return b"".join(declaration.build(_pad_row(row)).ljust(stride, b"\0") for row in rows)
 
 

@@ -62,16 +62,6 @@ def fill_gaps(
     return pa.RecordBatch.from_arrays(list(columns.values()), names=after.schema.names)
 
 
-def gap_fault(names: tuple[str, ...], unknown: Flags) -> RecordFault:
-    """The fault of a key change whose new row is incomplete."""
-    return RecordFault(
-        Reason.KEY_CHANGE,
-        f"the key was changed, and neither image supplies {_list_names(names, unknown)}, so the new row"
-        ' is not known in full; set images = "full" if NULL is a value, or key_change_gaps = "absent"'
-        ' or "query-back"',
-    )
-
-
 def unmarked_fault(names: tuple[str, ...], wrong: Flags) -> RecordFault:
     """The fault of an UPDATE that differs from its before image in a column outside its mask."""
     return RecordFault(

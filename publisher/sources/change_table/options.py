@@ -57,9 +57,6 @@ class ChangeTableOptions:
     ``modify-association`` a ``<modify-association>`` and a modify of the other columns (the input is
     then read twice). Without its before image, the old key is unknown: a reject, or with ``query-back``
     the current row (event type 6)."""
-    key_change_gaps: Literal["absent", "reject", "query-back"] = "absent"
-    """Result for columns of the new row that neither the UPDATE of the key nor its before image
-    supplies: leave them out, reject the UPDATE, or read the current row (event type 5)."""
     binary_text: Literal["hex", "base64"] | None = None
     """Encoding of binary values in text. The target of the task decides it; there is no default."""
     time_zone: str = "UTC"

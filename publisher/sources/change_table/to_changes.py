@@ -258,22 +258,14 @@ class ChangeTableChangeBuilder:
         return np.where(listed.any(axis=1, keepdims=True), listed, full)
 
     def complete(self, draft: ChangeDraft) -> None:
-        """Handles columns of a new row that no image supplies as ``key_change_gaps`` says: never as NULL."""
+        """Leaves out the columns of a new row that no image supplies: they are not NULL."""
         is_key_update = draft.is_key_update
         if not is_key_update.any():
             return
         if self._options.joins_keys:
             draft.chosen &= ~(is_key_update[:, np.newaxis] & self._is_key)
             return
-        gaps: Matrix = draft.unknown & is_key_update[:, np.newaxis]
-        hits = np.asarray(gaps.any(axis=1))
-        draft.chosen[is_key_update] = ~gaps[is_key_update]
-        if self._options.key_change_gaps == "reject":
-            names = self._layout.data
-            draft.pairs.after.reject(hits, lambda row: images.gap_fault(names, gaps[row]))
-        elif self._options.key_change_gaps == "query-back":
-            draft.kinds[hits] = 5
-            draft.chosen[hits] = False
+        draft.chosen[is_key_update] = ~draft.unknown[is_key_update]
 
     def _undo_respellings(self, draft: ChangeDraft, new_keys: RowKeys, old_keys: RowKeys) -> None:
         """Makes key UPDATEs that only spell the key differently (``01`` for ``1``) plain UPDATEs again."""

@@ -58,11 +58,10 @@ class QueueTableNames(DeclaredNames):
     @property
     def published(self) -> tuple[int, ...]:
         """Indexes of the columns outside the key whose values are published."""
-        omit = self.reader.options.blob_columns == "omit"
         places = self.values
         if places is None:
             places = tuple(place for place in range(len(self.types)) if place not in self.key)
-        return tuple(place for place in places if not (omit and self.types[place].type == "BLOB"))
+        return tuple(place for place in places if self.types[place].type != "BLOB")
 
     def keys(self, texts: list[pa.Array]) -> ColumnKeys:
         """Builds the keys of rows from the texts of all columns."""

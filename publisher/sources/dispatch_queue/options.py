@@ -6,10 +6,10 @@ unknown properties have no default and are required where they matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from annotated_types import Ge, Le, Len
 
@@ -30,7 +30,6 @@ from publisher.xds.times import zone_problems
 
 Name = Annotated[str, Len(1)]
 NullMode = Literal["none", "byte_before", "byte_after", "bitmap_prefix", "bitmap_suffix"]
-_IMAGE = ("record", "null_mode", "null_flag", "null_bits", "image_byte_order", "image_charset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +62,6 @@ class QueueTable:
     image_length: Annotated[int, Ge(1)] | None = None
     """Bytes of a row image that is known to end with filler; by default the length of its columns.
     Filler must be all 00 or all 20; with ``offsets`` it is not checked."""
-    record: Literal["fixed", "sequential"] | None = None
-    """Overrides ``record`` of the source."""
-    null_mode: NullMode | None = None
-    """Overrides ``null_mode`` of the source."""
-    null_flag: Annotated[int, Ge(1), Le(255)] | None = None
-    """Overrides ``null_flag`` of the source."""
-    null_bits: Literal["lsb", "msb"] | None = None
-    """Overrides ``null_bits`` of the source."""
-    image_byte_order: ByteOrder | None = None
-    """Overrides ``image_byte_order`` of the source."""
     image_charset: str | None = None
     """Overrides ``image_charset`` of the source."""
     charsets: dict[str, str] | None = None
@@ -110,10 +99,6 @@ class DispatchQueueOptions:
     """Bytes from one row to the next in binary files; ``auto`` inspects each file."""
     byte_order: ByteOrder = "little"
     """Byte order of integers in binary rows: the byte order of the server's machine."""
-    date_order: ByteOrder = "big"
-    """Byte order of OPER_DATE."""
-    check_dates: bool = True
-    """Refuse a file whose first OPER_DATE values cannot be dates of an export."""
     time_zone: str | None = None
     """IANA name of the time zone of OPER_DATE. The vendor documents none, so changes carry no time
     without it."""
@@ -167,8 +152,6 @@ class DispatchQueueOptions:
     """Bytes of a false BOOLEAN, in hex. There is no default."""
     trim_padding: bool = True
     """Remove blanks from the end of CHAR values, and wide blanks from the end of NCHAR values."""
-    trim_bytes: bool = False
-    """Remove zero bytes from the end of BYTE values."""
     update: Literal["changed", "replaced", "query-back"] = "changed"
     """Result of an UPDATE: event type 2 with the columns that differ, event type 3 with these, or
     event type 6."""
@@ -177,9 +160,6 @@ class DispatchQueueOptions:
     the other columns that differ (the input is then read twice more)."""
     blobs: Literal["query-back", "ignore"] = "query-back"
     """Result of operations on a BLOB: event type 8 for its column, or nothing."""
-    blob_columns: Literal["omit", "bytes"] = "omit"
-    """Result of a BLOB column in a row image: omit it because it holds a reference, or publish its
-    bytes."""
     remember: Annotated[int, Ge(1), Le(100_000_000)] = 1_000_000
     """Number of transactions per database that ``publish`` remembers, so that overlapping exports
     publish nothing twice."""
@@ -227,10 +207,9 @@ class DispatchQueueOptions:
         return next(iter(of_node or [table for table in entries if table.node is None]), None)
 
     def of_table(self, table: QueueTable) -> DispatchQueueOptions:
-        """Returns the options with the table's overrides, and without tables."""
-        values = {name: getattr(table, name) for name in _IMAGE}
-        overrides = {name: value for name, value in values.items() if value is not None}
-        return replace(self, tables=(), **overrides)
+        """Returns the options with the table's ``image_charset``, and without tables."""
+        charset = self.image_charset if table.image_charset is None else table.image_charset
+        return replace(self, tables=(), image_charset=charset)
 
     @property
     def joins_keys(self) -> bool:
@@ -264,22 +243,21 @@ def _image_problems(
 ) -> Iterator[OptionProblem]:
     """Yields problems of a table: options that its row images lack, and options that contradict each
     other."""
-    settings = {name: getattr(table, name) or getattr(options, name) for name in _IMAGE}
     kinds = {column.type for column in columns}
     who = table.who
     if not table.key:
         yield OptionProblem("tables", f"{who} needs key, the columns of its primary key")
-    yield from _null_problems(settings, who)
-    if settings["record"] == "sequential" and table.offsets:
+    yield from _null_problems(options, who)
+    if options.record == "sequential" and table.offsets:
         yield OptionProblem(
             "tables", f"{who} has offsets, but a sequential record has none; keep one of the two"
         )
-    if settings["null_mode"] == "byte_before" and 0 in table.offsets:
+    if options.null_mode == "byte_before" and 0 in table.offsets:
         text = f"{who} has the offset 0, but byte_before has a byte before it; fix one of the two"
         yield OptionProblem("tables", text)
     yield from _charset_problem("image_charset", table.image_charset)
     coded = {c.name for c in columns if c.type in TEXT} - set(table.charsets or ())
-    if coded and settings["image_charset"] is None:
+    if coded and not (table.image_charset or options.image_charset):
         text = f'is required for CHAR and VARCHAR of {who}, as "cp866" or "cp1251"'
         yield OptionProblem("image_charset", text)
     if kinds & NATIONAL and options.nchar_order is None:
@@ -290,21 +268,21 @@ def _image_problems(
         yield OptionProblem("boolean_true", text)
 
 
-def _null_problems(settings: Mapping[str, Any], who: str) -> Iterator[OptionProblem]:
+def _null_problems(options: DispatchQueueOptions, who: str) -> Iterator[OptionProblem]:
     """Yields problems of the options that say how the row images of a table mark NULL."""
-    mode = settings["null_mode"]
+    mode = options.null_mode
     if mode is None:
         modes = ", ".join(f'"{name}"' for name in get_args(NullMode))
         yield OptionProblem(
             "null_mode",
             f"is required for the images of {who}, since no page documents it; write one of {modes}",
         )
-    elif mode.startswith("byte") and settings["null_flag"] is None:
+    elif mode.startswith("byte") and options.null_flag is None:
         yield OptionProblem(
             "null_flag",
             f"is required with null_mode of {who}, the byte that marks NULL, as 1 or 255",
         )
-    elif mode.startswith("bitmap") and settings["null_bits"] is None:
+    elif mode.startswith("bitmap") and options.null_bits is None:
         yield OptionProblem(
             "null_bits", f'is required with null_mode of {who}, write "lsb" or "msb"'
         )

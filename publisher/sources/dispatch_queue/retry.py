@@ -137,7 +137,7 @@ def _build(
 ) -> bytes:
     data = columns["DATA"].ljust(DATA_BYTES, b"\0")
     try:
-        built: bytes = row(options.byte_order, options.date_order).build({**columns, "DATA": data})
+        built: bytes = row(options.byte_order).build({**columns, "DATA": data})
     except ConstructError as error:
         reason = str(error).splitlines()[-1]
         raise UsageError(

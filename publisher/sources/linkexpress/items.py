@@ -98,8 +98,6 @@ class ItemReader:
     def _trim(self, texts: pa.Array, item: Item) -> pa.Array:
         if item.type == "CHARACTER" and self.options.trim_padding:
             return pc.ascii_rtrim(texts, characters=" ")
-        if item.type == "NATIONAL CHARACTER" and self.options.trim_national:
-            return pc.utf8_rtrim(texts, characters="\u3000")
         return texts
 
     def _variable(self, data: Bytes, at: Offsets, item: Item) -> TextColumn:

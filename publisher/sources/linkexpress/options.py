@@ -96,8 +96,6 @@ class LinkexpressOptions:
     it."""
     national_length: Literal["characters", "bytes"] = "characters"
     """Unit of the length word of NATIONAL CHARACTER VARYING."""
-    trim_national: bool = False
-    """Remove wide blanks (U+3000) from the end of NATIONAL CHARACTER values."""
     trim_padding: bool = True
     """Remove blanks from the end of CHARACTER values."""
     numeric_sign: Literal["leading", "trailing", "overpunched"] = "leading"

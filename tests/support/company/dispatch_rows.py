@@ -90,7 +90,7 @@ class Queue:
 
     def __init__(self, options: DispatchQueueOptions) -> None:
         self._options = options
-        self._row = layout.row(options.byte_order, options.date_order)
+        self._row = layout.row(options.byte_order)
         self._tables = {name: _Table(options, number) for name, number in NUMBERS.items()}
         self._written = 0
 

@@ -62,7 +62,7 @@ class ImageReader:
             texts, wrong, null = self._column(data, at[fitting], ends[fitting], where, number)
             images.add_problems(fitting[wrong], partial(self._value_problem, data, places, number))
             texts = set_null(texts, null | wrong)
-            if column.type == "BLOB" and self.options.blob_columns == "omit":
+            if column.type == "BLOB":  # an image has a reference to it only
                 texts = pa.nulls(len(fitting), pa.string())
             images.texts.append(
                 texts if len(fitting) == len(at) else _spread(texts, fitting, len(at))
@@ -233,7 +233,7 @@ class ImageReader:
                 return self._booleans(areas)
             case "CHAR" | "NCHAR":
                 return self._characters(areas, column)
-        return self._bytes(areas, column)
+        return _base64(area.tobytes() for area in areas), _none(areas)
 
     def _codec(self, column: ImageColumn) -> str:
         if column.type in NATIONAL:
@@ -247,11 +247,6 @@ class ImageReader:
         if self.options.trim_padding:
             texts = pc.utf8_rtrim(texts, characters=" ")
         return texts, wrong
-
-    def _bytes(self, areas: Bytes, column: ImageColumn) -> tuple[pa.Array, Mask]:
-        trim = self.options.trim_bytes and column.type == "BYTE"
-        values = (area.tobytes() for area in areas)
-        return _base64(value.rstrip(b"\0") if trim else value for value in values), _none(areas)
 
     def _varying(self, data: Bytes, where: Offsets, column: ImageColumn) -> tuple[pa.Array, Mask]:
         sizes = self._sizes(data, where, column)

@@ -33,7 +33,6 @@ from publisher.sources.dispatch_queue.rows.layout import (
     INTEGERS,
     ROW_BYTES,
     TEXTS,
-    ByteOrder,
 )
 from publisher.sources.dispatch_queue.rows.rows import (
     PADDING,
@@ -157,7 +156,7 @@ def _rows(
     with tempfile.TemporaryFile() as spool:
         for frame in frames:
             broken += [piece._replace(raw=as_json(piece.raw)) for piece in frame.broken]
-            chunk, unreadable = _chunk(frame, spool, options, with_data=with_data)
+            chunk, unreadable = _chunk(frame, spool, with_data=with_data)
             chunks.append(chunk)
             broken += unreadable
             lost += _lost_rows(frame, unreadable, options)
@@ -197,14 +196,12 @@ def _concat(parts: list[Codes]) -> Codes:
     return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
-def _chunk(
-    frame: Frame, spool: IO[bytes], options: DispatchQueueOptions, *, with_data: bool
-) -> tuple[_Chunk, list[Broken]]:
+def _chunk(frame: Frame, spool: IO[bytes], *, with_data: bool) -> tuple[_Chunk, list[Broken]]:
     """Reads the rows of a frame; returns unreadable ones as broken pieces."""
     texts = {name: pc.fill_null(frame.batch.column(name), "") for name in COLUMNS}
     problems: dict[int, str] = {}
     integers = {name: _integers(name, texts[name], problems) for name in INTEGERS}
-    dates = _dates(texts["OPER_DATE"], problems, options.date_order)
+    dates = _dates(texts["OPER_DATE"], problems)
     data = _parse_data(texts["DATA"], problems) if with_data else [b""] * frame.batch.num_rows
     readable = np.ones(frame.batch.num_rows, bool)
     readable[list(problems)] = False
@@ -285,14 +282,13 @@ def _integers(name: str, texts: pa.Array, problems: dict[int, str]) -> Codes:
     return integers
 
 
-def _dates(texts: pa.Array, problems: dict[int, str], order: ByteOrder) -> Codes:
+def _dates(texts: pa.Array, problems: dict[int, str]) -> Codes:
     """Parses OPER_DATE, six bytes in hex, to seconds and fraction in one number."""
     clean = pc.replace_substring_regex(texts, r"\s", "")
     matches = pc.match_substring_regex(clean, "^[0-9A-Fa-f]{12}$")
     _add_problem(pc.invert(matches), problems, "OPER_DATE is not 6 bytes in hex; fix the export")
     values = b"".join(map(bytes.fromhex, pc.if_else(matches, clean, "0" * 12).to_pylist()))
-    kind = np.dtype([("seconds", "u4"), ("fraction", "u2")])
-    pairs = np.frombuffer(values, kind.newbyteorder(">" if order == "big" else "<"))
+    pairs = np.frombuffer(values, np.dtype([("seconds", ">u4"), ("fraction", ">u2")]))
     joined: Codes = (pairs["seconds"].astype(np.int64) << 16) | pairs["fraction"]
     return joined
 

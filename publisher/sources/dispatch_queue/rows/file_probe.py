@@ -96,14 +96,12 @@ def _first_rows(
     options: DispatchQueueOptions, data: Bytes, stride: int
 ) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     count = min(SAMPLE, whole_rows(len(data), stride))
-    kind = row_type(options.byte_order, options.date_order)
+    kind = row_type(options.byte_order)
     return np.ndarray((count,), kind, data, 0, (stride,))
 
 
 def _check_dates(options: DispatchQueueOptions, data: Bytes, stride: int, path: str) -> None:
     """Checks that OPER_DATE lies between the first years of the product and today."""
-    if not options.check_dates:
-        return
     seconds = _first_rows(options, data, stride)["SECONDS"].astype(np.int64)
     seconds = seconds[seconds != 0] + EPOCH_SECONDS
     latest = datetime.now(UTC).timestamp() + 2 * 86400
@@ -113,8 +111,8 @@ def _check_dates(options: DispatchQueueOptions, data: Bytes, stride: int, path: 
     moment = datetime.fromtimestamp(float(seconds[~possible][0]), UTC).isoformat(sep=" ")
     raise FileRefusedError(
         path,
-        f"OPER_DATE of its first rows is impossible, for example {moment[:19]}; check date_order,"
-        " or set check_dates = false",
+        f"OPER_DATE of its first rows is impossible, for example {moment[:19]}; check row_stride and the"
+        " export",
     )
 
 

@@ -73,26 +73,18 @@ _INTEGERS = {
     ("int32", "big"): c.Int32sb,
     ("int64", "little"): c.Int64sl,
     ("int64", "big"): c.Int64sb,
-    ("uint16", "little"): c.Int16ul,
-    ("uint16", "big"): c.Int16ub,
-    ("uint32", "little"): c.Int32ul,
-    ("uint32", "big"): c.Int32ub,
 }
 
 
 @cache
-def row(order: ByteOrder = "little", date_order: ByteOrder = "big") -> Any:
-    """Declares a packed row: integers in the byte order of the export, OPER_DATE in its own."""
+def row(order: ByteOrder = "little") -> Any:
+    """Declares a packed row: integers in the byte order of the export, OPER_DATE big-endian."""
 
     def number(kind: str) -> Any:
         return _INTEGERS[kind, order]
 
     return c.Struct(
-        "OPER_DATE"
-        / c.Struct(
-            "seconds" / _INTEGERS["uint32", date_order],
-            "fraction" / _INTEGERS["uint16", date_order],
-        ),
+        "OPER_DATE" / c.Struct("seconds" / c.Int32ub, "fraction" / c.Int16ub),
         "EXTDATA" / number("int16"),
         "DBNODE" / c.Bytes(8),
         "TRANSACT_ID" / number("int64"),
@@ -130,13 +122,11 @@ def numpy_type(declared: Any) -> np.dtype[Any]:
 
 
 @cache
-def row_type(
-    order: ByteOrder = "little", date_order: ByteOrder = "big", stride: int = ROW_BYTES
-) -> np.dtype[Any]:
+def row_type(order: ByteOrder = "little", stride: int = ROW_BYTES) -> np.dtype[Any]:
     """Returns the NumPy type of rows for bulk reading, with the parts SECONDS and FRACTION of OPER_DATE."""
     fields: dict[str, tuple[np.dtype[Any], int]] = {}
     at = 0
-    for column in row(order, date_order).subcons:
+    for column in row(order).subcons:
         if column.name == "OPER_DATE":
             fields["OPER_DATE"] = np.dtype(f"V{column.sizeof()}"), at
             fields["SECONDS"] = numpy_type(column.seconds), at

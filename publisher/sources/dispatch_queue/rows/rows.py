@@ -92,7 +92,7 @@ def binary_rows(
 ) -> QueueRows:
     """Reads the rows of a binary file from byte ``start`` on; ``number`` is the number of the first row."""
     count = whole_rows(stop - start, stride)
-    kind = row_type(options.byte_order, options.date_order)
+    kind = row_type(options.byte_order)
     rows = np.zeros(0, kind)
     if count:
         rows = np.ndarray((count,), kind, data, start, (stride,))

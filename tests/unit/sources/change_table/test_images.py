@@ -36,26 +36,14 @@ def test_a_column_that_no_image_of_a_key_change_supplies_is_absent(
 
 def test_null_of_full_images_is_a_value_of_the_new_row(tmp_path: Path) -> None:
     rows = (KEY_CHANGE[0], KEY_CHANGE[1] | {"lname": "l"})
-    _, _, added = meant(tmp_path, INSERT, *rows, images="full", key_change_gaps="reject")
+    _, _, added = meant(tmp_path, INSERT, *rows, images="full")
     assert added[4:] == (("lname", "l"), *((name, None) for name in UNKNOWN))
 
 
-def test_a_new_row_with_gaps_is_rejected_or_read_back_by_a_setting(tmp_path: Path) -> None:
-    path = write(tmp_path / "t__ct.csv", [INSERT, *KEY_CHANGE])
-    rejects = read(path, options(key_change_gaps="reject"))[1:]
-    assert [change_text(one) for one in rejects] == [("key-change",), ("key-change",)]
-    assert "c04, c05, c06, c07, c08 ..." in str(rejects[0]["detail"])
-    found = [change_text(one) for one in read(path, options(key_change_gaps="query-back"))]
-    assert found[1:] == [(4, "idu=1"), (5, "idu=9")]
-
-
-@pytest.mark.parametrize("gaps", ["absent", "reject", "query-back"])
-def test_a_new_row_without_gaps_is_published_whatever_the_setting(
-    tmp_path: Path, gaps: str
-) -> None:
+def test_a_new_row_without_gaps_is_published(tmp_path: Path) -> None:
     before = KEY_CHANGE[0] | dict.fromkeys(UNKNOWN, "v")
     rows = (before, record(2, "U", [0, 1], idu="9", fname="x"))
-    found = meant(tmp_path, INSERT, *rows, key_change_gaps=gaps)
+    found = meant(tmp_path, INSERT, *rows)
     assert [one[0] for one in found] == [1, 4, 1]
     assert len(found[2]) == 12
 
@@ -104,8 +92,8 @@ def test_a_difference_under_an_empty_mask_is_rejected(tmp_path: Path) -> None:
 
 
 def test_both_records_of_a_rejected_pair_are_kept(tmp_path: Path) -> None:
-    rows = [INSERT, *KEY_CHANGE]
-    found = read(write(tmp_path / "t__ct.csv", rows), options(key_change_gaps="reject"))[1:]
+    rows = [INSERT, record(2, "B", idu="1", fname="a"), record(2, "U", [], idu="1", fname="x")]
+    found = read(write(tmp_path / "t__ct.csv", rows), options())[1:]
     raws = "\n".join(sorted(str(one["raw"]) for one in found))
     assert '"header__change_oper": "B"' in raws
     assert '"header__change_oper": "U"' in raws

@@ -71,13 +71,6 @@ def test_a_delete_is_rejected_if_its_add_cannot_be_written(lanes: int, tmp_path:
     assert raw["new"][raw["columns"].index("fname")] == "B\x01b"
 
 
-def test_a_delete_is_rejected_if_no_database_supplies_its_add(tmp_path: Path) -> None:
-    more = 'key_change_gaps = "query-back"\nimages = "sparse"'
-    report = publish(tmp_path, [OTHER, *move_key("Jim")], more)
-    assert report.outcomes["published"] == 1
-    assert report.reasons["rejected"] == {"no-database": 1, "held-back": 1}
-
-
 def test_only_the_changes_of_one_record_are_rejected_together(tmp_path: Path) -> None:
     rows = [
         *move_key("Jim"),

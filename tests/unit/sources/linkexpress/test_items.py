@@ -121,7 +121,6 @@ def test_a_vector_of_the_reference(
         ("NCHAR(2)", {"national_charset": "UCS-2LE"}, "日本", "E5652C67"),
         ("NCHAR(2)", {"national_charset": "EUC-JP"}, "日本", "C6FCCBDC"),
         ("NCHAR(2)", {"national_charset": "UTF-8", "national_width": 3}, "日本", "E697A5E69CAC"),
-        ("NCHAR(3)", {"trim_national": True}, "日本", "93FA967B8140"),
         ("NCHAR VARYING(2)", {"national_length": "bytes"}, "日本", "0004 93FA967B"),
         ("CHAR(5)", {"trim_padding": False}, "ABC  ", "4142432020"),
         ("CHAR(6)", {"charset": "UTF-8"}, "日本", "E697A5E69CAC"),

@@ -73,18 +73,17 @@ orders = st.sampled_from(["little", "big"])
 @given(
     data=st.lists(st.binary(min_size=196, max_size=196), min_size=1, max_size=3),
     order=orders,
-    date_order=orders,
     stride=st.sampled_from(layout.STRIDES),
 )
 def test_bulk_reading_is_that_of_the_declaration(
-    data: list[bytes], order: ByteOrder, date_order: ByteOrder, stride: int
+    data: list[bytes], order: ByteOrder, stride: int
 ) -> None:
     file = b"".join(head.ljust(stride, b"\0") for head in data)
-    options = DispatchQueueOptions(byte_order=order, date_order=date_order, charset="latin-1")
+    options = DispatchQueueOptions(byte_order=order, charset="latin-1")
     rows = binary_rows(np.frombuffer(file, np.uint8), 0, len(file), stride, options, 1)
     for number in range(len(data)):
         at = number * stride
-        declared = layout.row(order, date_order).parse(file[at : at + layout.ROW_BYTES])
+        declared = layout.row(order).parse(file[at : at + layout.ROW_BYTES])
         assert rows.seconds[number] == declared.OPER_DATE.seconds
         assert rows.fractions[number] == declared.OPER_DATE.fraction
         for name in layout.INTEGERS:
