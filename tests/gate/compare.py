@@ -40,12 +40,13 @@ class Rule:
         )
 
 
-def read_rules(path: Path) -> list[Rule]:
-    """Reads the list of intended differences."""
-    rules = [Rule(**rule) for rule in tomllib.loads(path.read_text("utf-8")).get("rule", [])]
+def read_rules(path: Path) -> tuple[list[Rule], list[str]]:
+    """Reads the intended differences, and the settings that job files no longer have."""
+    content = tomllib.loads(path.read_text("utf-8"))
+    rules = [Rule(**rule) for rule in content["rule"]]
     if len(rules) > MOST_RULES:
         raise SystemExit(f"{path} has {len(rules)} rules, more than {MOST_RULES}: join some")
-    return rules
+    return rules, content["settings_that_went"]
 
 
 def differences(case: Result, old: Result, new: Result) -> list[str]:

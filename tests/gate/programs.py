@@ -91,10 +91,12 @@ def run_cases(
     names: Sequence[str],
     done: Callable[[str, Result], None],
     way: str,
+    dropped: Sequence[str] = (),
 ) -> None:
     """Runs cases with a program, in as many processes as there are cores.
 
-    ``way`` is ``local``, ``spark`` or the address of brokers to which files are replayed.
+    ``way`` is ``local``, ``spark`` or the address of brokers to which files are replayed; ``dropped`` are
+    settings that the program no longer has.
     """
     queue: SimpleQueue[str] = SimpleQueue()
     for name in names:
@@ -102,7 +104,7 @@ def run_cases(
     count = os.cpu_count() or 1
     with tempfile.TemporaryDirectory(prefix="gate-") as scratch, ThreadPoolExecutor(count) as pool:
         work = [
-            pool.submit(_work, python, corpus, Path(scratch), queue, done, way)
+            pool.submit(_work, python, corpus, Path(scratch), queue, done, [way, *dropped])
             for _ in range(count)
         ]
         for future in work:
@@ -115,9 +117,9 @@ def _work(
     scratch: Path,
     queue: SimpleQueue[str],
     done: Callable[[str, Result], None],
-    way: str,
+    more: Sequence[str],
 ) -> None:
-    words = [str(python), str(WORKER), str(corpus), str(scratch), way]
+    words = [str(python), str(WORKER), str(corpus), str(scratch), *more]
     with subprocess.Popen(
         words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as worker:

@@ -1,10 +1,10 @@
 """Runs cases of the gate with the program of the environment that runs it, and prints what came of each.
 
-``python worker.py CORPUS SCRATCH local|spark|BOOTSTRAP`` reads names of cases, one a line, and writes one
-JSON object a line.  It needs nothing but the program and the standard library, so that any version of the
-program can run it.  A command runs in a process that is forked from this one, which has imported the program
-already; on Spark all run in this process.  With an address of brokers, files are replayed to topics of their
-own.
+``python worker.py CORPUS SCRATCH local|spark|BOOTSTRAP [SETTING…]`` reads names of cases, one a line, and
+writes one JSON object a line; the settings are left out of job files.  It needs nothing but the program and
+the standard library, so that any version of the program can run it.  A command runs in a process that is
+forked from this one, which has imported the program already; on Spark all run in this process.  With an
+address of brokers, files are replayed to topics of their own.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run_case(case: dict[str, Any], corpus: Path, place: Path, way: str) -> dict[
     messages: list[str] = []
     begun = time.monotonic()
     for step in case["steps"]:
-        prepare(step, case["root"], corpus, place)
+        prepare(step, case["root"], corpus, place, sys.argv[4:])
         words = [word.replace("{root}", str(place)) for word in step["words"]]
         if way == "spark" and words[0] in ("publish", "replay"):
             words += ["--engine", "spark"]
@@ -140,14 +140,17 @@ def records_of(bootstrap: str, topic: str) -> dict[str, int]:
     return dict(found)
 
 
-def prepare(step: dict[str, Any], root: str, corpus: Path, place: Path) -> None:
+def prepare(step: dict[str, Any], root: str, corpus: Path, place: Path, dropped: list[str]) -> None:
     """Changes the files of a case as a step says."""
     for name in step["remove"]:
         (place / name).unlink(missing_ok=True)
     for name, digest in step["write"].items():
         content = (corpus / "blobs" / digest).read_bytes()
-        if root and name.endswith(".toml"):
-            content = content.replace(root.encode(), str(place).encode())
+        if name.endswith(".toml"):
+            text = content.decode("utf-8")
+            for setting in dropped:
+                text = re.sub(rf"^{setting} = .*\n", "", text, flags=re.MULTILINE)
+            content = (text.replace(root, str(place)) if root else text).encode()
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
     for name, statements in step["statements"].items():
