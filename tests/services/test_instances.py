@@ -24,7 +24,7 @@ from tests.services.topics import Topics
 from tests.support.programs import PROGRAM
 
 NEWER = "a newer instance of the job works in"
-SECONDS = 120
+SECONDS = 300
 EVENTS = 1_500
 MORE = 100
 HALTED: Sequence[tuple[str, EngineName]] = (

@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -34,6 +35,8 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 _SUBMIT = "PYSPARK_SUBMIT_ARGS"
 _OF_SHELLS = {name: DEFAULTS[name] for name in ("spark.app.name", "spark.ui.showConsoleProgress")}
 """Settings that Spark's launcher would give values of its own."""
+_MODULE = b"Using incubator modules: jdk.incubator.vector"
+"""Spark asks for this module, and no Java option leaves the note on it out."""
 _JAVA_OPTIONS = (
     # otherwise messages of the JVM go to stdout, which is for data only
     "-Xlog:disable",
@@ -61,8 +64,8 @@ def launch(conf: Mapping[str, str]) -> Any:
         rest = os.environ.get(_SUBMIT, "pyspark-shell")
         environment[_SUBMIT] = f"--properties-file {settings} --load-spark-defaults {rest}"
         # stdout is for data; shuffle files hold personal data, and lie in /tmp
-        start = {"stdout": 2, "umask": 0o077}
-        with _set_environment(environment):
+        with _set_environment(environment), _messages() as messages:
+            start = {"stdout": messages, "stderr": messages, "umask": 0o077}
             try:
                 return launch_gateway(popen_kwargs=start)  # type: ignore[no-untyped-call]
             except PySparkRuntimeError:
@@ -70,6 +73,24 @@ def launch(conf: Mapping[str, str]) -> Any:
                     "the Java runtime ended while Spark started: see its messages above, correct"
                     " [spark.conf] or the runtime, and start again"
                 ) from None
+
+
+@contextmanager
+def _messages() -> Iterator[int]:
+    """Yields a file for what the JVM prints, which goes to stderr without the note on Spark's module."""
+    reader, writer = os.pipe()
+
+    def copy() -> None:
+        with os.fdopen(reader, "rb") as lines:
+            for line in lines:
+                if _MODULE not in line:
+                    os.write(2, line)
+
+    Thread(target=copy, daemon=True).start()
+    try:
+        yield writer
+    finally:
+        os.close(writer)
 
 
 @contextmanager
