@@ -246,7 +246,7 @@ def test_a_job_file_in_place_of_a_journal_is_told_the_option(
     here: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
-    words = ["idu=1"] if command in ("explain", "history") else []
+    words = {"explain": ["idu=1"], "history": ["idu=1"], "diff": ["other"]}.get(command, [])
     result = CliRunner().invoke(cli, [command, "people.toml", *words])
     assert result.exit_code == 2
     assert "people.toml is not a journal: name a job file with -c people.toml" in result.stderr
