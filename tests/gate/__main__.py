@@ -66,7 +66,7 @@ def main(
         if (not groups or case["group"] in groups)
         and (not formats or {*formats} & {*case["formats"]})
         and (name is None or name in case["name"])
-        and _RANDOM not in case["name"]
+        and can_repeat(case)
         and number % every == 0
     ]
     (rules, dropped), verdict, times = read_rules(RULES), Verdict(), list[tuple[float, str]]()
@@ -94,6 +94,12 @@ def main(
             click.echo(f"{took:8.2f} s  {key}")
     click.echo(f"{time.monotonic() - begun:.0f} s")
     sys.exit(0 if ok else 1)
+
+
+def can_repeat(case: Result) -> bool:
+    """False if rows differ whenever they are read, or if a test copied what the old program stored."""
+    files = [name for step in case["steps"] for name in step["write"]]
+    return _RANDOM not in case["name"] and not any(".xds-publisher/" in name for name in files)
 
 
 def is_tenth(key: str, case: Result, rest: int) -> bool:
