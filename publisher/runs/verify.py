@@ -43,7 +43,7 @@ from publisher.verify.work import JournalDocuments, PublishingRules, VerifyWork
 
 SPLITS = 8
 """Approximate number of parts in which a table is read."""
-_BUCKET_BYTES = 24 << 20
+_BUCKET_BYTES = 12 << 20
 """Approximate bytes of documents and rows in a bucket; a task needs a multiple of this memory."""
 _MAX_BUCKETS = 4096
 _ROUNDS = 3

@@ -1,8 +1,9 @@
-"""Folds documents into the objects that a consumer has after them, one by one, because keys change."""
+"""Folds documents into the objects that a consumer has after them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from publisher.consumer.delivery import Delivery
@@ -69,13 +70,13 @@ class FoldedObjects:
                 self.apply(operation)
 
 
-def fold(deliveries: Sequence[Delivery]) -> FoldedObjects:
+def fold(deliveries: Iterable[Delivery]) -> FoldedObjects:
     """Folds documents, each part in its order, as a consumer that reads all of them.
 
     A change of a key waits for its other copy; if that has expired, it is applied at the end.
     """
     folded = FoldedObjects()
-    inbox = Inbox(remembered=len(deliveries) + 1, max_held=len(deliveries) + 1)
+    inbox = Inbox(remembered=sys.maxsize, max_held=sys.maxsize)
     for delivery in deliveries:
         folded.repeated += delivery.key_change is None
         try:

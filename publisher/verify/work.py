@@ -256,8 +256,8 @@ class _Bucket:
         for piece in evidence:
             self._take(piece)
         rows = self._table(EvidenceKind.DOCUMENTS, _DOCUMENT_SCHEMA)
-        documents = BucketDocuments(rows, self.work.documents, self.work.connected)
-        published, others = self._by_table(documents.published.associations)
+        documents = BucketDocuments(rows, self.work.documents)
+        published, others = self._by_table(documents.associations)
         tables = [
             self._compare_table(number, published[number], documents)
             for number in range(len(self.work.tables))
@@ -295,7 +295,7 @@ class _Bucket:
                 consumer.add(DumpRow(*row))
         known = consumer.objects.keys()
         evidence = self._evidence_of(documents, known) if self.work.has_expired else None
-        return consumer.compare(documents.published.texts(), self.work.examples, evidence)
+        return consumer.compare(documents.texts(), self.work.examples, evidence)
 
     def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
         """Collects the facts about objects that differ."""
@@ -305,7 +305,7 @@ class _Bucket:
         waiting = self._of_objects(EvidenceKind.WAITING, _WAITING_SCHEMA, names)
         return ObjectEvidence(
             documents.facts_of(names),
-            documents.published.mentions_of(names),
+            documents.mentions_of(names),
             frozenset(waiting["association"].to_pylist()),
             journal,
             self.work.marks,
@@ -350,8 +350,8 @@ class _Bucket:
         objects = join_objects(table.shape, parts)
         given = CompareInput(
             _distinct(objects.rows),
-            documents.published.associations.take(pa.array(published)),
-            documents.published.columns(published),
+            documents.associations.take(pa.array(published)),
+            documents.columns(published),
             partial(self._evidence_of, documents),
             self.blind.get(number, set()),
         )

@@ -30,7 +30,6 @@ from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectDocuments
 from publisher.verify.documents import STORED_SCHEMA, DocumentPart
 from publisher.verify.elements import element_of, element_text
-from publisher.verify.fold import fold
 
 ATTRIBUTES = ("a", "b")
 PARTS = 3
@@ -108,14 +107,14 @@ class Log:
     rows: list[dict[str, object]] = field(default_factory=list)
     is_topic: bool = True
 
-    def add(self, part: int, number: int, delivery: Delivery, data: str | None = None) -> None:
+    def add(self, part: int, number: int, delivery: Delivery) -> None:
         change = delivery.key_change or (None, None)
         self.rows.append(
             {
                 "order": part,
                 "number": number,
                 "association": delivery.key,
-                "data": (data or document_of(delivery.operations)).encode(),
+                "data": document_of(delivery.operations).encode(),
                 "event_id": delivery.event_id if self.is_topic else None,
                 "key_from": change[0] if self.is_topic else None,
                 "key_to": change[1] if self.is_topic else None,
@@ -174,12 +173,12 @@ def log_of(history: History, order: list[int]) -> Log:
 def state_of(folded: BucketDocuments) -> State:
     return {
         name: {attribute: values.get(attribute, set()) for attribute in ATTRIBUTES}
-        for name, values in folded.published.texts().items()
+        for name, values in folded.texts().items()
     }
 
 
 def mentioned(folded: BucketDocuments, name: str) -> dict[str, bool] | None:
-    return folded.published.mentions_of([name]).get(name)
+    return folded.mentions_of([name]).get(name)
 
 
 @given(st.integers(0, 1 << 32), st.permutations(range(PARTS)))
@@ -190,7 +189,7 @@ def test_histories_lead_to_their_state_in_any_order_of_the_partitions(
     folded = log_of(history, order).fold()
     assert state_of(folded) == history.state
     assert folded.repeated == 0
-    assert folded.published.mentions_of([*history.state]) == {}
+    assert folded.mentions_of([*history.state]) == {}
 
 
 @given(st.integers(0, 1 << 32))
@@ -213,34 +212,6 @@ def test_a_document_that_was_sent_again_changes_nothing(seed: int, renames: bool
     assert folded.repeated == again
 
 
-@given(st.integers(0, 1 << 32))
-def test_columns_and_single_documents_give_the_same(seed: int) -> None:
-    """Objects without a first document; one of two copies of the log is left to the parser."""
-    history = history_of(seed, renames=False)
-    logs = Log(), Log()
-    for place, part in enumerate(history.parts):
-        for number, delivery in enumerate(part[len(part) // 3 :]):
-            text = document_of(delivery.operations)
-            logs[0].add(place, number, delivery, text)
-            logs[1].add(place, number, delivery, text.replace("<input>", "<input> "))
-    columns, single = (log.fold() for log in logs)
-    names = [*"klmn"]
-    assert single.published.texts() == columns.published.texts()
-    assert single.published.mentions_of(names) == columns.published.mentions_of(names)
-    assert single.facts_of(names) == columns.facts_of(names)
-    deliveries = [
-        Delivery(d.operations, Origin(f"t/{p}", n), d.key, d.event_id)
-        for p, part in enumerate(history.parts)
-        for n, d in enumerate(part[len(part) // 3 :])
-    ]
-    folded = fold(deliveries)
-    assert columns.published.mentions_of(names) == folded.mentioned
-    assert columns.published.texts() == {
-        name: {a: {v.text for v in values} for a, values in known.attributes.items()}
-        for name, known in folded.objects.items()
-    }
-
-
 def test_attributes_that_no_document_mentions_are_unknown() -> None:
     changes = RemoveValue("a", Value("x")), AddValue("a", Value("y")), RemoveAllValues("b")
     log = Log()
@@ -259,7 +230,7 @@ def test_an_object_that_is_created_again_is_known() -> None:
     for number, operation in enumerate(operations):
         log.add(0, number, Delivery((operation,), key="k", event_id=f"s:{number}"))
     folded = log.fold()
-    assert folded.published.associations.to_pylist() == ["k"]
+    assert folded.associations.to_pylist() == ["k"]
     assert mentioned(folded, "k") is None
 
 
@@ -269,7 +240,7 @@ def test_what_is_known_follows_a_change_of_the_key() -> None:
     log.add(0, 1, Delivery((Modify("k", "c", changes),), key="k"))
     log.add(0, 2, Delivery((ModifyAssociation("k", "l"),), key="k"))
     folded = log.fold()
-    assert folded.published.associations.to_pylist() == ["l"]
+    assert folded.associations.to_pylist() == ["l"]
     assert mentioned(folded, "l") == {"a": True, "b": False}
     assert [*folded.facts_of(["l"])["l"].origins] == [Origin("t/0", 2)]
 
