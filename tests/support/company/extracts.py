@@ -117,7 +117,7 @@ def _item(
     item_layout: ItemLayout, options: LinkexpressOptions, item: Item, value: Value
 ) -> dict[str, Any]:
     if value is None:
-        return {"null": layout.NULL, "value": bytes(item_layout.width(item))}
+        return {"null": 0xFFFF, "value": bytes(item_layout.width(item))}
     return {"null": layout.NOT_NULL, "value": _area(item_layout, options, item, value)}
 
 
