@@ -184,8 +184,6 @@ class RealObjects:
 class UnmaskingLookup:
     """Looks masked objects up by their real keys."""
 
-    reads_at_once = 1
-
     def __init__(self, lookup: BulkLookup, objects: RealObjects) -> None:
         self._lookup = lookup
         self._objects = objects
