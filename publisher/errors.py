@@ -10,7 +10,8 @@
     ├── UnreachableError      5   source, database or sink cannot be reached: try again later
     ├── FatalError            1   this run cannot continue; the message says what to fix
     │   ├── ReplacedError     6   a newer instance of the job works: leave the job to it
-    │   └── RunningError      7   publish --follow runs, and the command would stop it
+    │   ├── RunningError      7   publish --follow runs, and the command would stop it
+    │   └── FileRefusedError  1   a file does not fit as a whole: publish leaves it out
     └── InternalError         1   the program broke one of its own guarantees (conservation)
 
 A record that cannot be used is data (``Outcome.REJECTED``), not an exception.  Messages name the
@@ -197,6 +198,18 @@ class ClassRefusedError(TableRefusedError):
     """The database describes the table, but by its name or its columns it is no class."""
 
     reason = "table-name"
+
+
+class FileRefusedError(FatalError):
+    """A file as a whole cannot be read with the settings; ``publish`` leaves it out."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[FileRefusedError], tuple[str, str]]:
+        return FileRefusedError, (self.path, self.problem)
 
 
 class InternalError(PublisherError):

@@ -12,7 +12,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes
-from publisher.errors import UsageError
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     "--abandon",
     is_flag=True,
     required=True,
+    expose_value=False,
     help="Write no statuses, because the table or database is gone, and count the run as done.",
 )
 @parameters.journal_of_job
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 def acknowledge(
     config: Path,
     run: str,
-    abandon: bool,
     journal: Path | None,
     dry_run: bool,
     json_: bool,
@@ -48,8 +47,6 @@ def acknowledge(
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.rehearse import rehearse_acknowledgement
 
-    if not abandon:
-        raise UsageError("acknowledge: give --abandon")
     settings = load_to_publish(config, Overrides(journal=journal))
     act = rehearse_acknowledgement if dry_run else _acknowledge
     report = act(settings, run)

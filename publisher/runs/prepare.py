@@ -13,6 +13,7 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.survey_keys import connect_keys
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import AnySplit, SourceWork, Work
+from publisher.errors import FileRefusedError
 from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.journal.object_states import StatesBefore
 from publisher.journal.stored_states import StoredStates
@@ -27,7 +28,6 @@ from publisher.sources.contract import (
     Source,
 )
 from publisher.sources.files.file_splits import Split
-from publisher.sources.refused_file import FileRefusedError
 from publisher.xds.document import limit_of_xml
 
 SPLITS = 8

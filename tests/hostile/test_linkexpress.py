@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, FileRefusedError
 from publisher.sources.linkexpress import LinkexpressOptions
-from publisher.sources.refused_file import FileRefusedError
 from tests.support.linkexpress_files import (
     GROUP,
     JNL,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from publisher.sources.refused_file import FileRefusedError
+from publisher.errors import FileRefusedError
 from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_splits

@@ -24,6 +24,7 @@ from pyspark.java_gateway import launch_gateway
 
 from publisher.engine.spark.options import DEFAULTS
 from publisher.errors import FatalError
+from publisher.journal.durable import create_private
 
 GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that ``spark-submit`` sets for the programs that it starts."""
@@ -58,9 +59,11 @@ def launch(conf: Mapping[str, str]) -> Any:
     options += shlex.split(conf.get(_OPTIONS, ""))
     with tempfile.TemporaryDirectory(prefix="xds-publisher-") as folder:
         arguments, settings = Path(folder, "options"), Path(folder, "spark.properties")
-        _write_private(arguments, "".join(f"{_argument(word)}\n" for word in options))
+        with create_private(arguments) as file:
+            file.write("".join(f"{_argument(word)}\n" for word in options).encode())
         given = {**_OF_SHELLS, **conf, _OPTIONS: f"@{arguments}"}
-        _write_private(settings, "".join(_property(name, value) for name, value in given.items()))
+        with create_private(settings) as file:
+            file.write("".join(_property(name, value) for name, value in given.items()).encode())
         rest = os.environ.get(_SUBMIT, "pyspark-shell")
         environment[_SUBMIT] = f"--properties-file {settings} --load-spark-defaults {rest}"
         # stdout is for data; shuffle files hold personal data, and lie in /tmp
@@ -77,7 +80,7 @@ def launch(conf: Mapping[str, str]) -> Any:
 
 @contextmanager
 def _messages() -> Iterator[int]:
-    """Yields a file for what the JVM prints, which goes to stderr without the note on Spark's module."""
+    """Yields a descriptor for what the JVM prints; it goes to stderr without the note on Spark's module."""
     reader, writer = os.pipe()
 
     def copy() -> None:
@@ -135,12 +138,6 @@ def _java_home() -> dict[str, str]:
             " JAVA_HOME, and start again"
         )
     return {}
-
-
-def _write_private(path: Path, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _property(name: str, value: str) -> str:

@@ -8,9 +8,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from publisher.errors import FatalError
+from publisher.errors import FatalError, FileRefusedError
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.refused_file import FileRefusedError
 
 BOM = codecs.BOM_UTF8
 _FIRST = 64

@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
+from publisher.errors import FileRefusedError
 from publisher.sources.columns.byte_areas import Bytes, Mask, Offsets, numbers_at
 from publisher.sources.linkexpress.framing import Misfit, RecordFramer
 from publisher.sources.linkexpress.headers import HeaderReader, NoTable
 from publisher.sources.linkexpress.item_offsets import FITS, TableLayout, table_layouts
 from publisher.sources.linkexpress.layout import form_of, numpy_type
 from publisher.sources.linkexpress.options import ByteOrder, LinkexpressOptions, LogType
-from publisher.sources.refused_file import FileRefusedError
 
 SAMPLE = 1000
 """Number of records that show the byte order and LOGTYPE."""

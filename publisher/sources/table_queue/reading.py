@@ -10,12 +10,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError, FileRefusedError, UsageError
 from publisher.sources.files import file_splits
 from publisher.sources.files.file_names import list_files
 from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.refused_file import FileRefusedError
 from publisher.sources.table_queue.bulk_calls import (
     HEADER_BYTES,
     read_bulk_blocks,

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.errors import FileRefusedError
 from publisher.sources.columns.byte_areas import Bytes
 from publisher.sources.columns.record_batches import as_json
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -46,7 +47,6 @@ from publisher.sources.files import file_splits
 from publisher.sources.files.file_splits import Split, TextRange
 from publisher.sources.files.frame import Broken, Frame
 from publisher.sources.files.options import ExpectedColumns, SnapshotOptions
-from publisher.sources.refused_file import FileRefusedError
 
 _COLUMNS = ExpectedColumns(COLUMNS)
 _BITS = {

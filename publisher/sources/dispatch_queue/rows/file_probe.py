@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from publisher.errors import FileRefusedError
 from publisher.sources.columns.byte_areas import Bytes, Mask, begins_run
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions
@@ -26,7 +27,6 @@ from publisher.sources.dispatch_queue.rows.layout import (
     row_type,
 )
 from publisher.sources.dispatch_queue.rows.rows import Codes, QueueRows, whole_rows
-from publisher.sources.refused_file import FileRefusedError
 
 SAMPLE = 1000
 """Number of rows to inspect."""
