@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from publisher.model.change import Object, Reason
 from publisher.model.change_batches import objects_of
 from publisher.model.key_columns import split_keys
 from publisher.planning.query_back import (
+    NO_NAMED,
     NO_NAMED_COLUMNS,
     Answer,
     Answers,
@@ -106,9 +107,11 @@ class DatabaseLookup:
             answers |= {objects[place]: row for place, row in rows.answers()}
         return answers
 
-    def read(self, objects: pa.RecordBatch) -> Answers:
+    def read(
+        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
+    ) -> Answers:
         """Reads the current rows of the objects; an object may appear several times."""
-        return self._read_groups(_group_batch(objects), (), NO_NAMED_COLUMNS)
+        return self._read_groups(_group_batch(objects), range(objects.num_rows), named)
 
     def _read_groups(
         self, groups: _Groups, objects: Sequence[Object], named: NamedColumns

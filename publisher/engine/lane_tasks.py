@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from itertools import islice, pairwise
+from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,24 +16,24 @@ from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_lane import MaskedLane
 from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work
+from publisher.engine.tasks import Work
 from publisher.journal.lane_result import LaneResult
 from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
-from publisher.model.catalogue import Catalogue
-from publisher.model.change import IDS, TALLY, Decision, Outcome, Reason
-from publisher.model.change_batches import plain_values
+from publisher.model.arrays import Int64Array, booleans, integers
+from publisher.model.change import IDS, TALLY, Reason
+from publisher.model.key_changes import KeyHistory
+from publisher.model.outcomes import NUMBERS, Outcomes
 from publisher.model.published_objects import PublishedObjects
-from publisher.planning.columnar.rows import Numbers
-from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
-from publisher.planning.lane_planner import LanePlanner
+from publisher.planning.lane import LanePlanner, PlanResult
 from publisher.planning.masked_columns import ColumnMasks
-from publisher.planning.planner import PlanResult
+from publisher.planning.names import Names, SourceNaming
+from publisher.planning.plan import PlanRules
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
-from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import PresentRows
+from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.planning.texts import Form
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
 
@@ -70,30 +69,14 @@ def plan_lanes(
 ) -> Iterator[LaneResult]:
     """Plans lanes, one after the other, from their records in order, and stages their files.
 
-    Rows for the first query-backs of a lane are read while the files of the lane before are completed.
     For ``syncs`` see ``LaneFiles.close``."""
     collect_rarely()
-    with ExitStack() as last:
-        plan: LanePlan | None = None
-        for lane, records in lanes:
-            batches = iter(records)
-            with ExitStack() as stack:
-                opened = open_plan(work, lane, staging, documents, attempt)
-                following = stack.enter_context(opened)
-                batch = next(batches, None)
-                if batch is not None:
-                    following.begin(batch)
-                if plan is not None:
-                    yield plan.close(syncs=syncs)
-                    last.close()
-                plan = following
-                last.push(stack.pop_all())
-            while batch is not None:
+    for lane, records in lanes:
+        with open_plan(work, lane, staging, documents, attempt) as plan:
+            for batch in records:
                 plan.add(batch)
-                batch = None  # frees its memory before the next one is read
-                batch = next(batches, None)
-        if plan is not None:
-            yield plan.close(syncs=syncs)
+            result = plan.close(syncs=syncs)
+        yield result
 
 
 @contextmanager
@@ -143,18 +126,11 @@ class LanePlan:
         self._planner: LanePlanner | None = None
         self._masked: MaskedLane | None = None
         self._ranks: LaneRanks | None = None
-        self._begun: _Records | None = None
-
-    def begin(self, batch: pa.RecordBatch) -> None:
-        """Begins to read rows for the first records of the lane, which the next ``add`` gets, too."""
-        for records in islice(_by_source(batch), 1):
-            self._begun = self._take_apart(records)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Plans the next records."""
         for records in _by_source(batch):
-            begun, self._begun = self._begun, None
-            self._plan(begun or self._take_apart(records))
+            self._plan(records)
         self._files.advance()
 
     def close(self, *, syncs: bool) -> LaneResult:
@@ -181,8 +157,8 @@ class LanePlan:
             if self._ranks is not None:
                 self._ranks.check()
 
-    def _take_apart(self, batch: pa.RecordBatch) -> _Records:
-        """Takes changes and other records of one source apart, and begins to read rows for the changes."""
+    def _plan(self, batch: pa.RecordBatch) -> None:
+        """Takes changes and other records of one source apart, and plans the changes."""
         self._switch(int(batch.column("source")[0].as_py()))
         assert self._planner is not None
         outcomes = batch.column("outcome")
@@ -191,23 +167,15 @@ class LanePlan:
             outcomes = batch.column("outcome")
         if self._masked is not None:
             batch = self._masked.arrivals(batch)
-        is_change = outcomes.is_null() if outcomes.null_count < batch.num_rows else None
-        changes = batch if is_change is None else batch.filter(is_change)
+        first = self._files.add_arrivals(batch)
+        rows, changes = np.arange(first, first + batch.num_rows), batch
+        if outcomes.null_count < batch.num_rows:
+            is_change = outcomes.is_null()
+            flags = booleans(is_change)
+            self._write_outcomes(rows[~flags], batch.filter(pc.invert(is_change)))
+            rows, changes = rows[flags], batch.filter(is_change)
         if changes.num_rows:
             changes = changes if self._ranks is None else self._ranks.rank(changes)
-            self._planner.read_ahead(changes)
-        return _Records(batch, changes, is_change)
-
-    def _plan(self, records: _Records) -> None:
-        assert self._planner is not None
-        arrived, changes, is_change = records
-        first = self._files.add_arrivals(arrived)
-        rows = np.arange(first, first + arrived.num_rows)
-        if is_change is not None:
-            flags = is_change.to_numpy(zero_copy_only=False)
-            self._write_decisions(rows[~flags], arrived.filter(pc.invert(is_change)))
-            rows = rows[flags]
-        if changes.num_rows:
             self._write(self._planner.add(rows, changes))
 
     def _take_tallies(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -223,17 +191,17 @@ class LanePlan:
         self._ranks.add_notes(notes)
         return others
 
-    def _write_decisions(self, rows: Numbers, decided: pa.RecordBatch) -> None:
-        """Writes the decisions on records without a change."""
-        decisions = [
-            Decision(row, Outcome(outcome), Reason(reason), detail=detail, raw=raw)
-            for row, outcome, reason, detail, raw in zip(
-                rows.tolist(),
-                *(plain_values(decided.column(c)) for c in ("outcome", "reason", "detail", "raw")),
-                strict=True,
-            )
-        ]
-        self._write([PlanResult(decisions=decisions)])
+    def _write_outcomes(self, rows: Int64Array, decided: pa.RecordBatch) -> None:
+        """Writes the outcomes of records without a change."""
+        texts = zip(rows.tolist(), *(decided[name].to_pylist() for name in ("detail", "raw")), strict=True)
+        outcomes = Outcomes(
+            rows,
+            integers(decided["outcome"]),
+            np.array([NUMBERS[Reason(each)] for each in decided["reason"].to_pylist()], np.int64),
+            np.full(len(rows), -1),
+            {row: (detail, raw) for row, detail, raw in texts if (detail, raw) != (None, None)},
+        )
+        self._write([PlanResult(outcomes=[outcomes])])
 
     def _write(self, results: Iterable[PlanResult]) -> None:
         for result in results if self._masked is None else self._masked.plans(results):
@@ -244,7 +212,7 @@ class LanePlan:
                     obj, poll, answer, row_key = lookup
                     kind, text = _answer_text(answer)
                     self._files.lookups.add(self._source, obj, poll, kind, text, row_key)
-            self._files.add_plan(self._source, result.documents, result.decisions)
+            self._files.add_plan(self._source, result.documents, result.outcomes)
 
 
 def _answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:
@@ -254,15 +222,6 @@ def _answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:
     if isinstance(answer, RefusedLookup):
         return LookupAnswer.REFUSED, answer.detail
     return LookupAnswer.ROW, _JSON(dict(zip(*answer, strict=True)))
-
-
-class _Records(NamedTuple):
-    """Records of one source, and the changes among them."""
-
-    arrived: pa.RecordBatch
-    changes: pa.RecordBatch
-    is_change: pa.BooleanArray | None
-    """Flags the changes; ``None`` if all records are changes."""
 
 
 def _by_source(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -310,61 +269,51 @@ def _planner_of(
     masked: MaskedLane | None,
 ) -> LanePlanner:
     """Builds the planner of one source."""
-    source = work.sources[number]
+    source, reader = work.sources[number], work.sources[number].source
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
-    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
+    catalogue = resources.catalogue_of(reader.format, reader.tables())
     filters = source.filters if masked is None else masked.filters(source.filters)
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
     keys = source.connected_keys
-    mask_change = None if masked is None else masked.change_of_key
-    planner = LanePlanner(
-        _renderer_of(work, source, filter_, catalogue, masked),
+    history = KeyHistory()
+    if keys is not None:
+        mask_change = None if masked is None else masked.change_of_key
+        history = keys.history(lane, source.place_of, mask_change)
+    limits_length = work.rules.documents.value_format == "xml"
+    columns = ColumnRenderer(
+        source.identifier_case,
+        Values(work.rules.values, limits_length=limits_length),
         filter_,
-        polls=source.polls,
-        rows=_rows_of(work, number, resources, masked),
-        window=source.window,
+        catalogue,
+        None if masked is None else masked.masks,
+    )
+    rules = PlanRules(
+        names=Names(
+            columns,
+            filter_,
+            work.rules.classes,
+            source.identifier_case,
+            limits_length=limits_length,
+        ),
+        naming=SourceNaming(
+            source.name, reader.position_text, joins_keys=reader.joins_keys, origin=source.origin
+        ),
+        filter=filter_,
+        windows=source.polls,
+        published_range=source.window,
         rejected=source.rejected,
-        history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
-        published=states,
+        history=history,
+        keeps_order=states is not None or bool(history.old_keys),
+    )
+    lookup = resources.lookup_of(reader.format, source.snapshot_of(work.rules.database))
+    planner = LanePlanner(
+        rules,
+        Form(work.rules.documents, Envelope(work.rules.envelope)),
+        lookup if masked is None else masked.lookup(lookup),
+        states,
     )
     resources.close_at_end(planner)
     return planner
-
-
-def _rows_of(
-    work: Work, number: int, resources: Resources, masked: MaskedLane | None
-) -> PresentRows:
-    """Returns the reader of rows of the database."""
-    source = work.sources[number]
-    snapshot = source.snapshot_of(work.rules.database)
-    lookup = resources.lookup_of(source.source.format, snapshot)
-    return PresentRows(lookup if masked is None else masked.lookup(lookup))
-
-
-def _renderer_of(
-    work: Work,
-    source: SourceWork,
-    filter_: Filter,
-    catalogue: Catalogue,
-    masked: MaskedLane | None,
-) -> Renderer:
-    naming = SourceNaming(
-        source.name,
-        source.source.position_text,
-        source.identifier_case,
-        source.source.joins_keys,
-        origin=source.origin,
-    )
-    return Renderer(
-        naming,
-        work.rules.documents,
-        Envelope(work.rules.envelope),
-        Values(work.rules.values, limits_length=work.rules.documents.value_format == "xml"),
-        filter_,
-        catalogue,
-        work.rules.classes,
-        None if masked is None else masked.masks,
-    )
 
 
 def _ranks_of(work: Work, number: int) -> LaneRanks | None:

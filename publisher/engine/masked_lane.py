@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 
 from publisher.masking.masker import HIDDEN_DETAIL, Masker
-from publisher.model.change import QUERY_BACK, Change, Decision, EventType, Object
+from publisher.model.change import QUERY_BACK, Change, EventType, Object
 from publisher.model.change_batches import changes_of
+from publisher.model.outcomes import Outcomes
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.filters import FilterOptions
+from publisher.planning.lane import PlanResult
 from publisher.planning.masked_columns import ColumnMasks, Mask, RealObjects, UnmaskingLookup
-from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import (
     Answer,
     BulkLookup,
@@ -87,7 +88,7 @@ class MaskedLane:
         for result in results:
             yield PlanResult(
                 result.documents,
-                [self._decision(decision) for decision in result.decisions],
+                [self._hide(outcomes) for outcomes in result.outcomes],
                 [self._lookup(lookup) for lookup in result.lookups],
             )
 
@@ -116,8 +117,9 @@ class MaskedLane:
         masked = [_mask_value(mask, value) for value in values.to_pylist()]
         return pa.array(masked, values.type)
 
-    def _decision(self, decision: Decision) -> Decision:
-        return decision._replace(detail=shown_detail(decision.detail), raw=None)
+    def _hide(self, outcomes: Outcomes) -> Outcomes:
+        texts = {row: (shown_detail(detail), None) for row, (detail, _) in outcomes.texts.items()}
+        return outcomes._replace(texts=texts)
 
 
 def shown_detail(detail: str | None) -> str | None:

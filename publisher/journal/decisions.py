@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from publisher.errors import InternalError
 from publisher.journal.lane_table import LaneTable
-from publisher.model.change import Decision, Outcome, Position, Reason
+from publisher.model.change import Outcome, Position
 from publisher.model.document_batches import Documents
+from publisher.model.outcomes import REASONS, Outcomes
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.model.sorted_ids import sort_distinct
 
@@ -52,12 +53,8 @@ _REPEATING = [
 _ASCENDING = ["rank", "high", "low", "ordinal", "row", "event_time", "by", "document"]
 ROWS_TO_WRITE = 1 << 14
 _NONE = -1
-_REASONS = pa.array([reason.value for reason in Reason])
-_REASON_CODES: dict[Reason | None, int] = {
-    None: _NONE,
-    **{reason: code for code, reason in enumerate(Reason)},
-}
-_OUTCOMES, _REASON_COUNT = max(Outcome) + 1, len(Reason) + 1
+_REASONS = pa.array([reason.value for reason in REASONS])
+_OUTCOMES, _REASON_COUNT = max(Outcome) + 1, len(REASONS) + 1
 _DECIDED = np.dtype([("outcome", "i1"), ("reason", "i1"), ("by", "i8"), ("document", "i8")])
 """The decision on an arrival: the reason by its number, outcome 0 until it is decided."""
 _UNDECIDED = np.array((0, _NONE, _NONE, _NONE), _DECIDED)
@@ -92,16 +89,14 @@ class DecisionLog:
         self._window = np.concatenate([self._window, undecided])
         return first
 
-    def decide(self, decisions: Sequence[Decision]) -> None:
+    def decide(self, outcomes: Outcomes) -> None:
         """Records the outcomes of changes that no document publishes."""
-        at = np.array([each.row for each in decisions], np.int64) - self._base
+        at = outcomes.row - self._base
         _refuse_repeats(self._window["outcome"], at, self._base)
-        self._window["outcome"][at] = [each.outcome for each in decisions]
-        self._window["reason"][at] = [_REASON_CODES[each.reason] for each in decisions]
-        self._window["by"][at] = [each.by for each in decisions]
-        for each in decisions:
-            if each.detail is not None or each.raw is not None:
-                self._texts[each.row] = (each.detail, each.raw)
+        self._window["outcome"][at] = outcomes.outcome
+        self._window["reason"][at] = outcomes.reason - 1
+        self._window["by"][at] = outcomes.by
+        self._texts.update(outcomes.texts)
 
     def publish(self, published: Documents, first: int) -> None:
         """Records the changes of documents as published; ``first`` is the number of the first document."""

@@ -15,8 +15,9 @@ from publisher.journal.durable import sync
 from publisher.journal.key_index import KeyIndexBuilder
 from publisher.journal.lane_result import Count, LaneNames, LaneResult, folder_of_lane
 from publisher.journal.lookups import LookupLog
-from publisher.model.change import Decision, Outcome
+from publisher.model.change import Outcome
 from publisher.model.document_batches import Documents
+from publisher.model.outcomes import Outcomes
 
 
 class LaneFiles:
@@ -70,12 +71,13 @@ class LaneFiles:
         self._tallies.append((split, records))
 
     def add_plan(
-        self, source: int, documents: Sequence[Documents], decisions: Sequence[Decision]
+        self, source: int, documents: Sequence[Documents], outcomes: Sequence[Outcomes]
     ) -> None:
-        """Adds documents in their order, and decisions."""
+        """Adds documents in their order, and the outcomes of changes without one."""
         for batch in documents:
             self._decisions.publish(batch, self._documents.write(source, batch))
-        self._decisions.decide(decisions)
+        for each in outcomes:
+            self._decisions.decide(each)
 
     def advance(self) -> None:
         """Writes complete batches; called once for each batch of arrivals."""

@@ -219,7 +219,11 @@ class Window:
     last: Position | None = None
 
     def __contains__(self, change: Change) -> bool:
-        at = change.position[:3]
+        return self.has(change.position)
+
+    def has(self, position: Position) -> bool:
+        """Returns whether a position is published."""
+        at = position[:3]
         return (self.first is None or self.first[:3] <= at) and (
             self.last is None or at <= self.last[:3]
         )

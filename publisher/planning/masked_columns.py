@@ -6,7 +6,7 @@ where they are rendered, after their conversion: equal values in different notat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from publisher.model.key_changes import object_after
 from publisher.model.keys import KeyProblem, decimal_text, format_key, parse
 from publisher.planning.filters import Filter
 from publisher.planning.query_back import (
+    NO_NAMED,
     NO_NAMED_COLUMNS,
     Answer,
     Answers,
@@ -198,9 +199,12 @@ class UnmaskingLookup:
         answers = self._lookup.answers([*real.values()], self._real_names(named))
         return {obj: answers[real[obj]] for obj in objects}
 
-    def read(self, objects: pa.RecordBatch) -> Answers:
+    def read(
+        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
+    ) -> Answers:
         """Reads the current rows of the objects."""
-        return self._lookup.read(batch_of_objects([*map(self._objects.real, objects_of(objects))]))
+        real = map(self._objects.real, objects_of(objects))
+        return self._lookup.read(batch_of_objects([*real]), named)
 
     def _real_names(self, named: NamedColumns) -> NamedColumns:
         return {self._objects.real(obj): columns for obj, columns in named.items()}

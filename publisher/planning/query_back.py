@@ -123,6 +123,10 @@ Other objects are read whole."""
 NO_NAMED_COLUMNS: NamedColumns = MappingProxyType({})
 
 
+NO_NAMED: Mapping[int, Collection[str]] = MappingProxyType({})
+"""The columns that suffice for an object, by its place among the objects of a look-up."""
+
+
 class Lookup(Protocol):
     """Reads the current rows of objects."""
 
@@ -139,7 +143,9 @@ class BulkLookup(Lookup, Protocol):
     def reads_at_once(self) -> int:
         """Maximum number of threads that may call ``read`` at the same time."""
 
-    def read(self, objects: pa.RecordBatch) -> Answers:
+    def read(
+        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
+    ) -> Answers:
         """Reads the current rows of the objects, a batch with schemas, tables and keys."""
 
 
@@ -148,7 +154,11 @@ class NoDatabase:
 
     reads_at_once = 1
 
-    def read(self, objects: pa.RecordBatch) -> Answers:
+    def read(
+        self,
+        objects: pa.RecordBatch,
+        named: Mapping[int, Collection[str]] = NO_NAMED,  # noqa: ARG002
+    ) -> Answers:
         """Returns a refusal for each of the objects."""
         return Answers([], dict.fromkeys(range(objects.num_rows), _NO_DATABASE))
 

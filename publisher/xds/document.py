@@ -111,16 +111,16 @@ class Envelope:
             build=options.build, instance=options.instance, version=options.version
         )
         contact = escape_text(options.contact, "contact")
-        self._head = (
+        self.head = (
             f"<nds{root}><source><product{product}>{escape_text(options.product, 'product')}"
             f"</product>{f'<contact>{contact}</contact>' if contact else '<contact/>'}"
             "</source><input>"
         )
-        self._tail = "</input></nds>"
+        self.tail = "</input></nds>"
 
     def document(self, operations: Iterable[str]) -> str:
         """Composes a document: one line, without a line break at its end."""
-        return f"{self._head}{''.join(operations)}{self._tail}"
+        return f"{self.head}{''.join(operations)}{self.tail}"
 
 
 def _attributes(**values: str | None) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 from lxml import etree
 
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
@@ -19,16 +21,28 @@ from publisher.model.change import (
     Position,
     Reason,
 )
+from publisher.model.change_batches import objects_of
+from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import KeyHistory
 from publisher.model.keys import IdentifierCase
+from publisher.model.outcomes import REASONS, Outcomes
 from publisher.model.published_objects import PublishedObjects
-from publisher.planning.drafts import SourceNaming
+from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.planning.lane import LanePlanner
+from publisher.planning.names import Names, SourceNaming, key_columns
+from publisher.planning.plan import PlanRules
+from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.planning.texts import Form
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import (
     NO_DATABASE,
+    NO_NAMED,
     NO_NAMED_COLUMNS,
+    CurrentRow,
+    CurrentRows,
+    RowLookups,
     Answer,
     Answers,
     BulkLookup,
@@ -120,8 +134,21 @@ class Rows:
         self.named.append(named)
         return {obj: self.answers_by_object.get(obj) for obj in objects}
 
-    def read(self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
-        raise AssertionError("a Planner reads no rows column by column")
+    def read(
+        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
+    ) -> Answers:
+        asked = objects_of(objects)
+        self.asked.append(asked)
+        self.named.append({asked[place]: columns for place, columns in named.items()})
+        answers = dict(enumerate(map(self.answers_by_object.get, asked)))
+        rows = {n: each for n, each in answers.items() if isinstance(each, CurrentRow)}
+        kinds: dict[object, dict[int, CurrentRow]] = {}
+        for place, row in rows.items():
+            shape = tuple(isinstance(value, tuple) for value in row.values)
+            key = key_columns(asked[place].key)
+            kinds.setdefault((asked[place][:2], key, row.columns, shape), {})[place] = row
+        others = {n: each for n, each in answers.items() if not isinstance(each, CurrentRow)}
+        return Answers([CurrentRows.of(each) for each in kinds.values()], others)
 
 
 @dataclass
@@ -154,6 +181,23 @@ class Setup:
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
     published: PublishedObjects | None = None
 
+    def lane_planner(self, history: KeyHistory) -> LanePlanner:
+        filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
+        columns = ColumnRenderer(self.case, Values(self.values), filter_, self.catalogue)
+        naming = SourceNaming("log", self.position_text, origin=ORIGIN)
+        rules = PlanRules(
+            names=Names(columns, filter_, ClassOptions(), self.case),
+            naming=naming,
+            filter=filter_,
+            windows=self.polls,
+            published_range=self.window,
+            rejected=None,
+            history=history,
+            keeps_order=self.published is not None or bool(history.old_keys),
+        )
+        form = Form(self.documents, Envelope(ENVELOPE))
+        return LanePlanner(rules, form, self.lookup, self.published)
+
     def planner(self, history: KeyHistory | None = None) -> Planner:
         filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
         renderer = Renderer(
@@ -177,15 +221,56 @@ class Setup:
     def plan(self, changes: Iterable[Change], batch: int = 0) -> PlannedDocuments:
         """All that a planner gives, fed in batches of this many changes, or at once."""
         changes = list(changes)
-        planner = self.planner(KeyHistory(c for c in changes if c.event_type == 9))
+        planner = self.lane_planner(KeyHistory(c for c in changes if c.event_type == 9))
         step = batch or max(1, len(changes))
         total = PlannedDocuments()
-        parts = [planner.add(changes[at : at + step]) for at in range(0, len(changes), step)]
-        for part in [*parts, planner.finish()]:
-            total.documents += documents_of(part)
-            total.decisions += part.decisions
-            total.lookups += [one for one in part.lookups if isinstance(one, ObjectLookup)]
+        results = []
+        for at in range(0, len(changes), step):
+            part = changes[at : at + step]
+            rows = np.array([change.row for change in part], np.int64)
+            results += planner.add(rows, batch_of_changes(part))
+        results += planner.finish()
+        planner.close()
+        for result in results:
+            total.documents += [document for each in result.documents for document in each]
+            total.decisions += [one for outcomes in result.outcomes for one in decisions_of(outcomes)]
+            total.lookups += [one for each in result.lookups for one in lookups_of(each)]
         return total
+
+
+def batch_of_changes(changes: Sequence[Change]) -> pa.RecordBatch:
+    """Changes as the records of a lane."""
+    columns = {name: [getattr(c, name) for c in changes] for name in Change._fields}
+    columns |= {name: [getattr(c.object, name) for c in changes] for name in Object._fields}
+    columns |= {name: [getattr(c.position, name) for c in changes] for name in Position._fields}
+    arrays = [
+        pa.array(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(len(changes), field.type)
+        for field in RECORD_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+
+
+def decisions_of(outcomes: Outcomes) -> list[Decision]:
+    """The outcomes one by one."""
+    columns = [column.tolist() for column in outcomes[:4]]
+    return [
+        Decision(row, Outcome(outcome), REASONS[reason - 1], by, *outcomes.texts.get(row, (None, None)))
+        for row, outcome, reason, by in zip(*columns, strict=True)
+    ]
+
+
+def lookups_of(lookup: ObjectLookup | RowLookups) -> list[ObjectLookup]:
+    """Look-ups one by one."""
+    if isinstance(lookup, ObjectLookup):
+        return [lookup]
+    rows = CurrentRows(np.arange(len(lookup.polls)), lookup.columns, lookup.values)
+    objects = objects_of(lookup.objects)
+    return [
+        ObjectLookup(obj, number, answer)
+        for obj, number, (_, answer) in zip(objects, lookup.polls.tolist(), rows.answers(), strict=True)
+    ]
 
 
 def operations(document: Document) -> str:
