@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.masked_lane import MaskedLane
+from publisher.engine.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work
 from publisher.journal.lane_result import LaneResult
@@ -30,7 +30,6 @@ from publisher.planning.columnar.rows import Numbers
 from publisher.planning.drafts import SourceNaming
 from publisher.planning.filters import Filter
 from publisher.planning.lane_planner import LanePlanner
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.planner import PlanResult
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.renderer import Renderer
@@ -141,7 +140,7 @@ class LanePlan:
         self._states = states
         self._source = -1
         self._planner: LanePlanner | None = None
-        self._masked: MaskedLane | None = None
+        self._masks: SourceMasks | None = None
         self._ranks: LaneRanks | None = None
         self._begun: _Records | None = None
 
@@ -168,9 +167,9 @@ class LanePlan:
             self._finish()
             self._source = source
             states = _states_of(self._work, source, self._states)
-            self._masked = _masked_lane_of(self._work, source, self._resources)
+            self._masks = _masks_of(self._work, source, self._resources)
             self._planner = _planner_of(
-                self._work, source, self._lane, self._resources, states, self._masked
+                self._work, source, self._lane, self._resources, states, self._masks
             )
             self._ranks = _ranks_of(self._work, source)
 
@@ -189,8 +188,8 @@ class LanePlan:
         if outcomes.null_count < batch.num_rows:
             batch = self._take_notes(self._take_tallies(batch))
             outcomes = batch.column("outcome")
-        if self._masked is not None:
-            batch = self._masked.arrivals(batch)
+        if self._masks is not None:
+            batch = self._masks.mask(batch)
         is_change = outcomes.is_null() if outcomes.null_count < batch.num_rows else None
         changes = batch if is_change is None else batch.filter(is_change)
         if changes.num_rows:
@@ -236,7 +235,7 @@ class LanePlan:
         self._write([PlanResult(decisions=decisions)])
 
     def _write(self, results: Iterable[PlanResult]) -> None:
-        for result in results if self._masked is None else self._masked.plans(results):
+        for result in results:
             for lookup in result.lookups:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
@@ -292,13 +291,10 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
     return StatesOfSource(states, work.sources[source].name)
 
 
-def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
-    masking, source = work.rules.masking, work.sources[number]
-    if masking is None:
-        return None
+def _masks_of(work: Work, number: int, resources: Resources) -> SourceMasks | None:
+    source = work.sources[number]
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    masks = ColumnMasks(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
-    return MaskedLane(masking.masker, masks)
+    return masks_of(work.rules.masking, source.filters, catalogue, work.rules.values)
 
 
 def _planner_of(
@@ -307,21 +303,26 @@ def _planner_of(
     lane: int,
     resources: Resources,
     states: PublishedObjects | None,
-    masked: MaskedLane | None,
+    masks: SourceMasks | None,
 ) -> LanePlanner:
     """Builds the planner of one source."""
     source = work.sources[number]
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    filters = source.filters if masked is None else masked.filters(source.filters)
+    filters = source.filters if masks is None else masks.filters
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
     keys = source.connected_keys
-    mask_change = None if masked is None else masked.change_of_key
+    mask_change = None if masks is None else masks.change_of_key
     planner = LanePlanner(
-        _renderer_of(work, source, filter_, catalogue, masked),
+        _renderer_of(
+            work,
+            source,
+            filter_,
+            catalogue if masks is None else MaskedCatalogue(catalogue, masks),
+        ),
         filter_,
         polls=source.polls,
-        rows=_rows_of(work, number, resources, masked),
+        rows=_rows_of(work, number, resources, masks),
         window=source.window,
         rejected=source.rejected,
         history=keys.history(lane, source.place_of, mask_change) if keys is not None else None,
@@ -332,13 +333,13 @@ def _planner_of(
 
 
 def _rows_of(
-    work: Work, number: int, resources: Resources, masked: MaskedLane | None
+    work: Work, number: int, resources: Resources, masks: SourceMasks | None
 ) -> PresentRows:
     """Returns the reader of rows of the database."""
     source = work.sources[number]
     snapshot = source.snapshot_of(work.rules.database)
     lookup = resources.lookup_of(source.source.format, snapshot)
-    return PresentRows(lookup if masked is None else masked.lookup(lookup))
+    return PresentRows(lookup if masks is None else MaskedLookup(lookup, masks))
 
 
 def _renderer_of(
@@ -346,7 +347,6 @@ def _renderer_of(
     source: SourceWork,
     filter_: Filter,
     catalogue: Catalogue,
-    masked: MaskedLane | None,
 ) -> Renderer:
     naming = SourceNaming(
         source.name,
@@ -363,7 +363,6 @@ def _renderer_of(
         filter_,
         catalogue,
         work.rules.classes,
-        None if masked is None else masked.masks,
     )
 
 

@@ -27,7 +27,6 @@ from publisher.model.keys import parse
 from publisher.model.names import equal_in_any_case
 from publisher.planning.drafts import DocumentComposer, Draft, OperationPiece, SourceNaming
 from publisher.planning.filters import Filter
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.polls import ObjectPoll
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.planning.rendered_columns import ColumnRenderer, RenderedColumn
@@ -71,7 +70,6 @@ class Renderer:
         filter_: Filter,
         catalogue: Catalogue,
         classes: ClassOptions | None = None,
-        masks: ColumnMasks | None = None,
     ) -> None:
         self._naming = naming
         self._options = options
@@ -81,7 +79,7 @@ class Renderer:
         self._classes = classes or ClassOptions()
         self.meanings = MEANINGS[options.insert_query_back]
         """Operation and attribute parts of each event type."""
-        self._columns = ColumnRenderer(naming.identifier_case, values, filter_, catalogue, masks)
+        self._columns = ColumnRenderer(naming.identifier_case, values, filter_, catalogue)
         self._read: dict[tuple[object, ...], Sequence[tuple[int, RenderedColumn]]] = {}
 
     @property
