@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +36,8 @@ from publisher.planning.query_back import (
     RefusedLookup,
 )
 
+_KEYS = 4_000
+"""Maximum number of keys in a statement."""
 _KEYS_WITH_CHILDREN = 2_000
 """Maximum number of keys in statements for child tables: twice as many take longer (measured)."""
 Numbers = npt.NDArray[np.int64]
@@ -89,12 +90,6 @@ class DatabaseLookup:
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
         """By schema, table and the columns that keys name."""
-        self._lock = Lock()
-
-    @property
-    def reads_at_once(self) -> int:
-        """One for each connection."""
-        return self._database.options.connections
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
@@ -115,10 +110,9 @@ class DatabaseLookup:
     ) -> Answers:
         answers = Answers([], dict(groups.refused))
         for table_key, keys_of_table in groups.tables.items():
-            with self._lock:
-                query = self._queries.get(table_key)
-                if query is None:
-                    query = self._queries[table_key] = self._query(*table_key)
+            query = self._queries.get(table_key)
+            if query is None:
+                query = self._queries[table_key] = self._query(*table_key)
             if isinstance(query, RefusedLookup):
                 answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue
@@ -139,10 +133,7 @@ class DatabaseLookup:
 
     def _max_keys(self, query: ObjectQuery) -> int:
         """Returns the maximum number of keys in one statement."""
-        wanted = self._database.options.keys_per_statement
-        if query.children is not None:
-            wanted = min(wanted, _KEYS_WITH_CHILDREN)
-        return query.rows.max_keys(wanted)
+        return query.rows.max_keys(_KEYS if query.children is None else _KEYS_WITH_CHILDREN)
 
     def _divide(
         self, query: Query, batch: KeyBatch, objects: Sequence[Object], named: NamedColumns

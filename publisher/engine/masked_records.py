@@ -244,8 +244,6 @@ class MaskedCatalogue:
 class MaskedLookup:
     """Looks masked objects up by their real keys, and masks their rows."""
 
-    reads_at_once = 1
-
     def __init__(self, lookup: BulkLookup, masks: SourceMasks) -> None:
         self._lookup = lookup
         self._masks = masks

@@ -135,18 +135,12 @@ class Lookup(Protocol):
 class BulkLookup(Lookup, Protocol):
     """Also reads current rows column by column, which is faster for many objects."""
 
-    @property
-    def reads_at_once(self) -> int:
-        """Maximum number of threads that may call ``read`` at the same time."""
-
     def read(self, objects: pa.RecordBatch) -> Answers:
         """Reads the current rows of the objects, a batch with schemas, tables and keys."""
 
 
 class NoDatabase:
     """The look-up of a run without a database: refuses every object."""
-
-    reads_at_once = 1
 
     def read(self, objects: pa.RecordBatch) -> Answers:
         """Returns a refusal for each of the objects."""

@@ -50,11 +50,6 @@ class PresentRows:
     def __init__(self, lookup: BulkLookup) -> None:
         self._lookup = lookup
 
-    @property
-    def reads_at_once(self) -> int:
-        """See ``BulkLookup``."""
-        return self._lookup.reads_at_once
-
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""
         rows = list(dict.fromkeys(question.row for question in questions))

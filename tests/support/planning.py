@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -111,7 +111,6 @@ class Rows:
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
     named: list[NamedColumns] = field(default_factory=list)
-    reads_at_once: ClassVar[int] = 1
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS

@@ -1,4 +1,4 @@
-"""Reads the rows of query-backs in threads, while others are planned and their documents are written."""
+"""Reads the rows of query-backs in a thread, while others are planned and their documents are written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _BegunLookup(NamedTuple):
 
 
 class RowsAhead:
-    """Reads rows in threads, also before they are certainly needed.
+    """Reads rows in a thread, also before they are certainly needed.
 
     Their owner does not use the reader at the same time."""
 
@@ -71,14 +71,14 @@ class RowsAhead:
 
     def __init__(self, current_rows: PresentRows) -> None:
         self._current_rows = current_rows
-        self._threads: ThreadPoolExecutor | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._reading: deque[_BegunLookup] = deque()
         """The look-ups that have begun, in the order of their rows."""
 
     def close(self) -> None:
-        """Ends the threads after the look-ups that have begun."""
-        if self._threads is not None:
-            self._threads.shutdown()
+        """Ends the thread after the look-ups that have begun."""
+        if self._thread is not None:
+            self._thread.shutdown()
 
     def answers(self, questions: Sequence[RowQuestion]) -> Sequence[Answer]:
         """Answers each of the questions."""
@@ -110,7 +110,7 @@ class RowsAhead:
         unread = np.flatnonzero(wanted)
         begun = self._count_begun(rows, wanted) or self._begin(rows, unread[: self.first_rows])
         unread, reading = unread[begun:], len(self._reading)
-        size, at_once = self.rows_at_once, 1
+        size = self.rows_at_once
         if not reading:
             begin_next()
         while reading:
@@ -120,22 +120,16 @@ class RowsAhead:
             if read is None:
                 unread = np.append(lookup.rows[wanted[lookup.rows]], unread)
             else:
-                size, at_once = self._after(read)
-            while len(unread) and reading < at_once:
+                # the next rows are probably as long; of long rows only few are held in memory
+                is_long = self._has_long_rows(read)
+                size = self.rows_at_once if is_long else self.short_rows_at_once
+            if len(unread) and not reading:
                 unread = unread[self._begin(rows, unread[:size]) :]
-                reading += 1
+                reading = 1
             if not reading:
                 begin_next()
             if read is not None:
                 yield read.select(wanted[read.rows])
-
-    def _after(self, read: BatchRead) -> tuple[int, int]:
-        """Returns the size of the next look-ups, and the number of those at the same time.
-
-        Their rows are probably as long as those of the last; of long rows only few are held in memory."""
-        if self._has_long_rows(read):
-            return self.rows_at_once, 1
-        return self.short_rows_at_once, self._current_rows.reads_at_once
 
     def _has_long_rows(self, read: BatchRead) -> bool:
         expected = read.bytes_of_documents * self.short_rows_at_once / len(read.rows)
@@ -163,10 +157,10 @@ class RowsAhead:
     ) -> int:
         """Begins to read rows, after other rows only if these are short; returns their number."""
         if len(places):
-            if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._current_rows.reads_at_once, "look-up")
-            # the threads use the connections that this thread keeps
-            read = self._threads.submit(copy_context().run, self._read, rows, places, before)
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "look-up")
+            # the thread uses the connections that this thread keeps
+            read = self._thread.submit(copy_context().run, self._read, rows, places, before)
             self._reading.append(_BegunLookup(places, rows.rank[places], read))
         return len(places)
 

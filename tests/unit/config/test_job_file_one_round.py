@@ -78,7 +78,6 @@ columns = { a = "number" }
 
 [documents]
 time_zone = "Nowhere"
-replacement = ""
 batch_size = 900
 product = "a\\u0001"
 contact = "b\\u0002"
@@ -149,7 +148,7 @@ WRONG = {
     "[[sources]] 5": ["format", "delimitr"],
     "[database]": ["retries", "url"],
     "[tables.usr]": ["key", "columns.a"],
-    "[documents]": ["time_zone", "replacement", "batch_size", "product", "contact"],
+    "[documents]": ["time_zone", "batch_size", "product", "contact"],
     "[dispatch]": ["topic", "token_topic"],
     "[dispatch.kafka]": ["security.protocol", "no.such", "sasl.password", "acks"],
     "[acknowledge]": ["delete_processed_rows", "write_status", "reason_table"],
