@@ -19,7 +19,6 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
 from tests.support.compared_jobs import kinds_and_keys, operations_of
-from tests.support.retried_rejects import documents, export_all, retry
 from tests.support.table_queue_files import call, element, text_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -328,25 +327,3 @@ def test_check_refuses_columns_that_do_not_identify_objects(tmp_path: Path) -> N
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert "key_change_by names site" in found["source hr"].detail
     assert not found["source hr"].ok
-
-
-@pytest.mark.parametrize("state", ["columns", "values"])
-def test_rejected_rows_of_a_database_are_retried(tmp_path: Path, state: str) -> None:
-    more = f'state = "{state}"\n'
-    execute(tmp_path, "UPDATE usr SET fname = 'bell ' || char(7) WHERE idu = 1")
-    execute(tmp_path, "INSERT INTO dep VALUES (NULL, 'Ulm', 2)")
-    assert publish(tmp_path, more).reasons["rejected"] == {"forbidden-character": 1, "table-key": 1}
-    entries = export_all(tmp_path)
-    for entry in entries:
-        if entry["reason"] == "table-key":
-            entry["raw"]["name"] = "Sales"
-        else:
-            entry["raw"]["new"] = [value.replace(" \x07", "") for value in entry["raw"]["new"]]
-    result = retry(tmp_path, entries)
-    assert json.loads(result.stdout)["operations"] == {"add": 2}, result.stderr
-    text = "".join(documents(tmp_path, "job-000002"))
-    assert ">bell<" in text
-    assert ">AP8=<" in text
-    execute(tmp_path, "UPDATE usr SET fname = 'bell' WHERE idu = 1")
-    execute(tmp_path, "UPDATE dep SET name = 'Sales' WHERE site = 'Ulm'")
-    assert publish(tmp_path, more).documents == 0
