@@ -250,7 +250,7 @@ def left_out(record: RejectedRecord, job: str) -> str:
         )
     if FORMATS[record.format].compares:
         return (
-            f"{record.position}: row of a compared table; correct it there: the next comparison publishes it"
+            f"{record.position}: row of a compared table; correct it there for the next comparison"
         )
     if record.table is not None:
         return f"{record.position}: row of a live table; correct it where it comes from, as a new change"

@@ -110,7 +110,7 @@ code_page = "nope"
 eorr = 0
 long_bytes = 5
 [activity]
-tables = 0
+gap_seconds = 0
 [run]
 lanes = 0
 [spark]
@@ -155,7 +155,7 @@ WRONG = {
     "[follow]": ["polling_interval", "time_zone", "publication_times"],
     "[metrics]": ["port"],
     "[table_queue]": ["code_page", "eorr", "long_bytes"],
-    "[activity]": ["tables"],
+    "[activity]": ["gap_seconds"],
     "[run]": ["lanes"],
     "[spark]": ["spark.speculation", "mastr"],
     "[journl]": [""],

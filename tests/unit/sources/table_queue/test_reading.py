@@ -6,7 +6,7 @@ import gzip
 import json
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -22,7 +22,7 @@ from publisher.cli.main import cli
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.table_queue.bulk_calls import BulkHeader
-from publisher.sources.table_queue.calls import Call, Recorder, to_micros
+from publisher.sources.table_queue.calls import Call, to_micros
 from publisher.sources.table_queue.code_pages import code_page_of
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL, columns_of, dirr_out
@@ -155,20 +155,9 @@ CALLS = st.builds(
 )
 
 
-class Listed:
-    """A recorder of calls that were made before."""
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self._calls = calls
-
-    def calls(self) -> Iterator[Call]:
-        return iter(self._calls)
-
-
-def write_recordings(recorder: Recorder, directory: Path) -> list[Path]:
-    """Writes the calls of a recorder, as JSON lines and in bulk."""
+def write_recordings(calls: Sequence[Call], directory: Path) -> list[Path]:
+    """Writes calls as JSON lines and in bulk."""
     header = BulkHeader(80, "HR", "CP866")
-    calls = list(recorder.calls())
     bulk = directory / "calls.dirr"
     bulk.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     return [text_file(directory / "calls.jsonl", [json_line(each) for each in calls]), bulk]
@@ -180,7 +169,7 @@ def test_calls_of_a_recorder_are_read_again(
     tmp_path_factory: pytest.TempPathFactory, calls: list[Call]
 ) -> None:
     options = replace(OPTIONS, identifier_length=62)
-    lines, bulk = write_recordings(Listed(calls), tmp_path_factory.mktemp("calls"))
+    lines, bulk = write_recordings(calls, tmp_path_factory.mktemp("calls"))
     text, packed = read(lines, options), read(bulk, options)
     own = {"file", "row"}
     assert [strip(row, own) for row in text] == [strip(row, own) for row in packed]
