@@ -1,7 +1,5 @@
 """``xds-publisher activity``: statistics of samples of the table queue."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import json

@@ -20,7 +20,7 @@ def completion(ctx: click.Context, shell: str) -> None:
     bash reads it from ~/.local/share/bash-completion/completions/xds-publisher, fish from
     ~/.config/fish/completions/xds-publisher.fish, and zsh from a file _xds-publisher in $fpath.
     """
-    from click.shell_completion import get_completion_class  # noqa: PLC0415 - only this command needs it
+    from click.shell_completion import get_completion_class
 
     script = get_completion_class(shell)
     assert script is not None

@@ -1,7 +1,5 @@
 """``xds-publisher history``: shows everything known of one object."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,7 +49,6 @@ def history(
     run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
     object whose key changes has one history under all of its keys.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history

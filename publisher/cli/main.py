@@ -50,6 +50,7 @@ from publisher.cli.validate import validate
 from publisher.cli.verify import verify
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
+from publisher.no_pandas import hide_pandas
 from publisher.redaction import hide_values, redact_all, show_values
 
 _REPORT = (
@@ -244,6 +245,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     # pydantic searches all installed packages for plugins, which takes 0.02 s; settings need none
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    hide_pandas()
     # documents, journals and job files hold personal data and secrets
     os.umask(os.umask(0o077) | 0o077)
     redact_uncaught()
