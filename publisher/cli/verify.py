@@ -51,8 +51,8 @@ _UNREADABLE_ROWS = (
     "--consumer-dump",
     type=parameters.PATH,
     metavar="FILE",
-    help="Compare the state of a consumer with the documents, too: JSON lines or Parquet with object, "
-    "attribute and values.",
+    help="Compare the state of a consumer with the documents, too: JSON lines with object, attribute "
+    "and values.",
 )
 @click.option(
     "--to",
