@@ -2,7 +2,7 @@
 
 A recorder calls DIRR with ordinals 1, 2, 3 ... until EORR, notes the result of each call, and starts the
 next sweep.  This program does not talk to LINTER itself: recorders store their
-calls, for instance by the writers in ``json_calls`` and ``bulk_calls``.
+calls, for instance by ``json_calls.json_line``.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from publisher.sources.change_table.masks import (
     MaskProblem,
     MaskReading,
     bits_of,
-    mask_of,
 )
 from publisher.sources.files.options import SnapshotOptions
+from tests.support.change_masks import mask_of
 from tests.support.change_table_files import HEADERS, change_text, options, read, record, write
 from tests.support.change_table_files import seq as seq_text
 from tests.support.event_log_files import Row, csv_text
