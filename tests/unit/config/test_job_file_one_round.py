@@ -57,7 +57,6 @@ snapshots = []
 [[sources]]
 name = "t"
 format = "triggerless"
-hints = "samples"
 buckets = 3
 most_deleted = 2
 tables = ["usr"]
@@ -144,7 +143,7 @@ WRONG = {
         "tables 2 key",
     ],
     "[[sources]] 3": ["", "driver_user", "attributes", "image_charset"],
-    "[[sources]] 4": ["samples", "buckets", "most_deleted"],
+    "[[sources]] 4": ["buckets", "most_deleted"],
     "[[sources]] 5": ["format", "delimitr"],
     "[database]": ["retries", "url"],
     "[tables.usr]": ["key", "columns.a"],

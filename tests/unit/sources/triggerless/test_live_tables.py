@@ -114,7 +114,7 @@ def test_a_table_without_a_key_needs_one(tmp_path: Path) -> None:
 
 
 def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    more = 'samples = ["dirr"]\nschema = "hr"'
     hint(tmp_path, "USR", "$$$SYSRL", sweep=1)
     assert publish(tmp_path, more).operations == {"add": 3}
     execute(
@@ -132,7 +132,7 @@ def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
 
 
 def test_every_table_is_compared_in_time(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nfull_interval = {}'
+    more = 'samples = ["dirr"]\nfull_interval = {}'
     hint(tmp_path, sweep=1)
     publish(tmp_path, more.format(3600))
     execute(tmp_path, "DELETE FROM dep")
@@ -141,7 +141,7 @@ def test_every_table_is_compared_in_time(tmp_path: Path) -> None:
 
 
 def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]'
+    more = 'samples = ["dirr"]'
     hint(tmp_path, sweep=1)
     publish(tmp_path, more)
     execute(tmp_path, "DELETE FROM dep")
@@ -168,7 +168,7 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
 
 def test_following_uses_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
-    (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
+    (tmp_path / "job.toml").write_text(JOB.format(more='samples = ["dirr"]'))
     with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
         job.finish()
         assert not job.backlog().is_empty
@@ -209,7 +209,7 @@ def test_large_rows_are_compared_in_more_parts(
 
 
 def test_missing_samples_are_reported(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]'
+    more = 'samples = ["dirr"]'
     (tmp_path / "job.toml").write_text(JOB.format(more=more))
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert "dirr" in found["source hr"].detail
@@ -275,7 +275,7 @@ def test_a_dropped_child_table_publishes_nothing_and_a_new_one_its_values(tmp_pa
 
 @pytest.mark.usefixtures("phones")
 def test_hints_on_a_child_table_bring_its_parent_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    more = 'samples = ["dirr"]\nschema = "hr"'
     hint(tmp_path, "USR", sweep=1)
     publish_class(tmp_path, "usr", more)
     execute(tmp_path, "DELETE FROM phone WHERE phoneno = '111'")
@@ -302,7 +302,7 @@ key_change_by = { DEP = ["chief"], usr = ["fname", "photo"] }
 
 
 def test_changed_keys_of_some_touched_tables(tmp_path: Path) -> None:
-    more = f'{JOINED}hints = "samples"\nsamples = ["dirr"]'
+    more = f'{JOINED}samples = ["dirr"]'
     hint(tmp_path, "nothing", sweep=1)
     publish(tmp_path, more)
     execute(
