@@ -39,6 +39,9 @@ def test_an_old_export_is_known_again_by_its_content(bench: Workbench) -> None:
     bench.publish()
     assert runs(bench) == []
     bench.write("in/again.csv", old)
+    refused = bench.run("publish", "-c", "job.toml", codes=[1])
+    assert "has the same content as" in refused.err
+    (bench.folder / "in" / "again.csv").unlink()
     assert bench.publish(codes=[0])["documents"] == 0
 
 
