@@ -1,4 +1,4 @@
-"""Counts over sweeps of the table queue, per table and per interval; all measures derive from them.
+"""Counts over sweeps of the table queue, per table; all measures derive from them.
 
 There are two views, whose numbers must not be added.  In the *presence view*, a table that disappears
 between two sweeps was evicted, and a table that appears was included; this view is valid whatever an
@@ -19,7 +19,7 @@ MEDIANS_OF_A_GAP = 3
 
 @dataclass(frozen=True, slots=True)
 class ActivityCounts:
-    """Sums over sweeps, of a table, an interval, or both."""
+    """Sums of a table over sweeps."""
 
     present: int = 0
     """Sweeps with the table in the queue, after the three system elements."""
@@ -104,29 +104,6 @@ class TableCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalCounts:
-    """All tables of a node in an interval."""
-
-    node: str
-    start: int
-    """Microseconds since 1970 UTC."""
-    sweeps: int
-    observed_us: int
-    counts: ActivityCounts
-
-
-@dataclass(frozen=True, slots=True)
-class CellCounts:
-    """A table in an interval."""
-
-    node: str
-    owner: int
-    name: str
-    start: int
-    counts: ActivityCounts
-
-
-@dataclass(frozen=True, slots=True)
 class ProblemCount:
     """The number of unusable calls with one kind of problem, and the first of them."""
 
@@ -147,12 +124,6 @@ class Activity:
     nodes: tuple[NodeCounts, ...] = ()
     tables: tuple[TableCounts, ...] = ()
     """Sorted by the number of sweeps in which the table is present, highest first."""
-    interval_us: int = 0
-    """Width of the intervals."""
-    intervals: tuple[IntervalCounts, ...] = ()
-    """Intervals with sweeps, in order of time."""
-    cells: tuple[CellCounts, ...] = ()
-    """Counts of the first ``tables`` in each interval."""
     gaps: tuple[SweepGap, ...] = ()
     """The first gaps."""
     problems: tuple[ProblemCount, ...] = ()
@@ -160,33 +131,6 @@ class Activity:
     """Number of suspicious calls, which count nevertheless, by kind: ``flag``, ``cut``."""
 
 
-_WIDTHS = (1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 21600, 43200, 86400, 604800)
-_MAX_INTERVALS = 96
-
-
-def interval_of(nodes: Iterable[NodeCounts], seconds: int | None) -> int:
-    """Returns the width of intervals in microseconds: as set, or derived from the time of all sweeps."""
-    if seconds is not None:
-        return seconds * 1_000_000
-    times = [time for node in nodes for time in (node.first, node.last) if time is not None]
-    return interval_width(min(times, default=0), max(times, default=0))
-
-
 def sort_tables(tables: Iterable[TableCounts]) -> tuple[TableCounts, ...]:
     """Sorts tables as ``Activity.tables``."""
     return tuple(sorted(tables, key=lambda t: (-t.counts.present, t.node, t.owner, t.name)))
-
-
-def sort_cells(cells: Iterable[CellCounts]) -> tuple[CellCounts, ...]:
-    """Sorts cells by time, then by table."""
-    return tuple(sorted(cells, key=lambda cell: (cell.start, cell.node, cell.owner, cell.name)))
-
-
-def interval_width(first: int, last: int) -> int:
-    """Returns a width in microseconds that divides the time between two moments into at most 96 intervals."""
-    for seconds in _WIDTHS:
-        width = seconds * 1_000_000
-        if last // width - first // width < _MAX_INTERVALS:
-            return width
-    weeks = -(-(last - first) // ((_MAX_INTERVALS - 1) * _WIDTHS[-1] * 1_000_000))
-    return weeks * _WIDTHS[-1] * 1_000_000

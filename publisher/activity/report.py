@@ -16,8 +16,6 @@ from publisher.activity import measures
 from publisher.activity.counts import (
     Activity,
     ActivityCounts,
-    CellCounts,
-    IntervalCounts,
     NodeCounts,
 )
 
@@ -143,27 +141,6 @@ class ActivityReport:
             ],
             "updates_per_hour_biases": list(measures.UPDATE_RATE_BIASES),
             "tables": [asdict(table) for table in self.tables()],
-            "interval_seconds": activity.interval_us / 1e6,
-            "intervals": [_interval(interval) for interval in activity.intervals],
-            "tables_over_time": [self._cell(cell) for cell in activity.cells],
-        }
-
-    def _cell(self, cell: CellCounts) -> dict[str, Any]:
-        counts = cell.counts
-        return {
-            "node": cell.node,
-            "owner": cell.owner,
-            "table": cell.name,
-            "start": iso_time(cell.start),
-            "sweeps_present": counts.present,
-            "access_intensity": measures.intensity(counts),
-            "dirty_sweeps": counts.dirty,
-            "presence": {
-                "inclusions": counts.included,
-                "evictions": counts.evicted,
-                "reinclusions": counts.reincluded,
-            },
-            "slots": {"replacements": counts.replaced},
         }
 
     def csv_lines(self) -> Iterator[str]:
@@ -212,20 +189,6 @@ def _node(node: NodeCounts) -> dict[str, Any]:
         "gap_seconds": node.gap_us / 1e6,
         "gap_limit_seconds": None if node.gap_limit_us is None else node.gap_limit_us / 1e6,
         "elements": {"least": node.shortest, "most": node.longest},
-    }
-
-
-def _interval(interval: IntervalCounts) -> dict[str, Any]:
-    counts, observed = interval.counts, interval.observed_us
-    return {
-        "node": interval.node,
-        "start": iso_time(interval.start),
-        "sweeps": interval.sweeps,
-        "observed_seconds": observed / 1e6,
-        "dirty_sweeps": counts.dirty,
-        "updates_per_hour": measures.update_rate(counts, observed),
-        "presence": asdict(presence(counts, observed)),
-        "slots": asdict(slots(counts, observed)),
     }
 
 

@@ -1,7 +1,5 @@
 """``xds-publisher acknowledge``: ends a run whose statuses cannot be written to its own table."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path

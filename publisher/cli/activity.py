@@ -1,14 +1,12 @@
 """``xds-publisher activity``: statistics of samples of the table queue."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -23,29 +21,23 @@ if TYPE_CHECKING:
     from publisher.activity.report import ActivityReport, TableActivity
     from publisher.config.settings import Settings
 
-Form = Literal["text", "json", "csv", "html"]
-
-
-class _FormChoice(click.Choice[str]):
-    """Forms of the report; text also has the name table, from earlier versions."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        return super().convert("text" if value == "table" else value, param, ctx)
+Form = Literal["text", "json", "csv"]
 
 
 _WIDTH = 132
 """Line width in characters if standard output is not a terminal."""
+_TABLES_SHOWN = 40
+"""Maximum number of tables of each node in the text, those present most often first."""
 
 
-@command("activity samples/", "activity samples/ --as html --to activity.html")
+@command("activity samples/", "activity samples/ --as csv --to activity.csv")
 @click.argument("samples", nargs=-1, required=True, type=parameters.PATH, metavar="SAMPLES...")
 @parameters.config
 @click.option(
     "--as",
     "form",
-    type=_FormChoice(["text", "json", "csv", "html"]),
-    help="Form of the report: text by default; JSON with all numbers, CSV of the tables, or an HTML page "
-    "with plots.",
+    type=click.Choice(["text", "json", "csv"]),
+    help="Form of the report: text by default; JSON with all numbers, or CSV of the tables.",
 )
 @click.option("--json", "json_", is_flag=True, help="Short for --as json.")
 @click.option(
@@ -76,9 +68,9 @@ def activity(
     report = ActivityReport(_count(settings, samples), settings.table_queue.owners)
     if target is not None:
         with target.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in _lines(report, settings, form))
+            file.writelines(f"{line}\n" for line in _lines(report, form))
     else:
-        for line in _lines(report, settings, form):
+        for line in _lines(report, form):
             click.echo(line)
     echo_notes(activity_notes(report, form))
 
@@ -92,17 +84,13 @@ def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
     return count_activity(work, MEMORY_BYTES)
 
 
-def _lines(report: ActivityReport, settings: Settings, form: Form) -> Iterator[str]:
+def _lines(report: ActivityReport, form: Form) -> Iterator[str]:
     if form == "json":
         yield json.dumps(report.content(), indent=2)
     elif form == "csv":
         yield from report.csv_lines()
-    elif form == "html":
-        from publisher.activity.page import render_page
-
-        yield render_page(report)
     else:
-        yield from activity_text(report, settings.activity.tables)
+        yield from activity_text(report, _TABLES_SHOWN)
 
 
 def activity_notes(report: ActivityReport, form: Form) -> Iterator[str]:

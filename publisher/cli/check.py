@@ -1,7 +1,5 @@
 """``xds-publisher check``: checks the settings, the inputs and the sink of a job."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import shlex
@@ -12,7 +10,6 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.console import is_terminal
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
@@ -30,7 +27,6 @@ def check(config: Path, json_: bool, **overrides: Any) -> None:
 
     It checks the settings, the files, the database, and that documents and journal can be written.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.reports.check import check as findings_of
     from publisher.reports.classes import keyed_child_notes

@@ -1,7 +1,5 @@
 """``xds-publisher classes``: shows the classes that a job publishes."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -10,7 +8,6 @@ from typing import Any
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
 
 
 @command("classes -c hr.toml")
@@ -23,7 +20,6 @@ def classes(config: Path, json_: bool, **overrides: Any) -> None:
 
     Tables that are part of no class are shown with the reason.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.reports.classes import describe_classes
 

@@ -1,7 +1,5 @@
 """``xds-publisher ddl``: SQL that creates an event log, and triggers that write to the log."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from dataclasses import replace

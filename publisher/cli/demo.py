@@ -1,7 +1,5 @@
 """``xds-publisher demo``: publishes the changes of a small company."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import io

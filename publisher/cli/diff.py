@@ -1,7 +1,5 @@
 """``xds-publisher diff``: compares two journals object by object."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,7 +12,6 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
@@ -57,7 +54,6 @@ def diff(
     directory of a job, whose runs are compared as a whole; with -c also names of runs of the job.  The exit
     code is 3 if anything differs.
     """
-    start_arrow()
     from publisher.reports.diff.build import diff_journals
 
     job = None if config is None else parameters.load_settings(config)

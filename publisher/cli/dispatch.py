@@ -1,7 +1,5 @@
 """``xds-publisher dispatch``: sends the documents of a planned run to another sink."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path

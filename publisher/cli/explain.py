@@ -1,7 +1,5 @@
 """``xds-publisher explain``: explains the outcome of a change, or the origin of a document."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,7 +10,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +44,6 @@ def explain(
     (4711), its event id, a key (idu=1) or an association (idu=1,table=usr,schema=indirect).  With --document,
     name no change: the record at an offset is read from the brokers of the job file, or of the journal.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.reports.source_rows import with_rows
 

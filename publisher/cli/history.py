@@ -1,7 +1,5 @@
 """``xds-publisher history``: shows everything known of one object."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +12,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
-from publisher.errors import UsageError
 
 if TYPE_CHECKING:
     from publisher.model.change import Object
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     type=parameters.PATH,
     help="Write the history as a page that needs no network; an existing file is replaced.",
 )
-@click.option("--raw", "with_raw", is_flag=True, help="Also read each record in its file again.")
 @parameters.config
 @parameters.journal_of_job
 @parameters.report_form
@@ -42,7 +37,6 @@ def history(
     config: Path | None,
     journal: Path | None,
     target: Path | None,
-    with_raw: bool,
     json_: bool,
 ) -> None:
     """Show the history of one object over runs.
@@ -52,7 +46,6 @@ def history(
     run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
     object whose key changes has one history under all of its keys.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.journal.durable import check_report_target, write_report
     from publisher.reports.history import read_history
@@ -60,12 +53,8 @@ def history(
     *places, what = _object_last(words)
     directories = parameters.journal_directories(map(Path, places), config, journal)
     if target is not None:
-        if with_raw and not json_:
-            raise UsageError(
-                "a page has no records as they were: use --raw with --json, or without --to"
-            )
         check_report_target(target)
-    histories = read_history(directories, what, source=source, with_raw=with_raw)
+    histories = read_history(directories, what, source=source)
     if target is not None:
         from publisher.reports.page.render import render_history
 
@@ -74,7 +63,7 @@ def history(
     if json_:
         echo_json([output.as_json(histories)])
     elif target is None:
-        echo(_text(histories, with_raw=with_raw))
+        echo(_text(histories))
 
 
 def _object_last(words: Sequence[str]) -> list[str]:
@@ -86,7 +75,7 @@ def _object_last(words: Sequence[str]) -> list[str]:
     return [*words] if is_last else [*others, first]
 
 
-def _text(histories: Sequence[IdentityHistory], *, with_raw: bool) -> Iterator[str]:
+def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
     for number, found in enumerate(histories):
         if number:
             yield ""
@@ -96,10 +85,10 @@ def _text(histories: Sequence[IdentityHistory], *, with_raw: bool) -> Iterator[s
             f"{runs:,} run(s), {found.documents:,} document(s)"
         )
         for entry in found.entries:
-            yield from _entry_text(entry, found.object, with_raw=with_raw)
+            yield from _entry_text(entry, found.object)
 
 
-def _entry_text(entry: HistoryEntry, obj: Object, *, with_raw: bool) -> Iterator[str]:
+def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
     story = entry.story
     columns = f": {', '.join(story.columns)}" if story.columns else ""
     who = f" by {story.perpetrator}" if story.perpetrator else ""
@@ -112,10 +101,6 @@ def _entry_text(entry: HistoryEntry, obj: Object, *, with_raw: bool) -> Iterator
         f"  {story.position} of {story.source} in {story.run or Path(entry.journal).absolute().name}: "
         f"{story.outcome}{reason}, status {story.status}{written}{because}"
     )
-    if with_raw:
-        from publisher.cli.output import raw_text
-
-        yield f"  record {raw_text(story)}"
     if story.document is not None:
         if entry.changes is None:
             yield f"  in the document {story.document.event_id}"

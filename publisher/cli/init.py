@@ -1,7 +1,5 @@
 """``xds-publisher init``: writes a first job file."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,7 +10,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_notes
-from publisher.engine.start_arrow import start_arrow
 
 
 @command("init log.csv -o hr.toml", "init --database sqlite:///hr.db --table event_log -o hr.toml")
@@ -57,7 +54,6 @@ def init(
     Event logs and change tables are recognised by their columns.  The file has the settings that differ from
     their defaults; editors complete it by the JSON Schema that is written to .xds-publisher beside it.
     """
-    start_arrow()
     from publisher.reports.new_job import Input, compose_job, next_steps
 
     job = compose_job(output, Input(format=format_, **given), target, shows_defaults=shows_defaults)

@@ -1,7 +1,5 @@
 """``xds-publisher inspect``: prints the normalised changes of files."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,7 +13,6 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.console import is_terminal, terminal_width
-from publisher.engine.start_arrow import start_arrow
 
 
 @command("inspect log.csv", "inspect log.csv --status any | head")
@@ -34,7 +31,6 @@ def inspect(
     On a terminal it prints a table, in which long values are truncated.  With --format table-queue it
     prints the elements of samples of the table queue.
     """
-    start_arrow()
     from publisher.reports.changes import inspect as records_of
 
     if overrides["format_"] == "table-queue":

@@ -25,7 +25,6 @@ from publisher.cli.activity import activity
 from publisher.cli.check import check
 from publisher.cli.classes import classes
 from publisher.cli.command import verbosity_options
-from publisher.cli.completion import PROGRAM, completion
 from publisher.cli.ddl import ddl
 from publisher.cli.demo import demo
 from publisher.cli.diff import diff
@@ -50,8 +49,10 @@ from publisher.cli.validate import validate
 from publisher.cli.verify import verify
 from publisher.errors import PublisherError, SettingsError, UsageError, of_system
 from publisher.extras import missing_extra
+from publisher.no_pandas import hide_pandas
 from publisher.redaction import hide_values, redact_all, show_values
 
+PROGRAM = "xds-publisher"
 _REPORT = (
     "unexpected error: set XDS_DEBUG=1 (or put --debug before the command) and report the output"
 )
@@ -215,7 +216,7 @@ def cli(debug: bool) -> None:
 
 
 for command in (
-    *(acknowledge, activity, check, classes, completion, ddl, demo, diff, dispatch, explain),
+    *(acknowledge, activity, check, classes, ddl, demo, diff, dispatch, explain),
     *(
         history,
         init,
@@ -244,6 +245,7 @@ def main() -> None:
     atexit.register(gc.freeze)
     # pydantic searches all installed packages for plugins, which takes 0.02 s; settings need none
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    hide_pandas()
     # documents, journals and job files hold personal data and secrets
     os.umask(os.umask(0o077) | 0o077)
     redact_uncaught()

@@ -1,7 +1,5 @@
 """``xds-publisher migrate``: publishes rows of compared tables as new."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from datetime import datetime

@@ -104,7 +104,7 @@ def run_text(report: RunReport) -> Iterator[str]:
 
 def _document_text(text: str, margin: str = "") -> Iterator[Styled]:
     """Lines of a document for a terminal."""
-    from publisher.xds.layout import document_lines  # noqa: PLC0415 - only where there is a terminal
+    from publisher.xds.layout import document_lines
 
     lines = document_lines(text, terminal_width() - len(margin))
     return (Styled(margin + line) for line in lines)
@@ -112,7 +112,7 @@ def _document_text(text: str, margin: str = "") -> Iterator[Styled]:
 
 def rejects_file(report: RunReport) -> Path | None:
     """Returns the file with the rejected records, which is at the target or, for Kafka, in the journal."""
-    from publisher.dispatch.files import REJECTS  # noqa: PLC0415 - loaded already: there is a report
+    from publisher.dispatch.files import REJECTS
 
     places = (Path(place) / REJECTS for place in (report.target, report.journal) if place)
     return next(filter(Path.is_file, places), None) if report.rejected else None
@@ -136,7 +136,7 @@ def documents_text(report: RunReport | LastRun) -> str:
 
 def _outcome(name: str, report: RunReport) -> str:
     """Name of an outcome; a rehearsal publishes nothing."""
-    from publisher.journal.conservation import PLANNED  # noqa: PLC0415 - loaded already: there is a report
+    from publisher.journal.conservation import PLANNED
 
     return "to publish" if name == "published" and report.state == PLANNED else name
 

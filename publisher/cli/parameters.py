@@ -1,7 +1,5 @@
 """Options that several commands share, and their parameter types."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import os

@@ -1,7 +1,5 @@
 """Prints reports of runs."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -106,9 +106,9 @@ def show_progress() -> Iterator[Progress | None]:
 
 @contextmanager
 def _bar(meter: PhaseMeter) -> Iterator[Progress]:
-    from rich.console import Console  # noqa: PLC0415 - only where there is a terminal
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bar  # noqa: PLC0415
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
 
     columns = (
         TextColumn("{task.description}"),

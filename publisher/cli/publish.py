@@ -1,7 +1,5 @@
 """``xds-publisher publish`` with observers: once, or until a signal."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import signal
@@ -19,7 +17,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import PublisherError
 from publisher.stop_request import StopRequest
 
@@ -77,7 +74,6 @@ def publish(
     It publishes once or, with --follow, continuously.  If an instance with --follow runs already, publish
     makes it poll now and shows the result, and publish --follow takes over from it.
     """
-    start_arrow()
     from publisher.cli.progress import show_progress
 
     settings = parameters.load_settings_to_publish(config, follows=follow, **overrides)

@@ -1,7 +1,5 @@
 """``xds-publisher recover``: continues a job whose journal was lost."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from datetime import datetime

@@ -1,7 +1,5 @@
 """``xds-publisher rejects``: lists, exports and retries rejected records."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import json
@@ -17,7 +15,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json, echo_notes, show
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +83,6 @@ def rejects(
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
         return
-    start_arrow()
     from publisher.reports.rejects import RejectSelection
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))

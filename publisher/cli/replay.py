@@ -1,7 +1,5 @@
 """``xds-publisher replay``: publishes snapshots once."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from pathlib import Path
@@ -12,7 +10,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import show
-from publisher.engine.start_arrow import start_arrow
 
 
 @command("replay log.csv --to out", "replay log.csv --to kafka://localhost:9092/people")
@@ -47,7 +44,6 @@ def replay(
     SNAPSHOT is a file, or a directory of files.  An interrupted replay resumes; a finished replay sends
     nothing when it is repeated.
     """
-    start_arrow()
     from publisher.cli.progress import show_progress
     from publisher.runs.replay import rehearse_replay
     from publisher.runs.replay import replay as run_replay

@@ -1,7 +1,5 @@
 """``xds-publisher report``: writes a page about runs."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from datetime import UTC, datetime
@@ -12,7 +10,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
 
 
 @command("report -c hr.toml", "report out/ --to out.html")
@@ -43,7 +40,6 @@ def report(
     JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job; with
     -c it is the job's.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.console import counts_text
     from publisher.journal.durable import check_report_target, write_report

@@ -1,7 +1,5 @@
 """``xds-publisher retry``: resets failed rows of an event log, so that they are published again."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """``xds-publisher schema``: prints the JSON Schema of the job file."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """``xds-publisher status``: shows the state of a job."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +12,6 @@ from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
 from publisher.console import counts_text
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FatalError, PublisherError, UnreachableError
 
 if TYPE_CHECKING:
@@ -39,7 +36,6 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     not start Spark.  If a database or the brokers are unreachable, it shows the rest and ends with exit
     code 5.
     """
-    start_arrow()
     from publisher.cli import output
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of

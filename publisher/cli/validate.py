@@ -1,7 +1,5 @@
 """``xds-publisher validate``: checks XDS documents."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections import Counter

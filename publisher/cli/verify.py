@@ -1,7 +1,5 @@
 """``xds-publisher verify``: compares what consumers can read with the tables."""
 
-# ruff: noqa: PLC0415 - heavy modules are imported late, so that --help answers at once
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +12,6 @@ import click
 from publisher.cli import parameters
 from publisher.cli.command import command
 from publisher.cli.print_report import echo, echo_json
-from publisher.engine.start_arrow import start_arrow
 from publisher.errors import FindingsError
 
 if TYPE_CHECKING:
@@ -54,8 +51,8 @@ _UNREADABLE_ROWS = (
     "--consumer-dump",
     type=parameters.PATH,
     metavar="FILE",
-    help="Compare the state of a consumer with the documents, too: JSON lines or Parquet with object, "
-    "attribute and values.",
+    help="Compare the state of a consumer with the documents, too: JSON lines with object, attribute "
+    "and values.",
 )
 @click.option(
     "--to",
@@ -92,7 +89,6 @@ def verify(
     It folds all documents that consumers can read into objects, and compares these objects with the tables,
     by key and attribute.  It writes nothing without --repair.
     """
-    start_arrow()
     from publisher.runs.verify import VerifyRequest
     from publisher.runs.verify import verify as run_verification
 

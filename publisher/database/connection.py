@@ -264,7 +264,7 @@ def _engine(url: URL, options: DatabaseOptions, writing: bool) -> Engine:
         engine = create_engine(
             url,
             poolclass=QueuePool,
-            pool_size=options.connections,
+            pool_size=1,
             max_overflow=0,
             pool_timeout=_POOL_TIMEOUT,
             **arguments,

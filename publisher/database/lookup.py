@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from threading import Lock
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,15 +28,15 @@ from publisher.model.change import Object, Reason
 from publisher.model.change_batches import objects_of
 from publisher.model.key_columns import split_keys
 from publisher.planning.query_back import (
-    NO_NAMED,
     NO_NAMED_COLUMNS,
-    Answer,
     Answers,
     CurrentRows,
     NamedColumns,
     RefusedLookup,
 )
 
+_KEYS = 4_000
+"""Maximum number of keys in a statement."""
 _KEYS_WITH_CHILDREN = 2_000
 """Maximum number of keys in statements for child tables: twice as many take longer (measured)."""
 Numbers = npt.NDArray[np.int64]
@@ -90,43 +89,20 @@ class DatabaseLookup:
         self._snapshot = snapshot
         self._queries: dict[tuple[Any, ...], Query | RefusedLookup] = {}
         """By schema, table and the columns that keys name."""
-        self._lock = Lock()
 
-    @property
-    def reads_at_once(self) -> int:
-        """One for each connection."""
-        return self._database.options.connections
-
-    def answers(
-        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> dict[Object, Answer]:
-        """Returns an answer for each object."""
-        read = self._read_groups(_group_objects(objects), objects, named)
-        answers: dict[Object, Answer] = {objects[n]: answer for n, answer in read.others.items()}
-        for rows in read.rows:
-            answers |= {objects[place]: row for place, row in rows.answers()}
-        return answers
-
-    def read(
-        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
-    ) -> Answers:
+    def read(self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
         """Reads the current rows of the objects; an object may appear several times."""
-        return self._read_groups(_group_batch(objects), range(objects.num_rows), named)
-
-    def _read_groups(
-        self, groups: _Groups, objects: Sequence[Object], named: NamedColumns
-    ) -> Answers:
+        groups = _group_batch(objects)
         answers = Answers([], dict(groups.refused))
         for table_key, keys_of_table in groups.tables.items():
-            with self._lock:
-                query = self._queries.get(table_key)
-                if query is None:
-                    query = self._queries[table_key] = self._query(*table_key)
+            query = self._queries.get(table_key)
+            if query is None:
+                query = self._queries[table_key] = self._query(*table_key)
             if isinstance(query, RefusedLookup):
                 answers.others.update(dict.fromkeys(keys_of_table.places.tolist(), query))
                 continue
             batch = _convert_keys(query, keys_of_table, table_key[2:], answers)
-            for object_query, part in self._divide(query, batch, objects, named):
+            for object_query, part in self._divide(query, batch, named):
                 size = self._max_keys(object_query)
                 found = Answers([], answers.others)
                 starts = range(0, len(part.places), size)
@@ -136,19 +112,17 @@ class DatabaseLookup:
                     own, refused = refuse_other_keys(
                         self._row_keys[query], *keys_of_table[::-1], rows
                     )
-                    answers.rows.append(own)
+                    if len(own.places):
+                        answers.rows.append(own)
                     answers.others.update(refused)
         return answers
 
     def _max_keys(self, query: ObjectQuery) -> int:
         """Returns the maximum number of keys in one statement."""
-        wanted = self._database.options.keys_per_statement
-        if query.children is not None:
-            wanted = min(wanted, _KEYS_WITH_CHILDREN)
-        return query.rows.max_keys(wanted)
+        return query.rows.max_keys(_KEYS if query.children is None else _KEYS_WITH_CHILDREN)
 
     def _divide(
-        self, query: Query, batch: KeyBatch, objects: Sequence[Object], named: NamedColumns
+        self, query: Query, batch: KeyBatch, named: NamedColumns
     ) -> Iterable[tuple[ObjectQuery, KeyBatch]]:
         """Divides a batch by the child tables that its objects need."""
         reader = self._readers.get(query)
@@ -156,7 +130,7 @@ class DatabaseLookup:
             return [(ObjectQuery(query, reader), batch)]
         parts: dict[ObjectQuery, list[int]] = {}
         for number, place in enumerate(batch.places.tolist()):
-            columns = named.get(objects[place])
+            columns = named.get(place)
             needed = reader if columns is None else reader.part(columns)
             parts.setdefault(ObjectQuery(query, needed), []).append(number)
         return [

@@ -19,12 +19,6 @@ class DatabaseOptions:
     schema: str | None = None
     """Schema of tables that the source names without one; by default the database's default
     schema."""
-    connections: Annotated[int, Ge(1), Le(32)] = 1
-    """Maximum number of connections for the look-ups of a lane, which read short rows at the same time.
-    A process plans up to two lanes at the same time; a task that reads a table has one connection more."""
-    keys_per_statement: Annotated[int, Ge(1), Le(10_000)] = 4000
-    """Maximum number of rows that one statement asks for; at most 2,000 with child tables, at most 1,000
-    if the database is not PostgreSQL."""
     retries: Annotated[int, Ge(0), Le(100)] = 3
     """Number of attempts to repeat a statement after a lost connection."""
     backoff: Annotated[float, Ge(0), Le(600)] = 0.5

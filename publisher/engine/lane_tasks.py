@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from publisher.engine.event_ranks import LaneRanks, ranks_by_id
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.masked_lane import MaskedLane
+from publisher.engine.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
 from publisher.journal.lane_result import LaneResult
@@ -28,7 +28,6 @@ from publisher.model.outcomes import NUMBERS, Outcomes
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.filters import Filter
 from publisher.planning.lane import LanePlanner, PlanResult
-from publisher.planning.masked_columns import ColumnMasks
 from publisher.planning.names import Names, SourceNaming
 from publisher.planning.plan import PlanRules
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
@@ -124,7 +123,7 @@ class LanePlan:
         self._states = states
         self._source = -1
         self._planner: LanePlanner | None = None
-        self._masked: MaskedLane | None = None
+        self._masks: SourceMasks | None = None
         self._ranks: LaneRanks | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -144,9 +143,9 @@ class LanePlan:
             self._finish()
             self._source = source
             states = _states_of(self._work, source, self._states)
-            self._masked = _masked_lane_of(self._work, source, self._resources)
+            self._masks = _masks_of(self._work, source, self._resources)
             self._planner = _planner_of(
-                self._work, source, self._lane, self._resources, states, self._masked
+                self._work, source, self._lane, self._resources, states, self._masks
             )
             self._ranks = _ranks_of(self._work, source)
 
@@ -165,8 +164,8 @@ class LanePlan:
         if outcomes.null_count < batch.num_rows:
             batch = self._take_notes(self._take_tallies(batch))
             outcomes = batch.column("outcome")
-        if self._masked is not None:
-            batch = self._masked.arrivals(batch)
+        if self._masks is not None:
+            batch = self._masks.mask(batch)
         first = self._files.add_arrivals(batch)
         rows, changes = np.arange(first, first + batch.num_rows), batch
         if outcomes.null_count < batch.num_rows:
@@ -193,7 +192,9 @@ class LanePlan:
 
     def _write_outcomes(self, rows: Int64Array, decided: pa.RecordBatch) -> None:
         """Writes the outcomes of records without a change."""
-        texts = zip(rows.tolist(), *(decided[name].to_pylist() for name in ("detail", "raw")), strict=True)
+        texts = zip(
+            rows.tolist(), *(decided[name].to_pylist() for name in ("detail", "raw")), strict=True
+        )
         outcomes = Outcomes(
             rows,
             integers(decided["outcome"]),
@@ -204,7 +205,7 @@ class LanePlan:
         self._write([PlanResult(outcomes=[outcomes])])
 
     def _write(self, results: Iterable[PlanResult]) -> None:
-        for result in results if self._masked is None else self._masked.plans(results):
+        for result in results:
             for lookup in result.lookups:
                 if isinstance(lookup, RowLookups):
                     self._files.lookups.add_rows(self._source, *lookup)
@@ -251,13 +252,10 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
     return StatesOfSource(states, work.sources[source].name)
 
 
-def _masked_lane_of(work: Work, number: int, resources: Resources) -> MaskedLane | None:
-    masking, source = work.rules.masking, work.sources[number]
-    if masking is None:
-        return None
+def _masks_of(work: Work, number: int, resources: Resources) -> SourceMasks | None:
+    source = work.sources[number]
     catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    masks = ColumnMasks(masking.masker, Filter(source.filters, catalogue=catalogue), catalogue)
-    return MaskedLane(masking.masker, masks)
+    return masks_of(work.rules.masking, source.filters, catalogue, work.rules.values)
 
 
 def _planner_of(
@@ -266,26 +264,25 @@ def _planner_of(
     lane: int,
     resources: Resources,
     states: PublishedObjects | None,
-    masked: MaskedLane | None,
+    masks: SourceMasks | None,
 ) -> LanePlanner:
     """Builds the planner of one source."""
     source, reader = work.sources[number], work.sources[number].source
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
     catalogue = resources.catalogue_of(reader.format, reader.tables())
-    filters = source.filters if masked is None else masked.filters(source.filters)
+    filters = source.filters if masks is None else masks.filters
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
     keys = source.connected_keys
     history = KeyHistory()
     if keys is not None:
-        mask_change = None if masked is None else masked.change_of_key
+        mask_change = None if masks is None else masks.change_of_key
         history = keys.history(lane, source.place_of, mask_change)
     limits_length = work.rules.documents.value_format == "xml"
     columns = ColumnRenderer(
         source.identifier_case,
         Values(work.rules.values, limits_length=limits_length),
         filter_,
-        catalogue,
-        None if masked is None else masked.masks,
+        catalogue if masks is None else MaskedCatalogue(catalogue, masks),
     )
     rules = PlanRules(
         names=Names(
@@ -309,7 +306,7 @@ def _planner_of(
     planner = LanePlanner(
         rules,
         Form(work.rules.documents, Envelope(work.rules.envelope)),
-        lookup if masked is None else masked.lookup(lookup),
+        lookup if masks is None else MaskedLookup(lookup, masks),
         states,
     )
     resources.close_at_end(planner)

@@ -16,7 +16,7 @@ from publisher.masking.masker import Masking
 from publisher.model.catalogue import Catalogue, JobCatalogue, LayeredCatalogue, Table
 from publisher.model.class_catalogue import ClassCatalogue, without_keys_of_children
 from publisher.model.classes import ClassOptions
-from publisher.planning.query_back import NO_DATABASE, BulkLookup
+from publisher.planning.query_back import NO_DATABASE, Lookup
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
@@ -67,7 +67,7 @@ class Resources:
         self._database = Database(rules.database) if rules.database is not None else None
         self._tables: DatabaseCatalogue | None = None
         self.catalogue: Catalogue = JobCatalogue(rules.described_tables)
-        self.lookup: BulkLookup = NO_DATABASE
+        self.lookup: Lookup = NO_DATABASE
         if self._database is not None:
             self._tables = catalogue_of(self._database)
             self.catalogue = LayeredCatalogue(self.catalogue, self._tables)
@@ -90,7 +90,7 @@ class Resources:
         keys = () if tables is None else (tables.keys_of, tables.key_columns_of)
         return ClassCatalogue(catalogue, rules.described_tables, rules.classes, *keys)
 
-    def lookup_of(self, format_: str, snapshot: str | None) -> BulkLookup:
+    def lookup_of(self, format_: str, snapshot: str | None) -> Lookup:
         """Returns the look-up for sources of a format: of objects of classes, or of rows.
 
         For ``snapshot`` see ``DatabaseLookup``."""

@@ -13,7 +13,7 @@ from publisher.database.options import DatabaseOptions
 from publisher.engine.connected_keys import ConnectedKeys
 from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
-from publisher.engine.masked_records import mask_records
+from publisher.engine.masked_records import mask_records, masks_of
 from publisher.engine.task_resources import Resources, Rules
 from publisher.journal.object_states import StatesBefore
 from publisher.model.catalogue import Catalogue
@@ -139,8 +139,9 @@ def read_shown_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     source = work.sources[work.splits()[number][0]]
     with Resources(work.rules) as resources:
         catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-        records, case = read_records(work, number), source.identifier_case
-        yield from mask_records(records, work.rules, source.filters, case, catalogue)
+        rules = work.rules
+        masks = masks_of(rules.masking, source.filters, catalogue, rules.values)
+        yield from mask_records(read_records(work, number), masks)
 
 
 def context_of(work: Work, source: int, catalogue: Catalogue) -> Context:

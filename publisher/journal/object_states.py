@@ -210,16 +210,6 @@ def merge_states(files: Sequence[Path], target: Path, *, is_oldest: bool) -> int
         return _complete(merged)
 
 
-def read_states(files: Sequence[Path]) -> dict[str, PublishedObject]:
-    """Reads all states of some files, newest first."""
-    states: dict[str, str] = {}
-    for path in reversed(files):
-        with closing(_open_to_read(path)) as file:
-            for rows in _read(path, file, "SELECT association, state FROM objects"):
-                states.update(rows)
-    return {name: PublishedObject(text) for name, text in states.items() if text != _REMOVED}
-
-
 def _create(path: Path) -> sqlite3.Connection:
     """Creates a file and begins a transaction."""
     path.unlink(missing_ok=True)  # of an interrupted attempt

@@ -1,7 +1,7 @@
 """Types of arrays, and the verbs of which the rules about neighbouring rows are made.
 
-A rule sorts rows, then looks at neighbours: islands of equal rows, the first of a group, the last mark before a
-row.  An island is a run of neighbours; rows are numbered from 0, and -1 stands for "none".
+A rule sorts rows, then looks at neighbours: islands of equal rows, the first of a group, the last mark before
+a row.  An island is a run of neighbours; rows are numbered from 0, and -1 stands for "none".
 """
 
 from __future__ import annotations
@@ -137,4 +137,6 @@ def ranges(starts: Int64Array, ends: Int64Array) -> tuple[Int64Array, Int64Array
     """
     lengths = ends - starts
     numbers = np.repeat(np.arange(len(starts)), lengths)
-    return numbers, np.arange(len(numbers)) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
+    return numbers, np.arange(len(numbers)) - np.repeat(
+        np.cumsum(lengths) - lengths - starts, lengths
+    )

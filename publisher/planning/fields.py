@@ -1,7 +1,7 @@
 """The changes of one chunk of a lane as arrays.
 
-A *field* is one column of a change, or the change itself if it concerns a whole row.  Fields are in the order of
-the lane; the fields of one change are neighbours.
+A *field* is one column of a change, or the change itself if it concerns a whole row.  Fields are in the order
+of the lane; the fields of one change are neighbours.
 """
 
 from __future__ import annotations

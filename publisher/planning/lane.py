@@ -1,7 +1,7 @@
 """Plans the changes of one source in one lane, chunk by chunk.
 
-A chunk is planned in two steps: the rules that need no current rows, then, when the rows of its query-backs are
-read, the rest.  While rows are read, the first step of the next chunk is done.
+A chunk is planned in two steps: the rules that need no current rows, then, when the rows of its query-backs
+are read, the rest.  While rows are read, the first step of the next chunk is done.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from publisher.model.outcomes import Outcomes
 from publisher.model.packed_batches import concat
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.fields import Fields
+from publisher.planning.minimal import reduce_pieces
 from publisher.planning.plan import READS, Memory, Plan, PlanRules
-from publisher.planning.query_back import Answers, BulkLookup, ObjectLookup, RowLookups
+from publisher.planning.query_back import Answers, Lookup, ObjectLookup, RowLookups
 from publisher.planning.reads import NOTHING_READ, Questions, ask, read
-from publisher.planning.reduce import reduce_pieces
 from publisher.planning.texts import Form, Writer, gather_pieces, group_operations
 
 
@@ -60,7 +60,11 @@ class LanePlanner:
     """Size of the values of a chunk; a chunk has at least one change."""
 
     def __init__(
-        self, rules: PlanRules, form: Form, lookup: BulkLookup, published: PublishedObjects | None = None
+        self,
+        rules: PlanRules,
+        form: Form,
+        lookup: Lookup,
+        published: PublishedObjects | None = None,
     ) -> None:
         """With ``published`` operations are reduced to their differences from it."""
         self._rules = rules
@@ -105,7 +109,10 @@ class LanePlanner:
         least = _size(self._open)[0]
         parts = [*self._open, *self._waiting]
         self._open, self._waiting = [], []
-        rows, batch = np.concatenate([part[0] for part in parts]), concat([part[1] for part in parts])
+        rows, batch = (
+            np.concatenate([part[0] for part in parts]),
+            concat([part[1] for part in parts]),
+        )
         del parts
         end = self._end_of_chunk(batch, 2 * least)
         is_last = is_last and end == len(rows)
@@ -135,7 +142,9 @@ class LanePlanner:
     def _end_of_chunk(self, batch: pa.RecordBatch, least: int) -> int:
         """The number of changes of the next chunk, which has ``least`` of them even if they are many."""
         types = integers(batch["event_type"])
-        sizes = sum((_value_sizes(batch[name]) for name in ("old", "new")), np.zeros(len(types), np.int64))
+        sizes = sum(
+            (_value_sizes(batch[name]) for name in ("old", "new")), np.zeros(len(types), np.int64)
+        )
         columns = np.maximum(integers(pc.list_value_length(batch["columns"])), 1)
         ends = [
             np.searchsorted(np.cumsum(weights), limit, "right")
@@ -206,14 +215,17 @@ def _size(parts: list[tuple[Int64Array, pa.RecordBatch]]) -> tuple[int, int]:
 
 def _first_rows(documents: Documents) -> Int64Array:
     rows = documents.batch["rows"]
-    return integers(rows.flatten())[integers(rows.offsets)[:-1] - rows.offsets[0].as_py()]
+    starts = integers(rows.offsets)[:-1] - rows.offsets[0].as_py()
+    firsts: Int64Array = integers(rows.flatten())[starts]
+    return firsts
 
 
 def _value_sizes(lists: pa.ListArray) -> Int64Array:
     """The bytes of the values of each list."""
     ends = np.cumsum(np.append(0, integers(pc.binary_length(lists.flatten()))))
     offsets = integers(lists.offsets) - lists.offsets[0].as_py()
-    return np.diff(ends[offsets])
+    sizes: Int64Array = np.diff(ends[offsets])
+    return sizes
 
 
 def _lookups(
@@ -232,10 +244,10 @@ def _lookups(
             numbers = questions.window_number[same]
             yield RowLookups(of_row.take(pa.array(same)), numbers, rows.columns, chosen.values)
         for question in np.flatnonzero((row >= 0) & ~is_same).tolist():
-            ((_, answer),) = rows.select(row[question : question + 1]).answers()
+            ((_, current),) = rows.select(row[question : question + 1]).answers()
             (obj,) = objects_of(of_row.slice(question, 1))
             number = int(questions.window_number[question])
-            yield ObjectLookup(obj._replace(key=keys[question].as_py()), number, answer, obj.key)
+            yield ObjectLookup(obj._replace(key=keys[question].as_py()), number, current, obj.key)
     for question in np.flatnonzero(np.isin(questions.asked, list(answers.others))).tolist():
         (obj,) = objects_of(of_row.slice(question, 1))
         key, row_key = keys[question].as_py(), None if is_same[question] else obj.key

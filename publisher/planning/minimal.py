@@ -11,12 +11,32 @@ Other values are unknown, and operations on them stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from publisher.model.arrays import begins_island, last_mark
+from publisher.model.change import Reason
 from publisher.model.published_objects import EMPTY, UNKNOWN, PublishedObject, PublishedObjects
-from publisher.xds.operations import OperationKind
-from publisher.xds.value_edits import ValueEdits, change_values
+from publisher.planning.plan import Plan
+from publisher.planning.texts import (
+    KINDS,
+    Form,
+    Operations,
+    Pieces,
+    Writer,
+    event_ids,
+    position_texts,
+)
+from publisher.xds.document import operation
+from publisher.xds.operations import OperationKind, join_attributes
+from publisher.xds.value_edits import ValueEdits, change_values, read_edits
 
 
 class ObjectOperation(NamedTuple):
@@ -69,19 +89,6 @@ def publish_difference(
     return attributes
 
 
-def publish_value(objects: PublishedObjects, association: str, name: str, value: str) -> str | None:
-    """Does as ``publish_difference`` for a modify after which an attribute has one value, and is faster.
-
-    Returns the remaining element; ``None`` if nothing has changed."""
-    known = objects.state_of(association) or UNKNOWN
-    if known.has_only(name, value):
-        return None
-    after = (value,)
-    element = change_values(name, known.values_of(name), after)
-    objects.put(association, known.with_values(name, after))
-    return element
-
-
 def _add(exists: bool, known: PublishedObject, edits: Iterable[ValueEdits]) -> MinimalOperation:
     changes = not exists
     elements: list[str] = []
@@ -106,3 +113,151 @@ def _modify(known: PublishedObject, edits: Iterable[ValueEdits]) -> MinimalOpera
             elements.append(change_values(edit.name, old, new))
             known = known.with_values(edit.name, new)
     return MinimalOperation(tuple(elements) or None, known)
+
+
+def reduce_pieces(
+    plan: Plan, form: Form, operations: Operations, pieces: Pieces, objects: PublishedObjects
+) -> tuple[Operations, Pieces]:
+    """Reduces the operations of a chunk in the order of publishing: a fold over the states of their objects.
+
+    Gives ``unchanged`` to changes of which nothing remains, and names operations and documents by their first
+    remaining changes.  Returns a piece for each operation."""
+    fields = plan.fields
+    field, elements = Writer(plan, form, operations).elements(pieces)
+    fold = _Fold(plan, form, objects)
+    by_document = groupby(
+        zip(operations.document[field].tolist(), field.tolist(), elements.to_pylist(), strict=True),
+        key=itemgetter(0),
+    )
+    first: list[int] = []
+    texts: list[str] = []
+    for changes in fold.prefetched([[change[1:] for change in group] for _, group in by_document]):
+        kept = [(place, text) for place, text in fold.reduce(changes) if text is not None]
+        of_operation = groupby(kept, lambda change: int(operations.operation[change[0]]))
+        parts = [list(group) for _, group in of_operation]
+        first += [part[0][0] for part in parts]
+        texts += [
+            join_attributes([element for _, text in part for element in text]) for part in parts
+        ]
+    fold.pass_loopbacks()
+    plan.drop_changes(fields.row[fold.unchanged], Reason.UNCHANGED)
+    count = len(first)
+    return _rename(plan, operations), Pieces(
+        np.array(first, np.int64),
+        np.full(count, -1),
+        np.arange(count),
+        np.ones(count, np.bool_),
+        pa.array(texts, pa.string()),
+    )
+
+
+def _rename(plan: Plan, operations: Operations) -> Operations:
+    """Names operations and documents by the rows of their first remaining changes."""
+    live = plan.live()
+    renamed = Operations(np.full(len(plan.fields), -1), np.full(len(plan.fields), -1))
+    for old, new in zip(operations, renamed, strict=True):
+        new[live] = plan.fields.row[live][last_mark(begins_island(old[live]))]
+    return renamed
+
+
+class _Fold:
+    """Reduces the changes of one document after the other."""
+
+    def __init__(self, plan: Plan, form: Form, objects: PublishedObjects) -> None:
+        fields, names = plan.fields, plan.rules.names
+        self._plan = plan
+        self._form = form
+        self._objects = objects
+        self.unchanged: list[int] = []
+        """A field of each change of which nothing remains."""
+        self._associations = fields.objects.association.to_pylist()
+        self._kinds = form.kinds[fields.type].tolist()
+        is_single = (fields.column < 0) | ~names.column_flags(lambda each: each.is_multiple)[
+            fields.column
+        ]
+        self._inserts_row = np.bincount(fields.change, is_single, fields.batch.num_rows) > 0
+        self._is_limited = not objects.accepts(sys.maxsize)
+        self._loopbacks: dict[str, list[int]] = {}
+        for row, name in plan.loopbacks():
+            self._loopbacks.setdefault(name, []).append(row)
+
+    def prefetched(self, documents: list[list[_ChangeText]]) -> Iterator[list[_ChangeText]]:
+        """Yields documents, after the states of their objects are read, for many documents at once."""
+        for number, changes in enumerate(documents):
+            if number % _PREFETCHED == 0:
+                following = documents[number : number + _PREFETCHED]
+                self._objects.prefetch([self._association(each[0][0]) for each in following])
+            yield changes
+
+    def reduce(self, changes: list[_ChangeText]) -> list[tuple[int, tuple[str, ...] | None]]:
+        """Reduces the changes of a document: the elements that remain of each, or ``None``."""
+        association = self._association(changes[0][0])
+        self._pass_loopbacks(association, int(self._plan.fields.row[changes[-1][0]]))
+        reduced = [(place, self._reduce(association, place, text or "")) for place, text in changes]
+        self.unchanged += [place for place, text in reduced if text is None]
+        if self._is_limited:
+            self._doubt(association, [(place, text) for place, text in reduced if text is not None])
+        return reduced
+
+    def _reduce(self, association: str, place: int, text: str) -> tuple[str, ...] | None:
+        kind = KINDS[self._kinds[place]]
+        renamed = self._renamed(place)
+        edits = [] if renamed else read_edits([found[0] for found in _ELEMENT.finditer(text)])
+        inserts = kind == "add" and bool(self._inserts_row[self._plan.fields.change[place]])
+        operation = ObjectOperation(kind, edits, inserts)
+        elements = publish_difference(self._objects, association, operation, renamed)
+        return (text,) if renamed and elements is not None else elements
+
+    def _doubt(self, association: str, kept: Sequence[tuple[int, tuple[str, ...]]]) -> None:
+        """Makes the state of an object unknown if the sink may refuse its last document."""
+        characters = sum([len(text) for _, texts in kept for text in texts])
+        around = _AROUND * (len(kept) + 1) + _LONGEST_ESCAPE * len(association) * len(kept)
+        if not kept or self._objects.accepts(_LONGEST_CHARACTER * (characters + around)):
+            return
+        plan, names = self._plan, self._plan.rules.names
+        fields = [place for place, _ in kept]
+        table = names.tables[int(plan.fields.objects.table[plan.fields.object[fields[0]]])]
+        changes = plan.fields.change[fields]
+        ids = event_ids(plan, changes, position_texts(plan, changes)).to_pylist()
+        texts = [
+            operation(KINDS[self._kinds[place]], table.name, association, elements, event_id)
+            for (place, elements), event_id in zip(kept, ids, strict=True)
+        ]
+        if not self._objects.accepts(len(self._form.envelope.document(texts).encode())):
+            for name in (association, self._renamed(fields[0])):
+                if name is not None:
+                    self._objects.put(name, UNKNOWN)
+
+    def pass_loopbacks(self) -> None:
+        """Passes the loopback changes that no document follows."""
+        for association in list(self._loopbacks):
+            self._pass_loopbacks(association, None)
+
+    def _pass_loopbacks(self, association: str, before: int | None) -> None:
+        """After a change that the consumer has made itself the state of the object is unknown."""
+        rows = self._loopbacks.get(association)
+        if rows is None or (before is not None and rows[0] > before):
+            return
+        self._objects.put(association, UNKNOWN)
+        later = [row for row in rows if before is not None and row > before]
+        if later:
+            self._loopbacks[association] = later
+        else:
+            del self._loopbacks[association]
+
+    def _association(self, place: int) -> str:
+        return str(self._associations[self._plan.fields.object[place]])
+
+    def _renamed(self, place: int) -> str | None:
+        return self._plan.new_associations.get(int(self._plan.fields.row[place]))
+
+
+_ChangeText = tuple[int, str | None]
+"""A field of a change, and the elements of its attributes."""
+_ELEMENT = re.compile(r"<(add|modify)-attr .*?</\1-attr>", re.DOTALL)
+_PREFETCHED = 2_000
+"""Number of documents whose objects are read at once."""
+_AROUND = 1_000
+"""Characters around an operation and a document, at most: names of classes are short."""
+_LONGEST_ESCAPE = len("&quot;")
+_LONGEST_CHARACTER = len("\U0001f600".encode())

@@ -1,4 +1,4 @@
-"""What planning knows of the tables, columns and keys of one source: each is looked at once, then is a number.
+"""What planning knows of the tables, columns and keys of one source: each is looked at once, and numbered.
 
 No rule compares names: globs, catalogue, classes and the case of identifiers are asked here.
 """
@@ -152,8 +152,12 @@ class Names:
     def objects(self, table: Int64Array, key: pa.StringArray) -> ObjectNames:
         """Names objects by their tables and canonical keys."""
         suffixes = [suffix(each.name, each.schema) for each in self.tables]
-        is_plain = np.array([self._is_plain(each, text) for each, text in zip(self.tables, suffixes, strict=True)])
-        plain = pc.binary_join_element_wise(key, pa.array(suffixes, pa.string()).take(pa.array(table)), "")
+        is_plain = np.array(
+            [self._is_plain(each, text) for each, text in zip(self.tables, suffixes, strict=True)]
+        )
+        plain = pc.binary_join_element_wise(
+            key, pa.array(suffixes, pa.string()).take(pa.array(table)), ""
+        )
         odd = ~is_verbatim(plain) | ~is_plain[table]
         odd |= pc.match_substring(key, "+").to_numpy(zero_copy_only=False)
         names, xml, problems = [], [], {}
@@ -264,7 +268,9 @@ def key_columns(key: str) -> tuple[str, ...]:
 
 def _same_name(name: str, columns: tuple[str, ...]) -> list[str]:
     """The column of this name, else the columns whose names differ only in case."""
-    return [name] if name in columns else [each for each in columns if equal_in_any_case(each, name)]
+    return (
+        [name] if name in columns else [each for each in columns if equal_in_any_case(each, name)]
+    )
 
 
 def _unknown_column(table: str, name: str) -> ValueProblem:

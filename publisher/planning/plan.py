@@ -1,7 +1,7 @@
-"""The rules of planning: each gives a reason to some fields that have none; what has none in the end is published.
+"""The rules of planning: each gives a reason to some fields that have none; those without one are published.
 
-The rules follow each other in ``Plan.decide`` and ``Plan.read``.  Changes of one object in one window are planned
-together; a change whose fields all have a reason is not published, and no change is ever dropped.
+The rules follow each other in ``Plan.decide``.  Changes of one object in one window are planned together; a
+change whose fields all have a reason is not published, and no change is ever dropped.
 """
 
 from __future__ import annotations
@@ -119,7 +119,8 @@ class Plan:
         """The fields without a reason, sorted by object."""
         if not self.reason.any():
             return self._order
-        return self._order[self.reason[self._order] == 0]
+        live: Int64Array = self._order[self.reason[self._order] == 0]
+        return live
 
     def drop(self, fields: Int64Array, reason: Reason, causes: Int64Array | None = None) -> None:
         """Gives a reason, and the rows of the causes, to those of some fields that have none."""
@@ -165,7 +166,7 @@ class Plan:
             self.drop(np.flatnonzero(late), Reason.FUTURE)
 
     def _cut_windows(self) -> None:
-        """The changes of an object that are near each other are in the window of the block in which they begin.
+        """Changes of an object that are near each other are in the window of the block in which they begin.
 
         Windows that changes of the next chunk may continue are left to that chunk."""
         live, windows = self.live(), self.rules.windows
@@ -201,7 +202,7 @@ class Plan:
         return flags
 
     def _drop_repeats(self) -> None:
-        """One record twice is ignored; two records at one position of an object: the first by content counts."""
+        """One record twice is ignored; of different records at one position the first by content counts."""
         fields, live = self.fields, self.live()
         window, position, row = self.window[live], fields.position[live], fields.row[live]
         differs = begins_island(row)
@@ -241,11 +242,13 @@ class Plan:
         live = self.live()
         changes = np.unique(fields.change[live])
         places = fields.positions(changes)
-        outside = [n for n, place in zip(changes.tolist(), places, strict=True) if not wanted.has(place)]
+        outside = [
+            n for n, place in zip(changes.tolist(), places, strict=True) if not wanted.has(place)
+        ]
         self.drop(live[np.isin(fields.change[live], outside)], Reason.OUT_OF_RANGE)
 
     def _join_key_changes(self) -> None:
-        """Joins the records that change several columns of one key; those that cannot be joined are rejected."""
+        """Joins the records that change columns of one key; those that cannot be joined are rejected."""
         fields, live = self.fields, self.live()
         of_key = fields.type[live] == KEY_CHANGE
         if not of_key.any() and not self._memory.key_changes:
@@ -257,7 +260,9 @@ class Plan:
         groups: dict[tuple[Object, int], list[Change]] = {}
         rows, first = np.unique(fields.row[live], return_index=True)
         windows = self.window[live[first]].tolist()
-        of_keys = {change.object for change in self.key_changes.values()} | self._memory.key_changes.keys()
+        of_keys = {
+            change.object for change in self.key_changes.values()
+        } | self._memory.key_changes.keys()
         for change, window in zip(fields.changes(rows), windows, strict=True):
             if change.object in of_keys and "+" in change.object.key:
                 groups.setdefault((change.object, window), []).append(change)
@@ -265,7 +270,9 @@ class Plan:
             self._join(obj, changes)
 
     def _join(self, obj: Object, changes: list[Change]) -> None:
-        joined = join_key_changes(changes, self.rules.history, self._memory.key_changes.pop(obj, []))
+        joined = join_key_changes(
+            changes, self.rules.history, self._memory.key_changes.pop(obj, [])
+        )
         if joined.last:
             self._memory.key_changes[obj] = joined.last
         self.first_rows |= joined.first_rows
@@ -275,11 +282,11 @@ class Plan:
                 self.key_changes[change.row] = change
             if change.row in joined.divided:
                 first, second = map(self._position_text, joined.divided[change.row])
-                problems[change.row] = (
-                    Reason.KEY_CHANGE,
-                    f"records {first} and {second} change columns of the key {obj.key} and are no neighbours: "
-                    "log all columns of the key one after the other, before the other columns",
+                text = (
+                    f"records {first} and {second} change columns of the key {obj.key} and are no "
+                    "neighbours: log all columns of the key one after the other, before the other columns"
                 )
+                problems[change.row] = (Reason.KEY_CHANGE, text)
         self.reject(problems)
 
     def _reject_problems(self) -> None:
@@ -288,7 +295,10 @@ class Plan:
         found: list[tuple[int, int, ValueProblem]] = []
         if fields.objects.problems:
             bad = np.flatnonzero(np.isin(fields.object, list(fields.objects.problems)))
-            found += [(place, 0, fields.objects.problems[int(fields.object[place])]) for place in bad.tolist()]
+            found += [
+                (place, 0, fields.objects.problems[int(fields.object[place])])
+                for place in bad.tolist()
+            ]
         has_problem = names.column_flags(lambda column: column.problem is not None)
         for place in np.flatnonzero(has_problem[fields.column]).tolist():
             problem = names.columns[fields.column[place]].problem
@@ -370,9 +380,9 @@ class Plan:
     def _apply_precedence(self) -> None:
         """Among the changes between two deletes query-backs supersede what they publish.
 
-        A query-back of the row supersedes all fields that it publishes and other query-backs of the row, 5 before
-        6; one of a column supersedes all other fields of the column, 7 before 8; of equal ones the first stays.
-        Query-backs before a delete are ignored: their row is gone."""
+        A query-back of the row supersedes all fields that it publishes and other query-backs of the row, 5
+        before 6; one of a column supersedes all other fields of the column, 7 before 8; of equal ones the
+        first stays.  Query-backs before a delete are ignored: their row is gone."""
         fields, live = self.fields, self.live()
         kind, row, column = fields.type[live], fields.row[live], fields.column[live]
         if not np.isin(kind, READS).any():
@@ -422,7 +432,9 @@ class Plan:
             return
         live = self.live()
         row, first = self.fields.row[live], self.first_rows
-        of_change = np.array([first.get(each, each) if each in self.key_changes else -1 for each in row.tolist()])
+        of_change = np.array(
+            [first.get(each, each) if each in self.key_changes else -1 for each in row.tolist()]
+        )
         begins = begins_island(self.fields.object[live], self.window[live], of_change)
         self.part[live] = np.cumsum(begins)
 
@@ -528,5 +540,7 @@ _OUTCOMES = np.array(
     np.int64,
 )
 """The outcome of each reason by its number."""
-_WEIGHTS = np.where(_OUTCOMES == Outcome.PUBLISHED, 0, np.where(_OUTCOMES == Outcome.REJECTED, 1, 2))
+_WEIGHTS = np.where(
+    _OUTCOMES == Outcome.PUBLISHED, 0, np.where(_OUTCOMES == Outcome.REJECTED, 1, 2)
+)
 _WEIGHTS[NUMBERS[Reason.EXCLUDED]] = 3

@@ -117,58 +117,29 @@ class RowLookups(NamedTuple):
     """The values of each column: texts, or lists of texts."""
 
 
-NamedColumns: TypeAlias = Mapping[Object, Collection[str]]
-"""The columns that suffice for an object: of its child tables only those that these columns need are read.
-Other objects are read whole."""
+NamedColumns: TypeAlias = Mapping[int, Collection[str]]
+"""The columns that suffice for an object, by its place among the objects of a look-up: of its child tables
+only those that these columns need are read.  Other objects are read whole."""
 NO_NAMED_COLUMNS: NamedColumns = MappingProxyType({})
-
-
-NO_NAMED: Mapping[int, Collection[str]] = MappingProxyType({})
-"""The columns that suffice for an object, by its place among the objects of a look-up."""
 
 
 class Lookup(Protocol):
     """Reads the current rows of objects."""
 
-    def answers(
-        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> Mapping[Object, Answer]:
-        """Returns an answer for each of the objects."""
-
-
-class BulkLookup(Lookup, Protocol):
-    """Also reads current rows column by column, which is faster for many objects."""
-
-    @property
-    def reads_at_once(self) -> int:
-        """Maximum number of threads that may call ``read`` at the same time."""
-
-    def read(
-        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
-    ) -> Answers:
+    def read(self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
         """Reads the current rows of the objects, a batch with schemas, tables and keys."""
 
 
 class NoDatabase:
     """The look-up of a run without a database: refuses every object."""
 
-    reads_at_once = 1
-
     def read(
         self,
         objects: pa.RecordBatch,
-        named: Mapping[int, Collection[str]] = NO_NAMED,  # noqa: ARG002
+        named: NamedColumns = NO_NAMED_COLUMNS,  # noqa: ARG002
     ) -> Answers:
         """Returns a refusal for each of the objects."""
         return Answers([], dict.fromkeys(range(objects.num_rows), _NO_DATABASE))
-
-    def answers(
-        self,
-        objects: Sequence[Object],
-        named: NamedColumns = NO_NAMED_COLUMNS,  # noqa: ARG002
-    ) -> dict[Object, RefusedLookup]:
-        """Returns a refusal for each of the objects."""
-        return dict.fromkeys(objects, _NO_DATABASE)
 
 
 _NO_DATABASE = RefusedLookup(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from publisher.planning.plan import READS, ROW_READS, Plan
 from publisher.planning.query_back import (
     Answers,
     CurrentRows,
+    NamedColumns,
     RefusedLookup,
 )
 from publisher.planning.rendered_columns import RenderedColumn
@@ -34,8 +35,8 @@ _MARK = "\ue000"
 class ReadTexts(NamedTuple):
     """What query-backs publish, piece by piece: fields, columns and texts of the same length.
 
-    A text is what the element of the column contains; with column -1 it has the elements of all attributes of a
-    row, or none."""
+    A text is what the element of the column contains; with column -1 it has the elements of all attributes of
+    a row, or none."""
 
     field: Int64Array
     column: Int64Array
@@ -58,7 +59,7 @@ class Questions(NamedTuple):
     """For each question the place of its row in ``rows``."""
     rows: pa.RecordBatch
     """Schema, table and key of each row to read, under the key that it has after all changes of its key."""
-    named: Mapping[int, Collection[str]]
+    named: NamedColumns
     """The columns that suffice, by the place of a row in ``rows``."""
 
 
@@ -72,7 +73,10 @@ def ask(plan: Plan) -> Questions | None:
     begins = begins_island(fields.object[live], plan.window[live], plan.part[live])
     group = np.cumsum(begins) - 1
     groups = np.unique(group[reads])
-    firsts, lasts = np.flatnonzero(begins)[groups], np.flatnonzero(np.append(begins[1:], True))[groups]
+    firsts, lasts = (
+        np.flatnonzero(begins)[groups],
+        np.flatnonzero(np.append(begins[1:], True))[groups],
+    )
     objects = fields.object[live[firsts]]
     rows, asked = np.unique(objects, return_inverse=True)
     keys = fields.objects.key.take(pa.array(rows))
@@ -90,7 +94,9 @@ def ask(plan: Plan) -> Questions | None:
     question = np.searchsorted(groups, group[reads])[order]
     field = live[reads][order]
     named = _named_columns(plan, field, asked[question])
-    return Questions(field, question, objects, plan.window_number[live[firsts]], asked, batch, named)
+    return Questions(
+        field, question, objects, plan.window_number[live[firsts]], asked, batch, named
+    )
 
 
 def _follow_keys(
@@ -115,7 +121,7 @@ def _follow_keys(
     return batch, asked
 
 
-def _named_columns(plan: Plan, field: Int64Array, row: Int64Array) -> Mapping[int, Collection[str]]:
+def _named_columns(plan: Plan, field: Int64Array, row: Int64Array) -> NamedColumns:
     """The columns that suffice for rows that only query-backs of columns read."""
     fields, columns = plan.fields, plan.rules.names.columns
     whole = np.isin(fields.type[field], ROW_READS)
@@ -193,8 +199,8 @@ def _write(
         column = names.columns[number].rendered
         assert column is not None
         contents = _contents(rows.values[place].take(pa.array(row)), column.convert)
-        for at, problem in contents.problems.items():
-            problems.setdefault(int(fields.row[field[at]]), (problem.reason, problem.detail))
+        for at, found in contents.problems.items():
+            problems.setdefault(int(fields.row[field[at]]), (found.reason, found.detail))
         texts.append((number, _around(contents.texts, column, part, with_tags=of_row)))
     plan.reject(problems)
     if of_row and texts:
@@ -229,7 +235,7 @@ def _around(
 
 
 def _contents(values: pa.Array, converter: Converter) -> Contents:
-    """The contents of looked-up values; several values of an attribute are joined with the tags between them."""
+    """The contents of looked-up values; several values of an attribute are joined with the tags between."""
     if not pa.types.is_list(values.type):
         return convert_column(values, converter)
     lengths = integers(pc.list_value_length(values))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 from publisher.errors import TableRefusedError
@@ -12,12 +10,6 @@ from publisher.model.catalogue import Catalogue, ColumnKind, Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
-from publisher.planning.masked_columns import (
-    ColumnMasks,
-    Mask,
-    canonical_text,
-    masked_converter,
-)
 from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
@@ -49,10 +41,7 @@ class ColumnRenderer:
         values: Values,
         filter_: Filter,
         catalogue: Catalogue,
-        masks: ColumnMasks | None = None,
     ) -> None:
-        """Without ``masks`` all values are published as they are."""
-        self.masks = masks
         self._case = case
         self._values = values
         self._filter = filter_
@@ -72,25 +61,6 @@ class ColumnRenderer:
             columns[name] = self._column(obj, name)
         return columns[name]
 
-    def text_mask(self, obj: Object, name: str) -> Mask | None:
-        """The mask of the texts of a column, which gives the masks that documents show.
-
-        ``None`` if documents show its values."""
-        mask = None if self.masks is None else self.masks.of_value(obj, name)
-        if mask is None:
-            return None
-        with suppress(ValueProblem):
-            table = self.known_table(obj)
-            column = None if table is None else table.column(name)
-            if table is not None and column is not None:
-                reference = table.references.get(column)
-                kind = table.columns[column]
-                if reference is not None and reference.key is not None:
-                    kind = self._kind_of_key(reference, reference.key, kind)
-                converter = self._values.converter(kind, column in table.padded)
-                return partial(_mask_text, mask, converter, kind)
-        return mask
-
     def _column(self, obj: Object, name: str) -> RenderedColumn:
         table = self.known_table(obj)
         table_column = None if table is None else table.column(name)
@@ -104,7 +74,7 @@ class ColumnRenderer:
                 Reason.COLUMN_NAME,
                 f"table {obj.table!r} has no column {name!r} any more: exclude the column, or restore it",
             )
-        converter = self._masked_converter(obj, name, table, table_column)
+        converter = self._converter(table, table_column)
         if self._values.limits_length:
             converter = limit_length(converter, "the value")
         return RenderedColumn(
@@ -114,23 +84,7 @@ class ColumnRenderer:
             table is not None and table_column is not None and table.is_multiple(table_column),
         )
 
-    def _masked_converter(
-        self, obj: Object, name: str, table: Table | None, column: str | None
-    ) -> Converter:
-        if self.masks is None:
-            return self._converter(table, column)
-        mask, of_target = (
-            find(obj, name) for find in (self.masks.of_column, self.masks.of_reference)
-        )
-        if mask is None or of_target is not None:
-            return self._converter(table, column, of_target)
-        # a reference to an object that is not masked would show its key: only the mask remains
-        kind = None if table is None or column is None else table.columns[column]
-        return masked_converter(self._value_converter(table, column), mask, kind)
-
-    def _converter(
-        self, table: Table | None, column: str | None, mask: Mask | None = None
-    ) -> Converter:
+    def _converter(self, table: Table | None, column: str | None) -> Converter:
         reference = None if table is None or column is None else table.references.get(column)
         if table is None or column is None or reference is None or reference.key is None:
             return self._value_converter(table, column)
@@ -140,7 +94,7 @@ class ColumnRenderer:
         table_name, key = (apply(name, name) for name in names)
         schema = reference.schema and apply(reference.schema, reference.schema)
         target_names = ReferenceTarget(schema, table_name, key, kind)
-        return reference_converter(target_names, self._values.options, column in table.padded, mask)
+        return reference_converter(target_names, self._values.options, column in table.padded)
 
     def _value_converter(self, table: Table | None, column: str | None) -> Converter:
         if table is None or column is None:
@@ -173,10 +127,3 @@ def _name_column(converter: Converter, name: str) -> Converter:
             raise ValueProblem(problem.reason, f"column {name}: {problem.detail}") from None
 
     return replace(converter, content=content)
-
-
-def _mask_text(mask: Mask, converter: Converter, kind: ColumnKind | None, text: str) -> str:
-    """Masks a value; one that documents cannot have as it is."""
-    with suppress(ValueProblem):
-        text = canonical_text(text, converter, kind)
-    return mask(text)

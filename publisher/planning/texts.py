@@ -1,7 +1,6 @@
-"""Pieces to documents: pieces are sorted into the order of the documents, and tags open and close where neighbours
-differ.
+"""Pieces to documents: pieces are sorted, and tags open and close where neighbours differ.
 
-A *piece* is what one field publishes: a value with the text around it, or the text that a query-back has read.  A
+A *piece* is what one field publishes: a value with the text around it, or what a query-back has read.  A
 document is never built: its pieces, joined, are its bytes.
 """
 
@@ -35,10 +34,11 @@ from publisher.planning.plan import DELETE, KEY_CHANGE, READS, Plan
 from publisher.planning.reads import ReadTexts
 from publisher.xds.document import DocumentOptions, Envelope
 from publisher.xds.escape import ValueProblem, attribute_text, escape_attribute, escape_text
+from publisher.xds.operations import OperationKind
 from publisher.xds.value_edits import REMOVE_ALL
 
 ADD, MODIFY, REMOVE, RENAME = range(4)
-KINDS = ("add", "modify", "delete", "modify-association")
+KINDS: tuple[OperationKind, ...] = ("add", "modify", "delete", "modify-association")
 _UPDATE_FIELD = 2
 _BYTES = 4 << 20
 """Approximate size of the texts that are joined together."""
@@ -62,9 +62,9 @@ class Form:
 
 
 class Operations(NamedTuple):
-    """The operation and the document of each live field; the arrays have an element for each field of the chunk.
+    """The operation and the document of each live field, named by the rows of their first changes.
 
-    Operations and documents are named by the row of their first change."""
+    The arrays have an element for each field of the chunk."""
 
     operation: Int64Array
     document: Int64Array
@@ -94,8 +94,9 @@ class Pieces(NamedTuple):
 
 
 def group_operations(plan: Plan, form: Form) -> Operations:
-    """Consecutive fields that give the same kind of operation are one operation; ``batch_size`` of them are one
-    document.  A change that carries a whole row is an operation by itself."""
+    """Consecutive fields that give one kind of operation are one operation, ``batch_size`` of them one document.
+
+    A change that carries a whole row is an operation by itself."""
     fields, live = plan.fields, plan.live()
     kind, row = fields.type[live], fields.row[live]
     is_whole = np.isin(kind, WHOLE_ROW)
@@ -103,27 +104,17 @@ def group_operations(plan: Plan, form: Form) -> Operations:
     begins = in_window | begins_island(form.kinds[kind])
     begins |= is_whole & ((kind != KEY_CHANGE) | in_window)
     begins[1:] |= is_whole[:-1] & (kind[:-1] != KEY_CHANGE)
-    operation = row[last_mark(begins)]
+    # where changes of keys are published a delete ends its document: another object may get the key next
+    begins_run = in_window.copy()
+    if plan.rules.naming.joins_keys:
+        begins_run[1:] |= kind[:-1] == DELETE
     number = np.cumsum(begins)
-    number -= number[last_mark(in_window)]
+    number = number - number[last_mark(begins_run)]
     opens = begins & (number % form.options.batch_size == 0)
-    if plan.rules.naming.joins_keys and form.options.batch_size > 1:
-        opens = _end_at_deletes(begins, in_window, kind, form.options.batch_size)
     result = Operations(np.full(len(fields), -1), np.full(len(fields), -1))
-    result.operation[live] = operation
+    result.operation[live] = row[last_mark(begins)]
     result.document[live] = row[last_mark(opens)]
     return result
-
-
-def _end_at_deletes(
-    begins: BoolArray, in_window: BoolArray, kind: Int64Array, batch_size: int
-) -> BoolArray:
-    """Where changes of keys are published a delete ends its document: another object may get the key next."""
-    begins_run = in_window.copy()
-    begins_run[1:] |= kind[:-1] == DELETE
-    number = np.cumsum(begins)
-    number -= number[last_mark(begins_run)]
-    return begins & (number % batch_size == 0)
 
 
 def gather_pieces(plan: Plan, form: Form, read: ReadTexts) -> Pieces:
@@ -160,7 +151,7 @@ def gather_pieces(plan: Plan, form: Form, read: ReadTexts) -> Pieces:
 
 
 def _new_associations(plan: Plan, fields: Int64Array) -> pa.StringArray:
-    """The new association of each change of a key; of records that report one change only the first has it."""
+    """The new association of each change of a key; of records that report one change the first has it."""
     texts = []
     for row in plan.fields.row[fields].tolist():
         is_first = plan.first_rows.get(row, row) == row
@@ -233,10 +224,8 @@ class Writer:
         text = self._join(pieces, begins, begins_operation, begins_document)
         first = pieces.field[begins_document]  # a field of the document's first operation
         change = np.searchsorted(fields.rows, document[begins_document])
-        start, end = (
-            np.searchsorted(self._member_document, document[[0, -1]], side)[at]
-            for at, side in enumerate(("left", "right"))
-        )
+        start = int(np.searchsorted(self._member_document, document[0], "left"))
+        end = int(np.searchsorted(self._member_document, document[-1], "right"))
         members = self._member_change[start:end]
         bounds = island_bounds(begins_island(self._member_document[start:end]))
         records = position_texts(self._plan, members)
@@ -298,7 +287,8 @@ class Writer:
         codes, number = np.unique(code, return_inverse=True)
         frames = [self._frame(each, len(flags)) for each in codes.tolist()]
         before, between, after = (
-            pa.array(texts, pa.string()).take(pa.array(number)) for texts in zip(*frames, strict=True)
+            pa.array(texts, pa.string()).take(pa.array(number))
+            for texts in zip(*frames, strict=True)
         )
         old = _texts_at(self._plan.old.texts, np.where(has_old, field, -1))
         new = _texts_at(pieces.texts, np.where(has_new, pieces.text, -1))
@@ -368,7 +358,9 @@ def position_texts(plan: Plan, changes: Int64Array) -> pa.StringArray:
     batch = plan.fields.batch
     if plan.rules.windows is not None and not pc.any(pc.not_equal(batch["part"], "")).as_py():
         return batch["high"].take(pa.array(changes)).cast(pa.string())  # the record id
-    return pa.array(map(plan.rules.naming.position_text, plan.fields.positions(changes)), pa.string())
+    return pa.array(
+        map(plan.rules.naming.position_text, plan.fields.positions(changes)), pa.string()
+    )
 
 
 def event_ids(plan: Plan, changes: Int64Array, positions: pa.StringArray) -> pa.StringArray:
@@ -377,7 +369,9 @@ def event_ids(plan: Plan, changes: Int64Array, positions: pa.StringArray) -> pa.
     prefix: str | pa.StringArray = naming.origin.prefix(naming.source)
     if naming.origin.by_object:
         objects = objects_of(batch.select(list(Object._fields)).take(pa.array(changes)))
-        prefix = pa.array([naming.origin.prefix_of(naming.source, obj) for obj in objects], pa.string())
+        prefix = pa.array(
+            [naming.origin.prefix_of(naming.source, obj) for obj in objects], pa.string()
+        )
     ids = pc.binary_join_element_wise(prefix, ":", positions, "")
     ordinal = batch["ordinal"].take(pa.array(changes))
     if not pc.any(pc.not_equal(ordinal, 0)).as_py():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
-from publisher.engine.masked_records import mask_records
+from publisher.engine.masked_records import mask_records, masks_of
 from publisher.engine.task_resources import Resources
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
@@ -30,19 +30,19 @@ def inspect(settings: Settings, snapshots: Sequence[Path]) -> Iterator[str]:
         FatalError: A file does not have its format.
     """
     source = settings.for_replay().sources[0]
-    reader, rules, case = source.reader, settings.rules, source.options.identifier_case
+    reader, rules = source.reader, settings.rules
     with Resources(rules) as resources:
         catalogue = resources.catalogue_of(source.format, reader.tables())
         context = Context(
             source=0, lanes=settings.run.lane_count, catalogue=catalogue, classes=settings.classes
         )
         split_count = _split_count(reader, snapshots)
+        masks = masks_of(rules.masking, source.filters, catalogue, rules.values)
         with prepare_here(reader, snapshots, split_count, catalogue) as prepared:
             for number, split in enumerate(prepared.splits):
                 file = prepared.source.file_of(split)
                 batches = prepared.read(number, context)
-                shown = mask_records(batches, rules, source.filters, case, catalogue)
-                for record in in_order(shown, source.format):
+                for record in in_order(mask_records(batches, masks), source.format):
                     content = {"file": file} | _describe(record, reader.position_text)
                     yield json.dumps(content, ensure_ascii=False)
 

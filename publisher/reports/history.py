@@ -81,14 +81,12 @@ def read_history(
     selector: str,
     *,
     source: str | None = None,
-    with_raw: bool = False,
 ) -> list[IdentityHistory]:
     """Reads the history of the objects that a key or an association selects.
 
     ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
-    ``source`` selects the records of one source; ``with_raw`` reads each record in its file again, which
-    takes several times as long.  An object whose key changes has one history under all of its keys; if
-    another object gets a key later, it has a history of its own.  Starts no Spark.
+    ``source`` selects the records of one source.  An object whose key changes has one history under all of
+    its keys; if another object gets a key later, it has a history of its own.  Starts no Spark.
 
     Raises:
         UsageError: There is no journal, or none has the object, or no record of it is from the source.
@@ -98,7 +96,7 @@ def read_history(
         raise UsageError(
             f"{selector!r} is neither a key nor an association: write it as idu=1 or idu=1,table=usr"
         )
-    find = partial(_find_stories, directories, with_raw=with_raw)
+    find = partial(_find_stories, directories)
     found = find(selector)
     if source is not None:
         _check_source(selector, source, {each.story.source for each in found})
@@ -153,14 +151,12 @@ FindStories = Callable[[str], list[FoundStory]]
 """Finds the records that a key or an association selects."""
 
 
-def _find_stories(
-    directories: Sequence[Path], selector: str, *, with_raw: bool
-) -> list[FoundStory]:
+def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory]:
     """Finds the records of the objects in each directory; one of the directories must have some."""
     stories, refusals = [], []
     for number, directory in enumerate(directories):
         try:
-            found = explain(directory, selector, with_raw=with_raw)
+            found = explain(directory, selector, with_raw=False)
             stories += [FoundStory(number, directory, story) for story in found]
         except UsageError as refusal:  # another journal may have the object
             refusals.append(refusal)

@@ -39,6 +39,7 @@ class RejectedRecord:
     object: str | None
     detail: str
     raw: str | None
+    format: str
     table: str | None = None
     """The table of a live source."""
     record_id: int | None = None
@@ -169,6 +170,7 @@ def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> Rejecte
         object=f"{entry['key']} of {entry['table']}" if entry["key"] else None,
         detail=entry["detail"] or "",
         raw=entry["raw"],
+        format=source.format,
         table=source.table,
         record_id=entry["high"] if has_id else None,
     )
@@ -182,7 +184,7 @@ def _read_refusals(
         if run.manifest.run in seen:
             continue
         seen.add(run.manifest.run)
-        tables = {source.name: source.table for source in run.manifest.sources}
+        sources = {source.name: source for source in run.manifest.sources}
         for refusal in refusals_in(run.texts):
             if refused_id(run.manifest.run, refusal.lane, refusal.document) in settled:
                 continue
@@ -196,7 +198,8 @@ def _read_refusals(
                 object=None,
                 detail=refusal.detail,
                 raw=None,
-                table=tables[refusal.source],
+                format=sources[refusal.source].format,
+                table=sources[refusal.source].table,
             )
 
 
@@ -216,7 +219,7 @@ class ExportedReject:
 
 def export_form(record: RejectedRecord) -> ExportedReject | None:
     """Builds the exported form of a record; ``None`` for a record that cannot be retried (``left_out``)."""
-    if record.id is None or record.raw is None:
+    if record.id is None or record.raw is None or FORMATS[record.format].compares:
         return None
     try:
         raw = json.loads(record.raw)
@@ -244,6 +247,10 @@ def left_out(record: RejectedRecord, job: str) -> str:
         return (
             f"{record.position}: document that the sink refused; remove the cause ({record.reason}), then "
             f"send run {record.run} again: xds-publisher dispatch"
+        )
+    if FORMATS[record.format].compares:
+        return (
+            f"{record.position}: row of a compared table; correct it there for the next comparison"
         )
     if record.table is not None:
         return f"{record.position}: row of a live table; correct it where it comes from, as a new change"

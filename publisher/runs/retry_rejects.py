@@ -106,7 +106,7 @@ def retry_rejects(
         PublisherError: See ``errors``.
     """
     settings = settings.for_publish()
-    refuse_unknown_sources(settings, corrections)
+    refuse_other_sources(settings, corrections)
     with open_job(settings, progress) as job:
         finished = job.finish()
         journals = Journals(settings.journals, settings.name)
@@ -130,7 +130,7 @@ def rehearse_retry(
 
     Raises as ``retry_rejects``."""
     settings = settings.for_publish()
-    refuse_unknown_sources(settings, corrections)
+    refuse_other_sources(settings, corrections)
     journals = Journals(settings.journals, settings.name)
     check_takeover(settings, journals)
     pending, notes = _select(settings, journals, corrections, job_file)
@@ -141,10 +141,16 @@ def rehearse_retry(
     return with_notes(report, notes)
 
 
-def refuse_unknown_sources(settings: Settings, corrections: Iterable[Correction]) -> None:
-    """Raises ``UsageError`` for records of unknown sources."""
+def refuse_other_sources(settings: Settings, corrections: Iterable[Correction]) -> None:
+    """Raises ``UsageError`` for records of unknown sources, and of compared tables."""
     names = [source.name for source in settings.sources]
+    compared = {source.name for source in settings.sources if source.descriptor.compares}
     for correction in corrections:
+        if correction.source in compared:
+            raise UsageError(
+                f"{correction.record.where}: {correction.source} compares tables: correct the row in its "
+                "table, and the next comparison publishes it"
+            )
         if correction.source not in names:
             raise UsageError(
                 f"{correction.record.where}: job {settings.name} has no source {correction.source}: its "
@@ -177,7 +183,6 @@ def _select(
                 record,
                 file=reject.file,
                 transaction=reject.transaction,
-                part=reject.part,
                 position="" if reject.part else reject.position,
             )
             pending.append(replace(correction, record=of_journal))
@@ -278,14 +283,14 @@ def _write(
         records = [c.record for c in corrections if c.source == source.name]
         if not records:
             continue
+        assert source.descriptor.write_retry is not None
         files = source.descriptor.write_retry(source.options, records, folder / str(number))
         reading = replace(SnapshotOptions(), max_record=source.reading.max_record)
         options = files.options or source.options
         source = replace(  # noqa: PLW2901
             source, table=None, options=options, reading=reading, run_input=None
         )
-        reader = files.reader or source.reader
-        sources.append(source.with_input(SourceInput(reader, files.paths, reads=True)))
+        sources.append(source.with_input(SourceInput(source.reader, files.paths, reads=True)))
         retried += [
             (source.name, RetriedRecord(record.id, 0, str(path), row))
             for record, (path, row) in zip(records, files.places, strict=True)

@@ -32,7 +32,6 @@ from publisher.triggers.compare import logged_tables
 from publisher.triggers.examine import can_examine
 from publisher.verify.associations import AssociationTable, table_of_suffix
 from publisher.verify.compare import ResultKind
-from publisher.verify.consumer_dump import DumpPart, dump_parts
 from publisher.verify.event_ids import find_conflicts
 from publisher.verify.find_documents import PublishedDocuments, find_files, find_topics
 from publisher.verify.pieces import first_hashes
@@ -123,9 +122,11 @@ def compare(
             f"job {settings.name} has published nothing yet: publish first, or publish all rows of its tables"
             " with --repair --baseline"
         )
+    dump = request.consumer_dump
+    if dump is not None and not dump.is_file():
+        raise UsageError(f"{dump} is no file: name the file with the consumer's state")
     with TemporaryDirectory(prefix="verify-", dir=journals.root) as name:
         folder = Path(name)
-        dump = () if request.consumer_dump is None else dump_parts(request.consumer_dump)
         comparison = _Comparison(request, journals, engine, folder, dump)
         outcome = comparison.run_round()
         while not is_publisher and outcome.count([ResultKind.UNSETTLED]):
@@ -146,7 +147,7 @@ class _Comparison:
     journals: Journals
     engine: Engine
     folder: Path
-    dump: tuple[DumpPart, ...] = ()
+    dump: Path | None = None
     rounds: int = 0
     documents: PublishedDocuments = field(default_factory=lambda: PublishedDocuments(()))
     """The documents that are surveyed."""
@@ -237,7 +238,7 @@ class _Comparison:
             self.documents.has_expired,
             self.planned.publishes_all,
             self.request.examples,
-            self.dump if self.rounds == 1 else (),
+            self.dump if self.rounds == 1 else None,
             self._write_hashes(folder, connected) if self.rounds > 1 else None,
             settings.documents.value_format == "xml",
             bool(self.documents.hidden),

@@ -105,8 +105,6 @@ class Format:
     options: type[FormatOptions]
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
-    write_retry: WriteRetry
-    """Writes corrected rejected records."""
     split: Callable[[], type[Split[Any]]]
     """Returns the type of its splits of files; a journal stores their plain values."""
     live: LiveFormat | None = None
@@ -128,6 +126,8 @@ class Format:
     again."""
     compares: bool = False
     """Whole tables are compared with their last known state."""
+    write_retry: WriteRetry | None = None
+    """Writes corrected rejected records; ``None`` if they are corrected in their tables."""
 
     @property
     def has_status(self) -> bool:

@@ -11,7 +11,6 @@ from publisher.errors import UsageError
 from publisher.journal.durable import create_private
 from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
-from publisher.sources.contract import Source
 
 RAW_BYTES = 1 << 20
 """Maximum bytes of a binary record in its raw form."""
@@ -30,8 +29,6 @@ class CorrectedRecord:
     raw: Any
     transaction: TransactionKey | None = None
     """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
-    part: str = ""
-    """The part of its position: of a compared table its name."""
     position: str = ""
     """Its position, if that does not depend on a file."""
 
@@ -45,8 +42,6 @@ class RetryFiles(NamedTuple):
     places: tuple[tuple[Path, int], ...]
     options: Any = None
     """Options that read the files, if not those of the source."""
-    reader: Source | None = None
-    """The source that reads the files, if not that of the options."""
 
 
 def write_json_lines(

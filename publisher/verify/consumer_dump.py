@@ -9,19 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError
 from publisher.verify.compare import ObjectEvidence, ResultKind
 from publisher.verify.results import AttributeValues, ConsumerResult, Example, first_of_kinds
 
 ObjectTexts = Mapping[str, Mapping[str, set[str]]]
 """The texts of the values of objects, by attribute."""
 
-_COLUMNS = ("object", "attribute", "values")
 _ADVICE = 'write {"object": ASSOCIATION, "attribute": NAME, "values": [TEXT, …]}'
-_PARQUET = (".parquet", ".pq")
 _AT_ONCE = 10_000
 
 
@@ -33,48 +28,12 @@ class DumpRow(NamedTuple):
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DumpPart:
-    """A file of JSON lines, or a row group of a Parquet file."""
-
-    path: Path
-    row_group: int | None = None
-
-    def read(self) -> Iterator[Sequence[DumpRow]]:
-        """Reads the rows in batches.  Raises ``FatalError`` if the file is something else."""
-        rows = self._lines() if self.row_group is None else self._group(self.row_group)
+def read_dump(path: Path) -> Iterator[Sequence[DumpRow]]:
+    """Reads the file of a consumer's state in batches.  Raises ``FatalError`` if it is something else."""
+    with path.open("rb") as file:
+        rows = (_parse(line, f"{path}:{n}") for n, line in enumerate(file, 1) if line.strip())
         while batch := [*islice(rows, _AT_ONCE)]:
             yield batch
-
-    def _lines(self) -> Iterator[DumpRow]:
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _parse(line, f"{self.path}:{number}")
-
-    def _group(self, number: int) -> Iterator[DumpRow]:
-        with pq.ParquetFile(self.path) as file:
-            batches = file.iter_batches(row_groups=[number], columns=[*_COLUMNS], use_threads=False)
-            for batch in batches:
-                for row in batch.to_pylist():
-                    yield _row(row, str(self.path))
-
-
-def dump_parts(path: Path) -> tuple[DumpPart, ...]:
-    """Divides the file of a consumer's state.  Raises ``UsageError`` if it cannot be one."""
-    if not path.is_file():
-        raise UsageError(f"{path} is no file: name the file with the consumer's state")
-    if path.suffix.lower() not in _PARQUET:
-        return (DumpPart(path),)
-    try:
-        with pq.ParquetFile(path) as file:
-            missing = set(_COLUMNS) - set(file.schema_arrow.names)
-            groups = file.num_row_groups
-    except pa.ArrowInvalid as error:
-        raise UsageError(f"{path} is no Parquet file ({error}): write it again") from error
-    if missing:
-        raise UsageError(f"{path} has no column {', '.join(sorted(missing))}: add it")
-    return tuple(DumpPart(path, number) for number in range(groups))
 
 
 def _parse(line: bytes, place: str) -> DumpRow:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.consumer.operations import Value, ValueType
-from publisher.planning.columnar.values import convert_column
+from publisher.planning.values import convert_column
 from publisher.sources.columns.row_images import Mask
 from publisher.sources.triggerless.multi_values import group_values, split_values
 from publisher.xds.escape import attribute_text, escape_permitted
@@ -39,13 +39,12 @@ def table_elements(
         )
         texts = lists.flatten()
     distinct = texts.dictionary_encode()  # most columns repeat their values
-    wrong = np.zeros(len(distinct.dictionary), bool)
-    contents = convert_column(distinct.dictionary, converter, wrong)
+    contents = convert_column(distinct.dictionary, converter)
     before, after = _around(converter)
-    elements = _join(before, contents, after).take(distinct.indices)
-    if wrong.any():
-        is_wrong = pa.array(wrong).take(distinct.indices)
-        bad[objects[pc.fill_null(is_wrong, False).to_numpy(zero_copy_only=False)]] = True
+    elements = _join(before, contents.texts, after).take(distinct.indices)
+    if contents.problems:
+        is_wrong = pc.is_in(distinct.indices, pa.array(contents.problems, pa.int32()))
+        bad[objects[is_wrong.to_numpy(zero_copy_only=False)]] = True
     return group_values(objects, count, elements)
 
 

@@ -30,7 +30,7 @@ from publisher.verify.associations import AssociationTable, suffixes_of, table_o
 from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectEvidence
 from publisher.verify.compare_table import ComparedTable, CompareInput, TableComparison
-from publisher.verify.consumer_dump import ConsumerState, DumpPart, DumpRow
+from publisher.verify.consumer_dump import ConsumerState, DumpRow, read_dump
 from publisher.verify.documents import STORED_SCHEMA, DocumentPart
 from publisher.verify.pieces import (
     EVIDENCE_SCHEMA,
@@ -91,7 +91,7 @@ class VerifyWork:
     has_expired: bool = False
     publishes_all: bool = False
     examples: int = 5
-    dump: tuple[DumpPart, ...] = ()
+    dump: Path | None = None
     """The state of a consumer."""
     only: Path | None = None
     """A NumPy file with the sorted hashes of the objects to compare; ``None``: all."""
@@ -127,7 +127,7 @@ class VerifyWork:
         elif kind is EvidenceKind.WAITING:
             yield from self._read_waiting(number)
         elif kind is EvidenceKind.CONSUMER:
-            yield from self._read_dump(number)
+            yield from self._read_dump()
         else:
             yield from self._read_journal()
 
@@ -148,7 +148,7 @@ class VerifyWork:
             EvidenceKind.DOCUMENTS: len(self.documents),
             EvidenceKind.ROWS: len(self.comparison.splits()),
             EvidenceKind.WAITING: 0 if self.waiting is None else len(self.waiting.splits()),
-            EvidenceKind.CONSUMER: len(self.dump),
+            EvidenceKind.CONSUMER: 0 if self.dump is None else 1,
             EvidenceKind.JOURNAL: 0 if self.journal is None else 1,
         }
         return [(kind, number) for kind, count in counts.items() for number in range(count)]
@@ -194,9 +194,10 @@ class VerifyWork:
             yield from packer.add(_associations(objects, orders), {})
         yield from packer.rest()
 
-    def _read_dump(self, number: int) -> Iterator[pa.RecordBatch]:
+    def _read_dump(self) -> Iterator[pa.RecordBatch]:
         packer = self._packer(EvidenceKind.CONSUMER)
-        for rows in self.dump[number].read():
+        assert self.dump is not None
+        for rows in read_dump(self.dump):
             columns = {
                 "attribute": pa.array([row.attribute for row in rows], pa.string()),
                 "values": pa.array([row.values for row in rows], pa.list_(pa.string())),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Object, Reason
-from publisher.model.keys import KeyForm, KeyPart, KeyProblem, format_key, parse
+from publisher.model.keys import KeyForm, KeyPart, KeyProblem
 from publisher.xds.association import association
 from publisher.xds.escape import ValueProblem, attribute_text, escape_permitted
 from publisher.xds.values import Converter, ValueOptions
@@ -42,9 +42,8 @@ def reference_converter(
     target: ReferenceTarget,
     options: ValueOptions,
     padded: bool = False,
-    mask: Callable[[str], str] | None = None,
 ) -> Converter:
-    """Returns the converter of a column that refers to ``target``, whose keys ``mask`` replaces."""
+    """Returns the converter of a column that refers to ``target``."""
     kinds = {} if target.kind is None else {target.key: str(target.kind)}
     form = KeyForm(kinds, names=[target.key])
     shown = _SHOWN[options.reference_text]
@@ -59,8 +58,6 @@ def reference_converter(
             raise ValueProblem(
                 Reason.VALUE, f"reference to {target.table}: {problem.message}"
             ) from None
-        if mask is not None:
-            key = format_key((part.column, mask(part.value)) for part in parse(key))
         name = association(Object(target.schema, target.table, key))
         escaped = attribute_text(name, "the reference")
         return f'<value type="dn" association-ref="{escaped}">{shown(name, key)}</value>'

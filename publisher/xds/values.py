@@ -17,7 +17,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Literal
 
-from publisher.errors import OptionProblem, refuse_options
+from publisher.errors import refuse_options
 from publisher.model.catalogue import ColumnKind
 from publisher.model.change import Reason
 from publisher.model.keys import BLANKS, integer_text
@@ -60,10 +60,8 @@ class ValueOptions:
     """Form of values in documents."""
 
     forbidden: Literal["reject", "replace"] = "reject"
-    """Handling of characters that XML 1.0 forbids: reject the record or replace them. In keys and
-    names they are never replaced."""
-    replacement: str = "\ufffd"
-    """Character that replaces each forbidden character."""
+    """Handling of characters that XML 1.0 forbids: reject the record, or replace each of them by U+FFFD. In
+    keys and names they are never replaced."""
     time_syntax: TimeSyntax = 1
     """Form of dates and times: 1 is whole seconds since 1970-01-01 UTC, 2 is canonical text, 3 is
     Java's text."""
@@ -80,11 +78,7 @@ class ValueOptions:
 
     def __post_init__(self) -> None:
         """Raises ``OptionsError``."""
-        problems = list(zone_problems(self.time_zone))
-        if len(self.replacement) != 1 or _FORBIDDEN.search(self.replacement):
-            text = "must be one character that XML permits, like ? or U+FFFD"
-            problems.append(OptionProblem("replacement", text))
-        refuse_options(problems)
+        refuse_options(zone_problems(self.time_zone))
 
 
 class Values:
@@ -94,7 +88,6 @@ class Values:
         """``limits_length`` refuses values that parsers of XML refuse by default; JSON has no such limit."""
         self.options = options
         self.limits_length = limits_length
-        self._replacement = options.replacement if options.forbidden == "replace" else None
         times = Times(options.time_syntax, time_zone(options.time_zone), options.time_range)
         self._checked: dict[ColumnKind, Converter] = {
             ColumnKind.OCTET: Converter("octet", _octet, _VERBATIM_OCTET),
@@ -112,7 +105,7 @@ class Values:
         """
         if kind in self._checked:
             return self._checked[kind]
-        return _string(self._replacement, padded and self.options.trim_padding)
+        return _string(self.options.forbidden, padded and self.options.trim_padding)
 
 
 def limit_length(converter: Converter, what: str) -> Converter:
@@ -127,16 +120,16 @@ def limit_length(converter: Converter, what: str) -> Converter:
     return replace(converter, content=limited)
 
 
-def _string(replacement: str | None, trim: bool) -> Converter:
+def _string(forbidden: Literal["reject", "replace"], trim: bool) -> Converter:
     def content(text: str) -> str:
         if needs_attention(text) is None:
             return text
-        if replacement is None:
+        if forbidden == "reject":
             refuse_forbidden(
                 text, "the value", 'fix it in the source, or set forbidden = "replace"'
             )
         else:
-            text = _FORBIDDEN.sub(lambda _: replacement, text)
+            text = _FORBIDDEN.sub("\ufffd", text)
         return escape_permitted(text)
 
     if trim:

@@ -10,18 +10,19 @@ from pathlib import Path
 
 from publisher.model.change import Outcome
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
+from publisher.sources.table_queue.bulk_calls import HEADER_BYTES
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL
 from publisher.sources.table_queue.reading import read_samples, sample_files, sample_splits
 from tests.fuzz.form import Content, Form, Framing, MadeFile, Piece, Read, Reader
 from tests.fuzz.reading import ADVICE, PromiseError, measure_peak
+from tests.support.bulk_calls import BulkFile
 from tests.support.table_queue_files import OPTIONS, call, element
 
 _NAMES = ("PERSON", "DEPT", "СОТРУДНИКИ", "A" * 66, "$$$SYSRL")
 _READING = SnapshotOptions(block_size=4096, max_record=100_000)
-_HEADER = BulkHeader(len(element("X")), node="HR", code_page="CP866")
+_HEADER = BulkFile(len(element("X")), node="HR", code_page="CP866")
 _STRIDE = _HEADER.stride
 _WORDS = ((0, 8), (8, 8), (16, 4), (28, 2), (30, 1), (31, 1))
 

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.event_log.layout import LAYOUT
@@ -23,6 +22,7 @@ from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.fuzz.form import Claim, Content, Form, Framing, MadeFile, Piece
 from tests.fuzz.reading import reader_of
+from tests.support.change_masks import mask_of
 from tests.support.change_table_files import HEADERS
 from tests.support.change_table_files import record as change
 from tests.support.change_table_files import seq as change_seq

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from publisher.errors import FileRefusedError
-from publisher.sources.table_queue.bulk_calls import HEADER_BYTES, BulkHeader
+from publisher.sources.table_queue.bulk_calls import HEADER_BYTES
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.reading import sample_splits
+from tests.support.bulk_calls import BulkFile
 from tests.support.table_queue_files import OPTIONS, call, element, read
 
-HEADER = BulkHeader(72, "HR", "CP866")
+HEADER = BulkFile(72, "HR", "CP866")
 CALLS = [
     call(n, element(f"T{n}", n, n % 2), code_page="CP866", node="HR", code=0) for n in range(1, 31)
 ]

@@ -119,7 +119,7 @@ def test_no_rows_give_no_frames(place: Place) -> None:
 
 def test_lookups_go_on_while_rows_are_read(place: Place) -> None:
     make_log(place)
-    database = place.database(connections=1)
+    database = place.database()
     for _ in read(database, LOG, TableSplit(0), text_of):
         database.check_reachable()
 

@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import sqlalchemy as sa
 
+from publisher.database import lookup as lookup_module
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.join_query import JoinQuery
@@ -187,11 +188,14 @@ def test_any_name_may_be_that_of_a_table_or_column(place: Place) -> None:
     assert answer.values == ("1", "2")
 
 
-def test_one_statement_for_each_table_and_lot(place: Place) -> None:
+def test_one_statement_for_each_table_and_lot(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     usr(place)
     rows = ", ".join(f"({n}, 'n{n}')" for n in range(10, 35))
     place.execute(f"INSERT INTO usr (idu, fname) VALUES {rows}")
-    database = place.database(keys_per_statement=10)
+    monkeypatch.setattr(lookup_module, "_KEYS", 10)
+    database = place.database()
     lookup = DatabaseLookup(database, text_of)
     first = [Object(None, "usr", "idu=1"), Object(None, "view_usr", "pk_idu=1")]
     lookup.answers(first)  # reads what the tables are like

@@ -32,7 +32,7 @@ from tests.support.linkexpress_files import (
     mark,
     record,
 )
-from tests.support.retried_jobs import COMPARED, EXTRACT, LOG, MESSAGES, ROWS
+from tests.support.retried_jobs import EXTRACT, LOG, MESSAGES, ROWS
 from tests.support.retried_rejects import export, invoke, retry
 from tests.support.samples.change_table import CHANGES, messages
 
@@ -190,22 +190,6 @@ CASES = {
         "forbidden-character",
         _replace("420162", "426f62"),
         KEYS_OF_QUEUE,
-    ),
-    "triggerless-row": Case(
-        COMPARED,
-        "usr.csv",
-        lambda path: path.write_text("idu,fname\n1,Ann\nx,Bob\n"),
-        "table-key",
-        lambda raw: raw | {"idu": "3"},
-        ["idu=3"],
-    ),
-    "triggerless-change": Case(
-        COMPARED,
-        "usr.csv",
-        lambda path: path.write_text("idu,fname\n1,Ann\n3,bell \x07\n"),
-        "forbidden-character",
-        _replace(" \\u0007", ""),
-        ["idu=3"],
     ),
 }
 

@@ -21,9 +21,6 @@ class NodeSamples:
         self, node: str, calls: Iterable[tuple[Call, str | None, int]], limit: int | None
     ) -> None:
         self.tables: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-        self.by_interval: dict[tuple[int, str, int], Counter[str]] = defaultdict(Counter)
-        self.intervals: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        self._width = 60_000_000
         found: dict[int, dict[int, list[tuple[Call, str | None, int]]]] = {}
         for each in calls:
             found.setdefault(each[0].sweep, {}).setdefault(each[0].ordinal, []).append(each)
@@ -68,30 +65,18 @@ class NodeSamples:
         )
         self._count()
 
-    def _add(self, table: tuple[int, str], time: int, **counts: int) -> None:
-        start = time - time % self._width
-        for name, count in counts.items():
-            self.tables[table][name] += count
-            self.by_interval[*table, start][name] += count
-
     def _count(self) -> None:
         evicted: dict[tuple[int, str], int] = {}
         for n, (time, sweep) in enumerate(self._sweeps):
             there = by_table(sweep)
-            interval = self.intervals[time - time % self._width]
-            interval[0] += 1
             starts = self._starts[n]
             if starts:
                 evicted = {}
-            else:
-                interval[1] += time - self._sweeps[n - 1][0]
             before_slots = {} if starts else self._sweeps[n - 1][1]
             before = by_table(before_slots)
             for table, places in there.items():
                 dirty = int(any(flag for _, flag in places))
-                self._add(
-                    table,
-                    time,
+                self.tables[table].update(
                     present=1,
                     ordinals=min(o for o, _ in places),
                     dirty=dirty,
@@ -100,16 +85,16 @@ class NodeSamples:
                     odd_flags=int(any(flag not in (0, 1) for _, flag in places)),
                 )
                 if not starts and table not in before:
-                    self._add(table, time, included=1)
+                    self.tables[table].update(included=1)
                     if table in evicted:
-                        self._add(table, time, reincluded=1, absent_us=time - evicted[table])
+                        self.tables[table].update(reincluded=1, absent_us=time - evicted[table])
             for table in before:
                 if table not in there:
                     evicted[table] = time
-                    self._add(table, time, evicted=1)
+                    self.tables[table].update(evicted=1)
             for ordinal, (old, _) in before_slots.items():
                 if ordinal > 3 and ordinal in sweep and sweep[ordinal][0] != old:
-                    self._add(old, time, replaced=1)
+                    self.tables[old].update(replaced=1)
 
 
 def state(sweep: dict[int, list[tuple[Call, str | None, int]]]) -> str:

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import TALLY
-from publisher.sources.change_table.masks import Order, mask_of
+from publisher.sources.change_table.masks import Order
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.local_tasks import prepare_here
+from tests.support.change_masks import mask_of
 from tests.support.event_log_files import OPEN, Row, csv_text
 
 HEADERS = (

@@ -26,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Self
 
-from publisher.engine.start_arrow import start_arrow
+from publisher.no_pandas import hide_pandas
 
 MODULES = (
     "publisher.cli.main",
@@ -77,7 +77,7 @@ class Request:
 def main() -> None:
     """Forks programs until the other end of the socket is closed."""
     gc.disable()  # imports make no garbage
-    start_arrow()
+    hide_pandas()
     for name in MODULES:
         import_module(name)
     gc.freeze()  # programs share the modules: a search for garbage would copy their pages

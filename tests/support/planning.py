@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -125,7 +125,6 @@ class Rows:
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
     named: list[NamedColumns] = field(default_factory=list)
-    reads_at_once: ClassVar[int] = 1
 
     def answers(
         self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS

@@ -42,12 +42,3 @@ xid = 1
 key = ["idu"]
 items = ["idu INTEGER", "fname CHARACTER(8)", "pay DECIMAL(5,2)", "note VARCHAR(6)"]
 """
-COMPARED = """
-[[sources]]
-format = "triggerless"
-snapshots = ["in"]
-tables = ["usr"]
-[tables.usr]
-key = ["idu"]
-columns = { idu = "int", fname = "string" }
-"""

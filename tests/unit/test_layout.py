@@ -27,7 +27,7 @@ PACKAGES = (
     *("activity", "acknowledge"),
     *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
-    *("redaction", "extras", "stop_request", "errors"),
+    *("redaction", "extras", "stop_request", "errors", "no_pandas"),
 )
 """From the command line down to the errors: each imports only from those after it."""
 

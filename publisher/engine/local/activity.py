@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -17,14 +16,10 @@ from publisher.activity.counts import (
     GAPS_SHOWN,
     Activity,
     ActivityCounts,
-    CellCounts,
-    IntervalCounts,
     NodeCounts,
     ProblemCount,
     SweepGap,
     TableCounts,
-    interval_of,
-    sort_cells,
     sort_tables,
 )
 from publisher.activity.work import Samples
@@ -42,27 +37,9 @@ from publisher.engine.local.sweeps import (
 )
 from publisher.sources.table_queue.reading import read_samples
 
-
-@dataclass(slots=True)
-class _Tallies:
-    """Counts by table and interval; the interval is ``None`` for sweeps without a time."""
-
-    width: int
-    cells: defaultdict[tuple[str, int, str, int | None], Counter[str]] = field(
-        default_factory=lambda: defaultdict(Counter)
-    )
-
-    def add(self, table: tuple[str, int, str], time: int | None, **counts: int) -> None:
-        """Adds counts of a table at a time."""
-        start = None if time is None else time - time % self.width
-        self.cells[*table, start].update(counts)
-
-    def sums(self, *columns: int) -> dict[tuple[Any, ...], Counter[str]]:
-        """Sums the cells by some columns of their keys."""
-        sums: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
-        for key, counts in self.cells.items():
-            sums[tuple(key[column] for column in columns)].update(counts)
-        return sums
+_Table = tuple[str, int, str]
+"""Node, owner and name of a table."""
+_Tallies = defaultdict[_Table, Counter[str]]
 
 
 def count_activity(samples: Samples, memory: int) -> Activity:
@@ -95,9 +72,8 @@ def count_activity(samples: Samples, memory: int) -> Activity:
         )
         if not nodes:
             return without_sweeps
-        width = interval_of(nodes, samples.counting.interval_seconds)
-        tallies = _tally(rows_of(elements.sorted_batches(), ElementRow), sweeps, width)
-    return _with_counts(without_sweeps, nodes, sweeps, tallies, samples.counting.tables)
+        tallies = _tally(rows_of(elements.sorted_batches(), ElementRow), sweeps)
+    return _with_counts(without_sweeps, nodes, sweeps, tallies)
 
 
 def _add_quality(batch: pa.RecordBatch, quality: dict[Any, list[Any]]) -> None:
@@ -111,9 +87,9 @@ def _add_quality(batch: pa.RecordBatch, quality: dict[Any, list[Any]]) -> None:
             entry[1] = place
 
 
-def _tally(elements: Iterable[ElementRow], sweeps: Iterable[SweepSum], width: int) -> _Tallies:
+def _tally(elements: Iterable[ElementRow], sweeps: Iterable[SweepSum]) -> _Tallies:
     """Counts the events of tables, from elements in the order of their sweeps."""
-    tallies = _Tallies(width)
+    tallies: _Tallies = defaultdict(Counter)
     by_name = {(sweep.node, sweep.sweep): sweep for sweep in sweeps}
     last_sweeps: dict[tuple[str, int, str], SweepSum] = {}
     slots: dict[tuple[str, int], tuple[SweepSum, tuple[str, int, str]]] = {}
@@ -146,7 +122,7 @@ def _tally_slot(
         return
     last, last_table = before
     if last.number == sweep.number - 1 and last_table != table:
-        tallies.add(last_table, sweep.time, replaced=1)
+        tallies[last_table].update(replaced=1)
 
 
 def _tally_presence(
@@ -157,9 +133,7 @@ def _tally_presence(
     last: SweepSum | None,
 ) -> None:
     dirty = int(any(element.updated != 0 for element in places))
-    tallies.add(
-        table,
-        sweep.time,
+    tallies[table].update(
         present=1,
         ordinals=min(element.ordinal for element in places),
         dirty=dirty,
@@ -173,16 +147,16 @@ def _tally_presence(
         _tally_eviction(tallies, table, last)
     if sweep.starts:
         return
-    tallies.add(table, sweep.time, dirty_observed=dirty, included=int(not is_next))
+    tallies[table].update(dirty_observed=dirty, included=int(not is_next))
     if last is not None and not is_next and last.stretch == sweep.stretch:
         assert last.next is not None
-        tallies.add(table, sweep.time, reincluded=1, absent_us=sweep.time - last.next)
+        tallies[table].update(reincluded=1, absent_us=sweep.time - last.next)
 
 
 def _tally_eviction(tallies: _Tallies, table: tuple[str, int, str], last: SweepSum) -> None:
     """Counts that a table is missing from the sweep after ``last``, unless a gap follows ``last``."""
     if not last.ends:
-        tallies.add(table, last.next, evicted=1)
+        tallies[table].update(evicted=1)
 
 
 def _with_counts(
@@ -190,22 +164,11 @@ def _with_counts(
     nodes: tuple[NodeCounts, ...],
     sweeps: Iterable[SweepSum],
     tallies: _Tallies,
-    table_limit: int,
 ) -> Activity:
-    tables = sort_tables(
-        TableCounts(node, owner, name, _counts(sums))
-        for (node, owner, name), sums in tallies.sums(0, 1, 2).items()
-    )
-    shown = {(table.node, table.owner, table.name) for table in tables[:table_limit]}
-    cells = [
-        CellCounts(*key[:3], key[3], _counts(sums))
-        for key, sums in tallies.cells.items()
-        if key[3] is not None and key[:3] in shown
-    ]
-    timed = [sweep for sweep in sweeps if sweep.number is not None]
+    tables = sort_tables(TableCounts(*table, _counts(sums)) for table, sums in tallies.items())
     gaps = [
         SweepGap(sweep.node, sweep.previous, sweep.time)
-        for sweep in timed
+        for sweep in sweeps
         if sweep.previous is not None and sweep.time is not None and sweep.starts
     ]
     gaps.sort(key=attrgetter("start", "node"))
@@ -213,26 +176,10 @@ def _with_counts(
         calls=activity.calls,
         nodes=nodes,
         tables=tables,
-        interval_us=tallies.width,
-        intervals=tuple(_intervals(timed, tallies)),
-        cells=sort_cells(cells),
         gaps=tuple(gaps[:GAPS_SHOWN]),
         problems=activity.problems,
         warnings=activity.warnings,
     )
-
-
-def _intervals(timed: Iterable[SweepSum], tallies: _Tallies) -> Iterator[IntervalCounts]:
-    events = tallies.sums(3, 0)
-    sweep_sums: defaultdict[tuple[int, str], list[int]] = defaultdict(lambda: [0, 0])
-    for sweep in timed:
-        assert sweep.time is not None
-        entry = sweep_sums[sweep.time - sweep.time % tallies.width, sweep.node]
-        entry[0] += 1
-        entry[1] += sweep.observed
-    for (start, node), (count, observed) in sorted(sweep_sums.items()):
-        sums = events.get((start, node), Counter())
-        yield IntervalCounts(node, start, count, observed, _counts(sums))
 
 
 def _counts(sums: Counter[str]) -> ActivityCounts:

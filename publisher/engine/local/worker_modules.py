@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import gc
 
-from publisher.engine.start_arrow import start_arrow
+from publisher.no_pandas import hide_pandas
 
 gc.disable()  # imports make no garbage
-start_arrow()
+hide_pandas()
 
-import publisher.dispatch.kafka.lane_sender  # noqa: E402 - pyarrow starts first
+import publisher.dispatch.kafka.lane_sender  # noqa: E402 - pandas is hidden first
 import publisher.engine.local.parallel_tasks  # noqa: E402, F401
 
 gc.freeze()  # processes share the modules: a search for garbage would copy their pages

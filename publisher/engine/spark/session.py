@@ -19,6 +19,7 @@ from pyspark.sql.utils import is_remote
 from publisher.engine.spark.launch import GATEWAY_PORT, launch
 from publisher.engine.spark.options import DEFAULTS, SparkOptions, conf_of
 from publisher.errors import FatalError, SettingProblem, SettingsError
+from publisher.no_pandas import show_pandas
 from publisher.redaction import redact_all
 
 _OLDEST = (4, 1)
@@ -32,6 +33,7 @@ def spark_session(options: SparkOptions) -> Iterator[SparkSession]:
         FatalError: Spark does not start.
         SettingsError: The program cannot work in the session; the message names the settings.
     """
+    show_pandas()
     if is_remote():
         text = "the program cannot work through Spark Connect: unset SPARK_REMOTE and start again"
         raise SettingsError([SettingProblem((), text)])

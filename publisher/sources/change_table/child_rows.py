@@ -49,6 +49,7 @@ LINK_REMOVED = RecordFault(
 class ChildRowChangeBuilder(ChangeTableChangeBuilder):
     """Builds records from the operations on a child table of one split."""
 
+    reads_unmasked = True  # UPDATEs that do not show what changed come to ``complete`` as type 6
     reads = False
     """True to read the values of a parent if a record lacks the value that it removes."""
 
@@ -63,8 +64,7 @@ class ChildRowChangeBuilder(ChangeTableChangeBuilder):
         options: ChangeTableOptions,
         ranking: Ranking,
     ) -> None:
-        # UPDATEs that do not show what changed come to ``complete`` as type 6
-        open_options = replace(options, key_change="query-back", unmasked_update="query-back")
+        open_options = replace(options, key_change="query-back")
         super().__init__(place, layout, reading, key, columns, names, open_options, ranking)
         self._has_masks = reading is not None
         self._is_link = np.array([name in key for name in layout.data])

@@ -33,6 +33,10 @@ Ask = Callable[[Query], Sequence[Sequence[Any]]]
 """Queries the database, each time in the same snapshot if the database has snapshots."""
 
 
+LATE_WINDOW = 10_000
+"""Number of rows before the mark of the last run that each run reads again, to find late rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class RowSelection:
     """The rows to read: a range, and listed rows inside or outside the range."""
@@ -166,7 +170,7 @@ class ExtentFinder:
         return rows + self._count_late(mark, clock), _text(least)
 
     def _count_late(self, mark: Mark, clock: int) -> int:
-        if mark.change_seq is None or not self._options.late_window:
+        if mark.change_seq is None:
             return 0
         ((rows, _, _),) = self._ask(self._statements.rows(mark.floor, mark.change_seq))
         waiting = mark.wait.late if mark.wait and not self._is_wait_over(mark, clock) else 0
@@ -180,7 +184,7 @@ class ExtentFinder:
 
     def _late(self, mark: Mark, clock: int) -> tuple[list[WindowEntry], int]:
         """Returns the present rows of the window, and the number of late rows that wait for a partner."""
-        if mark.change_seq is None or not self._options.late_window:
+        if mark.change_seq is None:
             return [], 0
         entries = self._count_by_kind(mark.floor, mark.change_seq)
         if self._is_wait_over(mark, clock) or not self._options.pair_wait:
@@ -204,15 +208,14 @@ class ExtentFinder:
 
     def _floor(self, mark: Mark, upto: str) -> str | None:
         """Returns the change_seq after which the next window begins, judged by the new rows only."""
-        size = self._options.late_window
-        if not size or not upto:
-            return upto or None
-        answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, size))
+        if not upto:
+            return None
+        answer = self._ask(self._statements.from_the_end(mark.change_seq, upto, LATE_WINDOW))
         return _text(answer[0][0]) if answer else None
 
     def _count_by_kind(self, after: str | None, upto: str) -> list[WindowEntry]:
         """Counts the rows of a range by change_seq and operation, in their order."""
-        if not self._options.late_window or not upto:
+        if not upto:
             return []
         answer = self._ask(self._statements.by_kind(after, upto))
         names = [known for known, _ in self._statements.kinds]
@@ -238,7 +241,7 @@ class ExtentFinder:
         total = 0
         for text in sorted(rows, reverse=True):
             total += rows[text]
-            if total > self._options.late_window:
+            if total > LATE_WINDOW:
                 floor = text
                 break
         window = (entry for entry in entries if floor is None or entry.change_seq > floor)
@@ -256,7 +259,7 @@ class ExtentFinder:
     ) -> RowSelection | None:
         """Selects the rows to read; ``None`` for all rows of the range."""
         listed = list(_additions(late, mark))
-        if one_moment or not self._options.late_window:
+        if one_moment:
             return RowSelection(mark.change_seq, upto, tuple(listed)) if listed else None
         # the next run recognises and reads rows that are added between this call and the reading
         whole = _latest(mark.change_seq, floor)
@@ -291,7 +294,7 @@ class ExtentFinder:
             yield (
                 f"late: {older:,} row(s) of table {self._table} have a change_seq up to {mark.floor},"
                 " before the window that is read again: they are not published; export them to a file and"
-                " publish the file, or raise late_window"
+                " publish the file"
             )
         if blocked is not None:
             yield (

@@ -67,12 +67,6 @@ def bits_of(mask: str, order: Order) -> int:
     return int.from_bytes(bytes.fromhex(digits), "little")
 
 
-def mask_of(bits: int, order: Order, width: int = 0) -> str:
-    """Formats bits as a mask in hex, without bytes of zeros beyond ``width`` bytes."""
-    size = max(width, (bits.bit_length() + 7) // 8)
-    return bits.to_bytes(size, "big" if order == "msb" else "little").hex().upper()
-
-
 def _short(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:60]}…")
 

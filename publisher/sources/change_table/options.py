@@ -49,9 +49,6 @@ class ChangeTableOptions:
     images: Literal["full", "sparse"] | None = None
     """Meaning of NULL in an image that no mask describes: a value (``full``), or a column that was
     not supplied (``sparse``). Look it up in the vendor's settings; there is no default."""
-    unmasked_update: Literal["images", "query-back"] = "images"
-    """Result of an UPDATE without mask and before image: event type 3 according to ``images``, or the
-    current row (event type 6)."""
     key_change: Literal["reject", "query-back", "modify-association"] = "reject"
     """Result of an UPDATE of the key. With its before image it is a delete and an add, or with
     ``modify-association`` a ``<modify-association>`` and a modify of the other columns (the input is
@@ -63,19 +60,10 @@ class ChangeTableOptions:
     """IANA name of the time zone of header timestamps without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE
     """Case of table, schema and column names in keys and documents."""
-    join_rows: Annotated[int, Ge(1), Le(10_000_000)] = 100_000
-    """Maximum number of records held in memory while an UPDATE and its before image wait for each
-    other."""
-    join_strays: Annotated[int, Ge(0), Le(100_000_000)] = 1_000_000
-    """Maximum number of before images whose UPDATE is not within ``join_rows``, or is in another
-    part of the input."""
     pair_wait: Annotated[float, Ge(0), Le(86_400)] = 60.0
     """Seconds for which a job delays the youngest UPDATE or before image, and all later rows,
     until its partner arrives; 0 disables the delay. The time is measured both in ``change_seq`` and
     in the job."""
-    late_window: Annotated[int, Ge(0), Le(10_000_000)] = 10_000
-    """Number of rows before the mark of the last run that each run of a live change table reads
-    again, to find rows that were committed late."""
 
     @property
     def joins_keys(self) -> bool:

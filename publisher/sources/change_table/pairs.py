@@ -15,7 +15,6 @@ from publisher.errors import FatalError
 from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.change_seq import Flags, Integers, Ranking, parts_of, text_of
 from publisher.sources.change_table.copies import content_of, find_surplus, is_double
-from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.rows import ChangeOperation, ChangeRows
 from publisher.sources.columns.columns import LARGEST
 
@@ -65,14 +64,18 @@ class _Unpaired:
         return len(self.high)
 
 
+JOIN_ROWS = 100_000
+"""Maximum number of records between an UPDATE and its before image that one task joins in memory."""
+MAX_STRAYS = 1_000_000
+"""Maximum number of before images that are further away from their UPDATE."""
+
+
 class PairFinder:
     """Finds the pairs that no task can join alone, and the maximum distance of the other pairs."""
 
-    def __init__(self, options: ChangeTableOptions, *, expects_before: bool = False) -> None:
+    def __init__(self, *, expects_before: bool = False) -> None:
         """``expects_before``: UPDATEs have before images, even if this input contains none."""
         self._expects_before = expects_before
-        self._join_rows = options.join_rows
-        self._max_strays = options.join_strays
         self._open = _Unpaired.empty()
         self._place = 0
         self._expired: list[_Unpaired] = []
@@ -114,7 +117,7 @@ class PairFinder:
         )
         self._place += len(rows)
         self._open = self._match(self._open + new)
-        expired = ~self._open.before & (self._open.place < self._place - self._join_rows)
+        expired = ~self._open.before & (self._open.place < self._place - JOIN_ROWS)
         if expired.any():
             self._expire(self._open.take(expired))
             self._open = self._open.take(~expired)
@@ -122,7 +125,7 @@ class PairFinder:
 
     def _expire(self, updates: _Unpaired) -> None:
         """Remembers UPDATEs that no longer wait for their before image, up to the limit."""
-        if sum(map(len, self._expired)) + len(updates) <= self._max_strays:
+        if sum(map(len, self._expired)) + len(updates) <= MAX_STRAYS:
             self._expired.append(updates)
 
     def pair_remaining(self, splits: int, headers_of: HeaderRows, all_of: FullRows) -> None:
@@ -207,7 +210,7 @@ class PairFinder:
         updates = np.flatnonzero((partners >= 0) & ~rows.before)
         befores = partners[updates]
         distance = np.abs(rows.row[updates] - rows.row[befores])
-        near = (rows.split[updates] == rows.split[befores]) & (distance <= self._join_rows)
+        near = (rows.split[updates] == rows.split[befores]) & (distance <= JOIN_ROWS)
         if near.any():
             self.window = max(self.window, int(distance[near].max()))
         u, b = updates[~near], befores[~near]
@@ -216,10 +219,9 @@ class PairFinder:
         return rows.take(partners < 0)
 
     def _check_limit(self) -> None:
-        if len(self.strays) + int(self._open.before.sum()) > self._max_strays:
+        if len(self.strays) + int(self._open.before.sum()) > MAX_STRAYS:
             raise FatalError(
-                f"more than {self._max_strays:,} before images lie far from their UPDATE; sort the input by"
-                " change_seq, or raise join_strays (32 bytes of memory each) or join_rows"
+                f"more than {MAX_STRAYS:,} before images are far from their UPDATE: sort by change_seq"
             )
 
 

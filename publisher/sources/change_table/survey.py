@@ -1,7 +1,7 @@
 """Surveys the header columns before the splits are read: infers the reading of masks, finds distant pairs.
 
-The survey runs in one task, so that all tasks read masks alike.  It holds at most ``join_rows`` UPDATEs and
-``join_strays`` before images, whatever the length of the input.
+The survey runs in one task, so that all tasks read masks alike.  It holds at most ``JOIN_ROWS`` UPDATEs and
+``MAX_STRAYS`` before images, whatever the length of the input.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def survey_splits(
     Raises:
         FatalError: Masks cannot be read, or pairs are too far apart.
     """
-    pairs = PairFinder(options, expects_before=held is not None and held.expects_before)
+    pairs = PairFinder(expects_before=held is not None and held.expects_before)
     evidence: dict[tuple[str, ...], MaskEvidence] = {}
     # files with the same columns share a reading of masks
     keys = [layout.names for layout in layouts]

@@ -53,12 +53,12 @@ KEY_DIFFERS = RecordFault(
 UNCOVERED = RecordFault(
     Reason.UNMASKED_UPDATE,
     "change_mask ends at bit 1023, but later columns may have changed, too; store before images, or set"
-    ' images = "full" or "sparse", or unmasked_update = "query-back"',
+    ' images = "full" or "sparse"',
 )
 UNMASKED = RecordFault(
     Reason.UNMASKED_UPDATE,
     "an UPDATE without change_mask, whose NULLs may be values or not supplied; keep change_mask in the"
-    ' task, or set images = "full" or "sparse", or unmasked_update = "query-back"',
+    ' task, or set images = "full" or "sparse"',
 )
 
 
@@ -86,6 +86,9 @@ class ChangeDraft:
 
 class ChangeTableChangeBuilder:
     """Builds records from the operations of one split."""
+
+    reads_unmasked = False
+    """True if an UPDATE without mask and before image becomes type 6."""
 
     def __init__(
         self,
@@ -208,7 +211,7 @@ class ChangeTableChangeBuilder:
         if images_setting is None:
             rows.reject(with_before & (differs & ~supplied).any(axis=1), fault)
         alone = updates & ~draft.pairs.has_before
-        if self._options.unmasked_update == "query-back":
+        if self.reads_unmasked:
             draft.kinds[alone] = 6
             draft.chosen[alone] = False
         elif images_setting is None:

@@ -160,9 +160,6 @@ class DispatchQueueOptions:
     the other columns that differ (the input is then read twice more)."""
     blobs: Literal["query-back", "ignore"] = "query-back"
     """Result of operations on a BLOB: event type 8 for its column, or nothing."""
-    remember: Annotated[int, Ge(1), Le(100_000_000)] = 1_000_000
-    """Number of transactions per database that ``publish`` remembers, so that overlapping exports
-    publish nothing twice."""
     schema: str | None = None
     """Schema of tables that the settings name without one."""
     identifier_case: IdentifierCase = IdentifierCase.DATABASE

@@ -200,7 +200,7 @@ class DispatchQueue(Source):
         folder.mkdir(parents=True)
         before = [split.path for split in splits if has_marks(split)]
         tables = tables_as_facts(self.source_tables)
-        queue_state.write_marks(folder, before, self.fates, tables, self.options.remember)
+        queue_state.write_marks(folder, before, self.fates, tables)
         lost: list[LostRow] = []
         with queue_state.OpenRowWriter(folder) as writer:
             for number in self.fates.open_parts:

@@ -7,7 +7,7 @@ Blank lines are not records.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -61,25 +61,24 @@ def read_header(
     start: bytes, where: str, columns: ExpectedColumns, options: SnapshotOptions
 ) -> Header:
     """Reads the header from the first bytes of a file.  Raises ``FatalError`` if the columns do not fit."""
+    without_names = Header(len(columns.names), tuple(range(len(columns.names))), named=False)
     if options.header == "no":
-        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
-    data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
-    piece = scan(data, options, final=True, only_first=True)
-    first = next((i for i in range(len(piece.starts)) if piece.stops[i] > piece.starts[i]), None)
-    if first is not None and piece.stops[first] - piece.starts[first] > _LONGEST_HEADER:
+        return without_names
+    record, fault = _first_record(start, options)
+    if len(record) > _LONGEST_HEADER:
         if options.header == "yes":
             raise FatalError(f"{where}: {_NO_HEADER}")
-        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
-    names = [] if first is None else fields(data[piece.starts[first] : piece.stops[first]], options)
+        return without_names
+    names = fields(record, options) if record else []
     if options.header == "auto" and not columns.names_a_column(names):
         why = refusal(names, columns.names, where)
         if why is not None:
             raise FatalError(why)
-        return Header(len(columns.names), tuple(range(len(columns.names))), named=False)
-    if first is None:
-        return Header(len(columns.names), tuple(range(len(columns.names))), named=True)
-    if first in piece.wrong:
-        raise FatalError(f"{where}: the header cannot be read: {piece.wrong[first]}")
+        return without_names
+    if not record:
+        return replace(without_names, named=True)
+    if fault is not None:
+        raise FatalError(f"{where}: the header cannot be read: {fault}")
     return Header(len(names), tuple(columns.locate(names, where)), named=True)
 
 
@@ -88,17 +87,22 @@ def first_fields(start: bytes, where: str, options: SnapshotOptions) -> list[str
 
     Raises ``FatalError`` if the record cannot be read.
     """
+    record, fault = _first_record(start, options)
+    if fault is not None:
+        raise FatalError(f"{where}: the header cannot be read: {fault}")
+    if len(record) > _LONGEST_HEADER:
+        raise FatalError(f"{where}: {_NO_HEADER}")
+    return [name.strip() for name in fields(record, options)] if record else []
+
+
+def _first_record(start: bytes, options: SnapshotOptions) -> tuple[bytes, str | None]:
+    """Finds the first record that is not blank, and its fault; without one the record is empty."""
     data = start.removeprefix(BOM)[: _LONGEST_HEADER + 1]
     piece = scan(data, options, final=True, only_first=True)
-    for i in range(len(piece.starts)):
-        if piece.stops[i] > piece.starts[i]:
-            if i in piece.wrong:
-                raise FatalError(f"{where}: the header cannot be read: {piece.wrong[i]}")
-            if piece.stops[i] - piece.starts[i] > _LONGEST_HEADER:
-                raise FatalError(f"{where}: {_NO_HEADER}")
-            names = fields(data[piece.starts[i] : piece.stops[i]], options)
-            return [name.strip() for name in names]
-    return []
+    for number, (begin, end) in enumerate(zip(piece.starts, piece.stops, strict=True)):
+        if end > begin:
+            return data[begin:end], piece.wrong.get(number)
+    return b"", None
 
 
 def frames(
@@ -192,17 +196,8 @@ def _frame(
 
 
 def _select(table: pa.Table, header: Header, columns: ExpectedColumns) -> pa.RecordBatch:
-    chosen = table.select(list(header.places)).combine_chunks()
-    arrays = [_single_chunk(column) for column in chosen.columns]
+    arrays = [table.column(place).combine_chunks() for place in header.places]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns.names))
-
-
-def _single_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return (
-        column.chunk(0)
-        if column.num_chunks == 1
-        else pa.concat_arrays([*column.chunks, pa.array([], column.type)])
-    )
 
 
 def _is_text(raw: bytes) -> bool:

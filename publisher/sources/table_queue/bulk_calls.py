@@ -16,11 +16,9 @@ from publisher.sources.table_queue.calls import (
     LAST_ORDINAL,
     LAST_TIME,
     NO_RECORD,
-    Call,
     CallEnvelope,
     SampleBlock,
     UnusablePiece,
-    to_micros,
 )
 from publisher.sources.table_queue.layout import (
     BULK_CALL,
@@ -54,51 +52,6 @@ class BulkHeader:
     def stride(self) -> int:
         """Bytes per call."""
         return _ENVELOPE.itemsize + self.record_bytes
-
-    def build(self) -> bytes:
-        """Builds the header bytes.  Raises ``ValueError`` if the node or the code page is too long."""
-        node, page = self.node.encode(), (self.code_page or "").encode("ascii")
-        if len(node) > 16 or len(page) > 32 or not 0 < self.record_bytes < _MAX_RECORD:
-            raise ValueError(
-                "the limits are 16 bytes for node, 32 for code_page, 1 to 65535 for a record; shorten them"
-            )
-        header: bytes = BULK_HEADER.build(
-            {
-                "version": VERSION,
-                "record_bytes": self.record_bytes,
-                "node": node.ljust(16, b"\0"),
-                "code_page": page.ljust(32, b"\0"),
-            }
-        )
-        return header
-
-    def build_call(self, call: Call) -> bytes:
-        """Builds the bytes of a call.
-
-        Raises ``ValueError`` if the call does not fit: its node or code page differs, its record is longer,
-        or its completion code has an unknown name and no number."""
-        record, page = call.record or b"", call.code_page or self.code_page
-        if (call.node, page) != (self.node, self.code_page) or len(record) > self.record_bytes:
-            raise ValueError(
-                "the call has another node, code page or record size than the file; write it to another file"
-            )
-        symbol = call.completion if call.completion in COMPLETIONS else None
-        if symbol is None and call.code is None:
-            raise ValueError(f"completion {call.completion} has no number; record its number")
-        present = CODE * (call.code is not None) | RECORD * (call.record is not None)
-        envelope: bytes = BULK_CALL.build(
-            {
-                "sweep": call.sweep,
-                "time": to_micros(call.time),
-                "ordinal": call.ordinal,
-                "code": call.code or 0,
-                "system_error": call.system_error or 0,
-                "length": len(record),
-                "completion": COMPLETIONS.index(symbol),
-                "known": present | SYSTEM_ERROR * (call.system_error is not None),
-            }
-        )
-        return envelope + record.ljust(self.record_bytes, b"\0")
 
 
 def read_header(path: Path) -> BulkHeader:

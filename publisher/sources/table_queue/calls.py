@@ -1,16 +1,16 @@
-"""The result of one DIRR call, the protocol of recorders, and the columns of decoded samples.
+"""The result of one DIRR call, and the columns of decoded samples.
 
 A recorder calls DIRR with ordinals 1, 2, 3 ... until EORR, notes the result of each call, and starts the
-next sweep.  This program does not talk to LINTER itself: a recorder implements :class:`Recorder`, and the
-writers in ``json_calls`` and ``bulk_calls`` store its calls.
+next sweep.  This program does not talk to LINTER itself: recorders store their
+calls, for instance by ``json_calls.json_line``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,17 +46,6 @@ class Call:
     """Code page of the channel, if known."""
     system_error: int | None = None
     """SysErr, the error code of the operating system."""
-
-
-class Recorder(Protocol):
-    """Records the table queue of a LINTER server."""
-
-    def calls(self) -> Iterator[Call]:
-        """Yields the results of DIRR calls, sweep by sweep, each sweep up to its EORR.
-
-        If ordinals are slots of memory, EORR may also occur inside a sweep.  Then the recorder continues up
-        to a maximum ordinal, and ends the sweep with an EORR.
-        """
 
 
 SAMPLE_SCHEMA = pa.schema(

@@ -47,11 +47,6 @@ class Hints:
     problems: int
     """Unusable calls after ``since``; the tables that they would have named are unknown."""
 
-    @property
-    def unnamed_owners(self) -> frozenset[int]:
-        """Owners of touched tables without a name in the settings."""
-        return frozenset(table.owner for table in self.tables if table.schema is None)
-
 
 def find_touched_tables(
     samples: Iterable[pa.RecordBatch], options: TableQueueOptions, since: int | None = None

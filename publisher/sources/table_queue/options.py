@@ -16,7 +16,7 @@ from publisher.errors import OptionProblem, refuse_options
 from publisher.sources.table_queue.code_pages import ByteOrder, code_page_of
 
 NORMAL, SMALLBUFKOR, EORR = "NORMAL", "SMALLBUFKOR", "EORR"
-"""Completion codes of DIRR: an element, a buffer that is too small, no element with this ordinal."""
+"""Completion codes of DIRR: an element (0), a buffer that is too small, no element with this ordinal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,6 @@ class TableQueueOptions:
     code_page: Annotated[str, Len(1)] | None = None
     """Code page of TblName in samples that name none: UTF-8, UCS2, CP866, CP1251, KOI8-R and
     others."""
-    normal: int = 0
-    """Number of the completion code NORMAL."""
     smallbufkor: int | None = None
     """Number of the completion code SMALLBUFKOR; needed only if samples have numbers without
     names."""
@@ -53,7 +51,7 @@ class TableQueueOptions:
                 code_page_of(self.code_page, self.byte_order)
             except ValueError as error:
                 problems.append(OptionProblem("code_page", str(error)))
-        numbers = [n for n in (self.normal, self.smallbufkor, self.eorr) if n is not None]
+        numbers = [n for n in (0, self.smallbufkor, self.eorr) if n is not None]
         if len(set(numbers)) < len(numbers):
             text = "two completion codes have the same number; give each its own"
             problems.append(OptionProblem("eorr", text))
@@ -61,5 +59,5 @@ class TableQueueOptions:
 
     def numbers(self) -> dict[int, str]:
         """Returns the completion codes with known numbers, by number."""
-        codes = {NORMAL: self.normal, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
+        codes = {NORMAL: 0, SMALLBUFKOR: self.smallbufkor, EORR: self.eorr}
         return {number: name for name, number in codes.items() if number is not None}

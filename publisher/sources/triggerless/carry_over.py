@@ -21,8 +21,6 @@ FOUND, KNOWN = "found", "known"
 """Folders of the differences, and of the known rows."""
 UNPUBLISHED = "unpublished"
 """The entry of a table with its unpublished rows, and the beginning of the names of their files."""
-RETRIED = "retried"
-"""In that entry: the keys whose rows the run of the state has corrected."""
 FORMAT = 2
 """Version of the description; version 1 had no origins of tables."""
 

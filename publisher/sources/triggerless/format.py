@@ -11,7 +11,6 @@ from publisher.sources.columns.object_names import split_name
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.format import Format
 from publisher.sources.triggerless.options import TriggerlessOptions
-from publisher.sources.triggerless.retry import write_retry
 from publisher.sources.triggerless.source import Triggerless
 from publisher.sources.triggerless.splits import DifferenceSplit
 from publisher.sources.triggerless.table_shape import is_name_of
@@ -50,5 +49,4 @@ TRIGGERLESS = Format(
     find_problems=_find_problems,
     reads_snapshots=True,
     compares=True,
-    write_retry=write_retry,
 )

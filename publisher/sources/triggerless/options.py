@@ -45,11 +45,9 @@ class TriggerlessOptions:
     """Maximum share of a table's known rows that may be missing at once, and of its objects that may lose
     all values of a multi-valued attribute. Above it nothing is published, because a truncated export
     looks the same. Up to 100 of them are always accepted."""
-    hints: Literal["samples"] | None = None
-    """With ``samples``, a run compares only tables that samples of LINTER's table queue show as
-    touched, and tables whose ``full_interval`` is over; by default every run compares every table."""
     samples: tuple[Name, ...] = ()
-    """Files and directories with samples of the table queue, for ``hints``."""
+    """Files and directories with samples of LINTER's table queue. A run then compares only tables that they
+    show as touched, and tables whose ``full_interval`` is over; without samples it compares every table."""
     full_interval: Annotated[float, Ge(0)] = 86_400.0
     """Seconds after which a table is compared even without a hint, because samples may miss
     changes."""
@@ -69,9 +67,6 @@ class TriggerlessOptions:
         problems: list[OptionProblem] = []
         if self.buckets is not None and self.buckets & (self.buckets - 1):
             problems.append(OptionProblem("buckets", "write a power of two, for example 64"))
-        if self.hints is not None and not self.samples:
-            text = 'hints need them; write samples = ["DIRECTORY"]'
-            problems.append(OptionProblem("samples", text))
         problems += self._find_key_change_problems()
         refuse_options(problems)
 

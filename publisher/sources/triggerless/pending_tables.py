@@ -22,7 +22,7 @@ def choose_tables(
     With hints, a table is compared if samples show it as touched since its last comparison, or if
     ``full_interval`` has passed since then.  ``clock`` is in microseconds since 1970 UTC.
     """
-    if options.hints is None:
+    if not options.samples:
         return (lambda _: True), None
     hints = read_hints(options.samples, samples, state.hinted)
     if hints.problems:  # an unreadable sample may have shown any table

@@ -197,7 +197,7 @@ class Triggerless(ComparingSource):
     ) -> str:
         """As ``ComparingSource.describe_tables``."""
         options = self.options
-        if options.hints is not None:
+        if options.samples:
             sample_files(options.samples, may_be_none=True)
         if paths:
             by_table = input_files.files_by_table(paths, options)

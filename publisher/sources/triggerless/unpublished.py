@@ -1,5 +1,4 @@
-"""Rows whose changes were rejected or refused: consumers have them as they were before, or as a retry has
-corrected them.
+"""Rows whose changes were rejected or refused: consumers have them as they were before.
 
 The state has such rows as they were read, so that a comparison that reads them again finds no difference.
 Once a row differs from that, it is compared with the row that consumers have instead.
@@ -24,7 +23,6 @@ from publisher.sources.triggerless.carry_over import (
     FOUND,
     KNOWN,
     MANIFEST,
-    RETRIED,
     UNPUBLISHED,
     TriggerlessState,
     state_text,
@@ -108,7 +106,7 @@ def restore_unpublished(
         kept = [name for name in kept if name not in set(rows.keys.to_pylist())]
     if restored:
         rows_before = read_state_file(Path(unpublished.file), table.shape.columns, rules.keeps)
-        known = replace_rows(known, rows_before, restored)
+        known = _replace_rows(known, rows_before, restored)
     return RowsToCompare(known, tuple(kept))
 
 
@@ -137,48 +135,37 @@ def keep_unpublished(
     for name, changes in _changes_by_table(folder, rejected).items():
         entry = tables[name]
         known = entry.get(UNPUBLISHED, {"keys": {}})["keys"]
-        retried = retried_keys(entry)
-        new = {k: change for k, change in changes.items() if k not in known or k in retried}
+        new = {key: change for key, change in changes.items() if key not in known}
         if new:
             origins = {key: change.origin for key, change in new.items()}
             quiet = {key: change.is_quiet for key, change in new.items()}
-            rows = published_rows(old, name, origins, entry["columns"], keeps_of(state))
-            tables[name] = replace_unpublished(
-                state, name, new.keys(), rows, {**quiet, **known}, retried - new.keys()
-            )
+            rows = _published_rows(old, name, origins, entry["columns"], keeps_of(state))
+            tables[name] = _replace_unpublished(state, name, new.keys(), rows, {**quiet, **known})
     sync_folder(folder / KNOWN)
     write_durably(folder / MANIFEST, state_text(replace(state, tables=tables)))
 
 
-def retried_keys(entry: Mapping[str, Any]) -> frozenset[str]:
-    """The keys of a table of a state whose rows the run of this state has corrected."""
-    return frozenset(entry.get(UNPUBLISHED, {}).get(RETRIED, {}))
-
-
-def replace_unpublished(
+def _replace_unpublished(
     state: TriggerlessState,
     name: str,
     replaced: Collection[str],
     rows: KnownRows,
     keys: Mapping[str, bool],
-    retried: Collection[str] = (),
 ) -> Mapping[str, Any]:
     """Replaces unpublished rows of a table by ``rows``, in a new file; returns the table's new entry.
 
-    ``keys`` are those of all unpublished rows, as in ``UnpublishedKeys``; see ``retried_keys``."""
+    ``keys`` are those of all unpublished rows, as in ``UnpublishedKeys``."""
     entry = state.tables[name]
     old, number = unpublished_of(state.folder, entry), 1
     if old is not None:
         rows_before = read_state_file(Path(old.file), entry["columns"], keeps_of(state))
-        rows = replace_rows(rows_before, rows, list(replaced))
+        rows = _replace_rows(rows_before, rows, list(replaced))
         number += int(Path(old.file).stem.rpartition("-")[2])
     place = list(state.tables).index(name)
     path = state.folder / KNOWN / f"{UNPUBLISHED}-{entry['generation']}-{place}-{number}.parquet"
     write_known_rows(path, rows, entry["columns"], keeps_of(state))
     make_private(path)
-    plain = {"keys": dict(keys), "file": path.name}
-    corrected = {RETRIED: dict.fromkeys(retried, True)} if retried else {}
-    return {**entry, UNPUBLISHED: plain | corrected}
+    return {**entry, UNPUBLISHED: {"keys": dict(keys), "file": path.name}}
 
 
 class _RejectedChange(NamedTuple):
@@ -218,7 +205,7 @@ def _differences(folder: Path, found: FoundDifferences) -> Iterator[dict[str, An
         yield from read_table(folder / FOUND / file, columns).to_pylist()
 
 
-def published_rows(
+def _published_rows(
     state: TriggerlessState | None,
     name: str,
     origins: Mapping[str, str],
@@ -256,10 +243,10 @@ def _add_rows(rows: KnownRows, part: KnownRows, origins: Mapping[str, str]) -> K
         for content in part.contents
     ]
     found = KnownRows(text_hashes(keys), keys, contents)
-    return replace_rows(rows, found, keys.to_pylist())
+    return _replace_rows(rows, found, keys.to_pylist())
 
 
-def replace_rows(rows: KnownRows, others: KnownRows, names: Sequence[str]) -> KnownRows:
+def _replace_rows(rows: KnownRows, others: KnownRows, names: Sequence[str]) -> KnownRows:
     """Replaces the rows of some keys by those of others, which may have none."""
     keys = pa.array(names, pa.string())
     kept = np.flatnonzero(~pc.is_in(rows.keys, keys).to_numpy(zero_copy_only=False))

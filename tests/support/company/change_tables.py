@@ -13,9 +13,9 @@ from pathlib import Path
 from publisher.model.change import Outcome
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS
 from publisher.sources.change_table.layout import HEADERS
-from publisher.sources.change_table.masks import mask_of
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.files.recognise import dfm_of
+from tests.support.change_masks import mask_of
 from tests.support.company.acts import COLUMNS, KEYS, Act, RowChange
 from tests.support.company.people import Row, log_text
 from tests.support.company.story import Counts

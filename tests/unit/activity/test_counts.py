@@ -27,7 +27,6 @@ from tests.support.activity_oracle import NodeSamples, counts
 from tests.support.table_queue_files import OPTIONS, START, element, text_file
 
 Recorded = tuple[Call, str | None, int]
-MINUTES = ActivityOptions(interval_seconds=60)
 FAULTS = ["", "", "", "", "no end", "hole", "twice", "conflict", "fails", "late start", "early end"]
 
 
@@ -88,10 +87,10 @@ def faulty(calls: list[Recorded], fault: str, at: int) -> list[Recorded]:
 def count_sweeps(
     paths: Sequence[Path],
     options: TableQueueOptions = OPTIONS,
-    counting: ActivityOptions = MINUTES,
+    counting: ActivityOptions | None = None,
 ) -> Activity:
     splits = sample_splits(sample_files(paths), options, 3)
-    return count_activity(Samples(tuple(splits), options, counting), 1 << 20)
+    return count_activity(Samples(tuple(splits), options, counting or ActivityOptions()), 1 << 20)
 
 
 def write_nodes(directory: Path, recorded: Sequence[Sequence[Recorded]]) -> None:
@@ -114,7 +113,7 @@ def test_counts_are_those_of_plain_loops(
 ) -> None:
     directory = tmp_path_factory.mktemp("samples")
     write_nodes(directory, recorded)
-    found = count_sweeps([directory], counting=replace(MINUTES, gap_seconds=gap))
+    found = count_sweeps([directory], counting=ActivityOptions(gap_seconds=gap))
     nodes = {
         f"n{node:02}": NodeSamples(f"n{node:02}", calls, gap and gap * 1_000_000)
         for node, calls in enumerate(recorded)
@@ -131,19 +130,6 @@ def test_counts_are_those_of_plain_loops(
         for name, samples in nodes.items()
         for table, sums in samples.tables.items()
     }
-    assert {(c.node, c.owner, c.name, c.start): c.counts for c in found.cells} == {
-        (name, *cell): counts(sums)
-        for name, samples in nodes.items()
-        for cell, sums in samples.by_interval.items()
-        if (name, *cell[:2]) in {(t.node, t.owner, t.name) for t in found.tables[: MINUTES.tables]}
-    }
-    assert {(i.node, i.start): [i.sweeps, i.observed_us] for i in found.intervals} == {
-        (name, start): sums
-        for name, samples in nodes.items()
-        for start, sums in samples.intervals.items()
-    }
-    happened = sum((i.counts.evicted for i in found.intervals), 0)
-    assert happened == sum(table.counts.evicted for table in found.tables)
     assert len(found.gaps) == min(50, sum(node.gaps for node in found.nodes))
 
 
@@ -169,8 +155,6 @@ def test_bare_records_have_no_neighbours(tmp_path: Path) -> None:
         "Y": ActivityCounts(present=1, ordinals=5, dirty=1),
         "Z": ActivityCounts(present=1, ordinals=5),
     }
-    assert not found.intervals
-    assert not found.cells
 
 
 def unusable_calls() -> list[str]:

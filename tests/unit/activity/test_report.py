@@ -1,29 +1,20 @@
-"""Reports of table activity: as text, JSON, CSV and a page of HTML."""
+"""Reports of table activity: as text, JSON and CSV."""
 
 from __future__ import annotations
 
 import csv
 import json
-import re
-from collections import Counter
 from dataclasses import replace
-
-import pytest
-from lxml import etree
 
 from publisher.activity import measures
 from publisher.activity.counts import (
     Activity,
     ActivityCounts,
-    CellCounts,
-    IntervalCounts,
     NodeCounts,
     ProblemCount,
     SweepGap,
     TableCounts,
-    interval_width,
 )
-from publisher.activity.page import render_page
 from publisher.activity.report import ActivityReport
 from publisher.cli.activity import activity_notes, activity_text
 
@@ -68,15 +59,6 @@ ACTIVITY = Activity(
         TableCounts("HR", 5, "USR", USED),
         TableCounts("HR", 9, HOSTILE, ActivityCounts(present=1)),
     ),
-    interval_us=HOUR,
-    intervals=(
-        IntervalCounts("HR", 0, 5, HOUR, ActivityCounts(evicted=1)),
-        IntervalCounts("HR", 2 * HOUR, 5, HOUR, USED),
-    ),
-    cells=(
-        CellCounts("HR", 5, "USR", 0, ActivityCounts(present=5, ordinals=20, dirty=5)),
-        CellCounts("HR", 9, HOSTILE, 2 * HOUR, ActivityCounts(present=1, ordinals=4)),
-    ),
     gaps=(SweepGap("HR", HOUR // 2, HOUR),),
     problems=(ProblemCount("json", 3, "<b>.jsonl", 7, "no JSON"),),
     warnings={"flag": 4, "cut": 1},
@@ -101,18 +83,6 @@ def test_unobserved_time_has_no_measure() -> None:
     assert measures.intensity(nothing) is None
     assert measures.update_rate(nothing, 0) is None
     assert measures.absence_seconds(nothing) is None
-
-
-@pytest.mark.parametrize(("last", "seconds"), [(0, 1), (95, 1), (96, 5), (86_400, 1800)])
-def test_intervals_are_96_at_most(last: int, seconds: int) -> None:
-    assert interval_width(0, last * 1_000_000) == seconds * 1_000_000
-
-
-def test_a_long_time_has_intervals_of_weeks() -> None:
-    years = 500 * 365 * 24 * HOUR
-    width = interval_width(0, years)
-    assert width % (7 * 24 * HOUR) == 0
-    assert years // width < 96
 
 
 def test_json_keeps_the_views_apart_and_the_biases_with_the_rate() -> None:
@@ -166,87 +136,6 @@ def test_text_shows_every_measure_and_escapes_names() -> None:
     assert "1 more tables" in "\n".join(activity_text(REPORT, 1))
 
 
-def test_the_page_is_well_formed_and_stands_alone() -> None:
-    text = render_page(REPORT)
-    doctype, _, rest = text.partition("\n")
-    assert doctype == "<!DOCTYPE html>"
-    root = etree.fromstring(rest)
-    names = {element.tag for element in root.iter()}
-    assert not names & {"script", "img", "link", "a", "iframe", "image", "use", "object"}
-    attributes = {name for element in root.iter() for name, _ in element.items()}
-    assert not attributes & {"src", "href", "onerror", "srcset", "style"}
-    assert not re.search(r"url\(|@import", root.findtext("head/style") or "")
-    assert "prefers-color-scheme: dark" in text
-
-
-def test_the_page_escapes_names() -> None:
-    text = render_page(REPORT)
-    assert "\x07" not in text
-    name = f"9.{HOSTILE}".replace("\x07", "\\x07")
-    root = etree.fromstring(text.partition("\n")[2])
-    assert name in [cell.text for cell in root.iter("td")]
-    assert name in [title.text for title in root.iter("title")]
-
-
-def test_the_page_has_its_plots_and_its_table() -> None:
-    text = render_page(REPORT)
-    root = etree.fromstring(text.partition("\n")[2])
-    plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
-    assert [plot.get("aria-label") for plot in plots] == [
-        "Tables over time",
-        "Updates per hour",
-        "Evictions per hour: presence view",
-        "Replacements per hour: slot view",
-    ]
-    boxes = [box for box in plots[0].iter("rect") if box.get("class") == "heat"]
-    assert [box.get("fill-opacity") for box in boxes] == ["1.00", "0.32"]
-    assert classes(plots[0])["dirty"] == 1
-    # two rows, two intervals with sweeps; the one between stays empty
-    assert classes(plots[0])["seen"] == 4
-    rows = etree.fromstring(re.findall(r"<table>.*?</table>", text, re.DOTALL)[0]).findall("tr")
-    assert len(rows) == 3
-    assert rows[1].findtext("td") == "people.USR"
-
-
-def classes(plot: etree._Element) -> Counter[str | None]:
-    return Counter(box.get("class") for box in plot.iter("rect"))
-
-
-def test_a_page_without_sweeps_is_complete() -> None:
-    assert render_page(ActivityReport(Activity(calls=0), {})).endswith("</html>")
-
-
-LONGEST = ("W" * 66, "\u0428" * 66, "ARCHIVE_" * 8 + "A1", "ARCHIVE_" * 8 + "A2")
-
-
-def test_long_names_do_not_break_the_page() -> None:
-    cells = tuple(CellCounts("HR", 5, name, 0, ActivityCounts(present=1)) for name in LONGEST)
-    tables = tuple(TableCounts("HR", 5, name, ActivityCounts(present=1)) for name in LONGEST)
-    text = render_page(ActivityReport(replace(ACTIVITY, tables=tables, cells=cells), {5: "people"}))
-    root = etree.fromstring(text.partition("\n")[2])
-    labels = [svg for plot in root.iter("svg") for svg in plot.findall("svg")]
-    shown = [label.findtext("text") or "" for label in labels]
-    assert [label.findtext("title") for label in labels] == [f"people.{name}" for name in LONGEST]
-    assert len(set(shown)) == len(LONGEST)
-    # each begins at the left edge, and what is too wide is clipped at its end
-    assert {label.get("x") for label in labels} == {"0"}
-    assert {text.get("x") for label in labels for text in label.findall("text")} == {"0"}
-    assert all(name.startswith("people.") and len(name) <= 26 for name in shown)
-    style = root.findtext("head/style") or ""
-    assert re.search(r"td:first-child \{[^}]*overflow-wrap: anywhere", style)
-
-
-def test_plots_keep_the_size_of_their_text_on_narrow_screens() -> None:
-    root = etree.fromstring(render_page(REPORT).partition("\n")[2])
-    plots = [svg for svg in root.iter("svg") if svg.get("class") == "plot"]
-    assert len(plots) == 4
-    scrolled = [plot for box in root.iter("div") if box.get("class") == "wide" for plot in box]
-    assert [element for element in scrolled if element.tag == "svg"] == plots
-    style = root.findtext("head/style") or ""
-    assert ".wide { overflow-x: auto; }" in style
-    assert re.search(r"@media \(max-width: \d+px\) \{ .plot \{ width: 1000px", style)
-
-
 def test_notes_warn_of_problems_and_biases() -> None:
     problem, *odd = activity_notes(REPORT, "text")
     assert problem.startswith("unusable calls (json): 3, the first at <b>.jsonl:7: no")
@@ -255,7 +144,6 @@ def test_notes_warn_of_problems_and_biases() -> None:
         "1 names are cut inside a character and",
         "a table appears at a second ordinal of",
     ]
-    assert all(note.replace("'", "&#x27;") in render_page(REPORT) for note in odd)
     biases, *_ = activity_notes(REPORT, "csv")
     assert all(bias in biases for bias in measures.UPDATE_RATE_BIASES)
     assert [*activity_notes(ActivityReport(Activity(calls=0, nodes=()), {}), "json")] == [

@@ -19,7 +19,6 @@ READERS = frozenset(
     [
         "check",
         "classes",
-        "completion",
         "ddl",
         "diff",
         "explain",

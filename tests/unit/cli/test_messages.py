@@ -43,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
             ["[source]: is written [[source]]; write [[sources]], or [source] (line 1)"],
         ),
         (
-            '[documents]\ntime_syntax = 2\ntime_zone = "Nowhere"\nreplacement = "ab"\n',
+            '[documents]\ntime_syntax = 2\ntime_zone = "Nowhere"\nproduct = "a\\u0001"\n',
             ["[documents] time_zone: 'Nowhere' is not known", "(line 3)", "(line 4)"],
         ),
         (

@@ -190,7 +190,7 @@ columns.idu = "number"
             """[spark]: write Spark's settings by their own names: "spark.driver.memory" = "4g" (line 1)""",
         ),
         ("[spark]\nmastr = 'x'", "[spark] mastr: unknown key, did you mean master? (line 2)"),
-        ('[documents]\nreplacement = ""', None),
+        ('[documents]\ntime_zone = "Nowhere"', None),
         ('[source]\ndelimiter = "\\""', None),
         ('[source]\nencoding = "klingon"', None),
         ('[documents]\ncontact = "\\u0000"', None),

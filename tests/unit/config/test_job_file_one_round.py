@@ -57,7 +57,6 @@ snapshots = []
 [[sources]]
 name = "t"
 format = "triggerless"
-hints = "samples"
 buckets = 3
 most_deleted = 2
 tables = ["usr"]
@@ -78,7 +77,6 @@ columns = { a = "number" }
 
 [documents]
 time_zone = "Nowhere"
-replacement = ""
 batch_size = 900
 product = "a\\u0001"
 contact = "b\\u0002"
@@ -111,7 +109,7 @@ code_page = "nope"
 eorr = 0
 long_bytes = 5
 [activity]
-tables = 0
+gap_seconds = 0
 [run]
 lanes = 0
 [spark]
@@ -145,18 +143,18 @@ WRONG = {
         "tables 2 key",
     ],
     "[[sources]] 3": ["", "driver_user", "attributes", "image_charset"],
-    "[[sources]] 4": ["samples", "buckets", "most_deleted"],
+    "[[sources]] 4": ["buckets", "most_deleted"],
     "[[sources]] 5": ["format", "delimitr"],
     "[database]": ["retries", "url"],
     "[tables.usr]": ["key", "columns.a"],
-    "[documents]": ["time_zone", "replacement", "batch_size", "product", "contact"],
+    "[documents]": ["time_zone", "batch_size", "product", "contact"],
     "[dispatch]": ["topic", "token_topic"],
     "[dispatch.kafka]": ["security.protocol", "no.such", "sasl.password", "acks"],
     "[acknowledge]": ["delete_processed_rows", "write_status", "reason_table"],
     "[follow]": ["polling_interval", "time_zone", "publication_times"],
     "[metrics]": ["port"],
     "[table_queue]": ["code_page", "eorr", "long_bytes"],
-    "[activity]": ["tables"],
+    "[activity]": ["gap_seconds"],
     "[run]": ["lanes"],
     "[spark]": ["spark.speculation", "mastr"],
     "[journl]": [""],

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event, types
 from sqlalchemy.dialects import mysql, postgresql
 
+from publisher.database import lookup as lookup_module
 from publisher.database.catalogue import catalogue_of
 from publisher.database.column_kinds import kind_of
 from publisher.database.connection import Database
@@ -72,7 +72,7 @@ def test_statements_of_one_lookup_share_a_connection_and_continue_on_another(
     database = make_database(
         path, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT)", f"INSERT INTO t VALUES {rows}"
     )
-    database.options = replace(database.options, keys_per_statement=2)
+    monkeypatch.setattr(lookup_module, "_KEYS", 2)
     asked: list[list[int]] = []
     read = InListQuery.rows
 

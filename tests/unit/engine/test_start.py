@@ -165,9 +165,12 @@ OTHERS = ("pyspark", "py4j", "pandas", "publisher.sources.linkexpress")
 """Modules that a small replay of an event log does not need."""
 REPLAY = f"""
 import sys
-from publisher.cli.main import cli
-cli(["replay", *sys.argv[1:]], standalone_mode=False)
-print(sorted(name for name in sys.modules if name in {OTHERS}))
+from publisher.cli.main import main
+sys.argv.insert(1, "replay")
+try:
+    main()
+except SystemExit:
+    print(sorted(name for name in sys.modules if name in {OTHERS}))
 """
 
 

@@ -17,10 +17,10 @@ from publisher.journal.object_states import (
     StatesOfSource,
     count_to_merge,
     merge_states,
-    read_states,
     write_unknown,
 )
 from publisher.model.published_objects import UNKNOWN, PublishedObject
+from tests.support.object_states import read_states
 
 names = st.sampled_from(["idu=1,table=usr", "idu=2", "人=名 & <x>", "a" * 300])
 states = st.none() | st.builds(
@@ -28,6 +28,7 @@ states = st.none() | st.builds(
     st.dictionaries(st.sampled_from(["a", "b"]), st.lists(st.text("ué\n", max_size=3)).map(tuple)),
     st.booleans(),
 )
+
 runs = st.lists(st.lists(st.tuples(names, states), max_size=8), max_size=6)
 
 

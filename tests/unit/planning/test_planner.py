@@ -362,8 +362,8 @@ def test_a_character_that_xml_forbids_rejects_the_record(event: Event) -> None:
 
 
 def test_forbidden_characters_of_values_may_be_replaced_but_never_those_of_names() -> None:
-    values = ValueOptions(forbidden="replace", replacement="?")
-    assert plan_texts(Event(3, "a", "x\x01y"), values=values) == ["modify a!+x?y"]
+    values = ValueOptions(forbidden="replace")
+    assert plan_texts(Event(3, "a", "x\x01y"), values=values) == ["modify a!+x\ufffdy"]
     assert plan_texts(Event(3, "a\x01", "x"), values=values) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -128,36 +127,6 @@ def test_the_command_prints_changes_of_values(journals: Journals) -> None:
         "  document log:13: modify",
         r"    fname: Jack\n9 → Jack\n13",
     ]
-
-
-def test_the_command_reads_records_again_on_request(tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text(csv_text([event(1, event_type=3, new_value="Jack")]))
-    (tmp_path / "job.toml").write_text(
-        '[[sources]]\nname = "hr"\nsnapshots = ["log.csv"]\n'
-        '[dispatch]\npath = "out"\n[run]\nengine = "local"\n'
-    )
-    publish(load(tmp_path / "job.toml"))
-    command = ["history", "idu=1", "-c", str(tmp_path / "job.toml")]
-
-    def output_of(*options: str) -> str:
-        result = CliRunner().invoke(cli, [*command, *options])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    def raw_of(*options: str) -> str | None:
-        [found] = json.loads(output_of("--json", *options))
-        raw: str | None = found["entries"][0]["story"]["raw"]
-        return raw
-
-    raw = raw_of("--raw")
-    assert raw is not None
-    assert json.loads(raw)["new_value"] == "Jack"
-    assert f"  record {raw}" in output_of("--raw").splitlines()
-    assert raw_of() is None
-    assert "  record " not in output_of()
-    page = CliRunner().invoke(cli, [*command, "--raw", "--to", str(tmp_path / "page.html")])
-    assert page.exit_code == 2
-    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_command_needs_a_journal() -> None:

@@ -19,7 +19,6 @@ from publisher.errors import FatalError
 from publisher.journal.conservation import RunReport
 from publisher.journal.job_journals import Journals
 from publisher.journal.manifest import RetriedRecord
-from publisher.journal.object_states import read_states
 from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, forget_refused, read_stored_states
 from publisher.model.published_objects import PublishedObject
@@ -42,6 +41,7 @@ from tests.support.followed_jobs import (
     write_rows,
 )
 from tests.support.local_engine import EngineSwitch
+from tests.support.object_states import read_states
 from tests.support.published_objects import ObjectValues, values_of
 from tests.support.renamed_rows import SETTINGS as RENAMED
 from tests.support.renamed_rows import renamed_rows

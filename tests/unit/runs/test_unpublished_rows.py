@@ -14,6 +14,7 @@ from publisher.runs.migrate import migrate
 from publisher.sources.migration import Migration
 from tests.support.compared_jobs import Row, publish, table_row, write_job, write_table
 from tests.support.local_engine import EngineSwitch
+from tests.support.retried_rejects import export_all, invoke, retry
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 STATES = ("columns", "values")
@@ -94,6 +95,17 @@ def test_corrected_rows_are_published_through_spark(
 ) -> None:
     local_engine.use_spark()
     correct_in_two_runs(tmp_path, 'state = "values"')
+
+
+def test_rejected_rows_are_corrected_in_their_tables(tmp_path: Path) -> None:
+    write_table(tmp_path, [table_row(1, BAD), table_row(2)])
+    publish(tmp_path)
+    assert export_all(tmp_path) == []
+    noted = invoke(tmp_path, "rejects", "--export", tmp_path / "other.jsonl").stderr
+    assert "row of a compared table; correct it there" in noted
+    refused = retry(tmp_path, [{"id": "job-000001:0:1", "source": "hr", "raw": {"idu": "1"}}])
+    assert refused.exit_code == 2
+    assert "hr compares tables: correct the row in its table" in refused.stderr
 
 
 def test_migrations_leave_unpublished_rows_of_other_keys(tmp_path: Path) -> None:

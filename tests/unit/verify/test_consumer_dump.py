@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from publisher.consumer.errors import Origin
-from publisher.errors import FatalError, UsageError
+from publisher.errors import FatalError
 from publisher.verify.compare import ObjectDocuments, ObjectEvidence
-from publisher.verify.consumer_dump import ConsumerState, DumpRow, dump_parts
+from publisher.verify.consumer_dump import ConsumerState, DumpRow, read_dump
 from publisher.verify.results import BucketOutcome
 
 TEXTS = st.text(max_size=3)
@@ -81,20 +79,14 @@ def test_expired_documents_prove_nothing(ours: State, theirs: State, result: str
         assert [values.attribute for values in found.examples[0].attributes] == ["a"]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_files_give_their_rows(tmp_path: Path, suffix: str) -> None:
+def test_files_give_their_rows(tmp_path: Path) -> None:
     rows = [DumpRow("k", "a", ("x", "y")), DumpRow("k", "b", ()), DumpRow("l", None, ())]
-    path = tmp_path / f"state.{suffix}"
-    names = ("object", "attribute", "values")
-    content = [dict(zip(names, row, strict=True)) for row in rows]
-    if suffix == "jsonl":
-        path.write_text("\n".join(json.dumps(each) for each in content) + "\n\n")
-    else:
-        plain = [{**each, "values": list(each["values"] or ())} for each in content]
-        pq.write_table(pa.Table.from_pylist(plain), path, row_group_size=2)
-    parts = dump_parts(path)
-    assert len(parts) == (1 if suffix == "jsonl" else 2)
-    assert [row for part in parts for batch in part.read() for row in batch] == rows
+    path = tmp_path / "state.jsonl"
+    lines = (
+        json.dumps(dict(zip(("object", "attribute", "values"), row, strict=True))) for row in rows
+    )
+    path.write_text("\n".join(lines) + "\n\n")
+    assert [row for batch in read_dump(path) for row in batch] == rows
 
 
 @pytest.mark.parametrize(
@@ -109,18 +101,5 @@ def test_files_give_their_rows(tmp_path: Path, suffix: str) -> None:
 def test_other_lines_are_refused(tmp_path: Path, line: str, problem: str) -> None:
     path = tmp_path / "state.jsonl"
     path.write_text(f'{{"object": "k", "attribute": "a", "values": [1, null]}}\n{line}\n')
-    (part,) = dump_parts(path)
     with pytest.raises(FatalError, match=problem):
-        list(part.read())
-
-
-def test_other_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no file: name the file"):
-        dump_parts(tmp_path)
-    path = tmp_path / "state.parquet"
-    path.write_text("no")
-    with pytest.raises(UsageError, match="is no Parquet file"):
-        dump_parts(path)
-    pq.write_table(pa.table({"object": ["k"]}), path)
-    with pytest.raises(UsageError, match="has no column attribute, values: add it"):
-        dump_parts(path)
+        list(read_dump(path))

@@ -237,12 +237,14 @@ class _RowFiles(NamedTuple):
             self.data.write(rows.data[at : at + size].tobytes())
 
 
-def write_marks(
-    folder: Path, before: Iterable[str], fates: Fates, tables: pa.RecordBatch, remember: int
-) -> None:
+REMEMBERED = 1_000_000
+"""Maximum number of ended transactions of a database that are remembered, for exports that overlap."""
+
+
+def write_marks(folder: Path, before: Iterable[str], fates: Fates, tables: pa.RecordBatch) -> None:
     """Writes the marks of transactions that ended in this run or before, and the tables.
 
-    ``before`` are the files of marks that the last run left; ``remember`` limits the marks by database.
+    ``before`` are the files of marks that the last run left; ``REMEMBERED`` limits the marks by database.
     """
     ended = np.flatnonzero(np.isin(fates.fate, [Fate.PUBLISH, Fate.REJECT, Fate.DROP]))
     sizes = np.diff(fates.spans)
@@ -259,7 +261,7 @@ def write_marks(
     parts = [marks, named.cast(_MARK_SCHEMA), *map(_read_marks, before)]
     distinct = pa.concat_tables(parts).group_by(_MARK_SCHEMA.names).aggregate([])
     with pa.ipc.new_file(str(folder / MARKS), _MARK_SCHEMA) as writer:
-        for table in _latest(distinct, remember):
+        for table in _latest(distinct):
             writer.write_table(table.cast(_MARK_SCHEMA))
 
 
@@ -288,7 +290,7 @@ def forget_lost_rows(folder: Path, rows: Iterable[LostRow]) -> None:
         write_lost_rows(folder, [row for row in known if row[:3] not in forgotten])
 
 
-def _latest(rows: pa.Table, remember: int) -> Iterator[pa.Table]:
+def _latest(rows: pa.Table) -> Iterator[pa.Table]:
     """Yields the tables of operations, and for each database its floor and the marks with the highest
     addresses."""
     is_table = pc.equal(rows.column("kind"), FactKind.TABLE)
@@ -299,9 +301,9 @@ def _latest(rows: pa.Table, remember: int) -> Iterator[pa.Table]:
         kind = of_node.column("kind")
         floors = of_node.filter(pc.equal(kind, FactKind.FLOOR)).column("first").to_pylist()
         marks = of_node.filter(pc.equal(kind, FactKind.ENDED)).sort_by([("first", "descending")])
-        if len(marks) > remember:
-            floors.append(marks.column("first")[remember].as_py())
-            marks = marks.slice(0, remember)
+        if len(marks) > REMEMBERED:
+            floors.append(marks.column("first")[REMEMBERED].as_py())
+            marks = marks.slice(0, REMEMBERED)
         yield marks
         if floors:
             values = [[FactKind.FLOOR], [name], [0], [max(floors)]]

@@ -235,7 +235,7 @@ class _Resolver:
                 fate[span] = Fate.REJECT
                 why[span] = (
                     f"it ends at {address_text(int(fates.marks[span]))}, but published transactions up"
-                    f" to {address_text(floor)} are forgotten: raise remember, replay the file by"
+                    f" to {address_text(floor)} are forgotten: replay the file by"
                     " itself, or give the source a new name if the numbers of log files start again"
                 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import closing
@@ -33,40 +32,21 @@ WAIT = 60
 class Rows:
     """A look-up of rows with odd keys; others do not exist.  Remembers which objects were asked for."""
 
-    def __init__(self, lengths: Sequence[int] = (), reads_at_once: int = 1) -> None:
+    def __init__(self, lengths: Sequence[int] = ()) -> None:
         """``lengths`` are the characters that are added to the values in each call."""
         self.lengths = iter(lengths)
         self.asked: list[list[Object]] = []
         self.begun = threading.Semaphore(0)
-        self.reads_at_once = reads_at_once
-        self.at_once = 0
-        """Greatest number of calls at the same time, of which the later ones end first."""
         self._calls: list[threading.Event] = []
-        self._lock = threading.Lock()
 
     def read(self, objects: pa.RecordBatch) -> Answers:
         asked = objects_of(objects)
         ended = threading.Event()
-        with self._lock:
-            self.asked.append(asked)
-            self._calls.append(ended)
-            self.at_once = max(self.at_once, sum(not call.is_set() for call in self._calls))
+        self.asked.append(asked)
+        self._calls.append(ended)
         self.begun.release()
-        if self.reads_at_once > 1:
-            self._wait_for_next(ended)
         ended.set()
         return self._answers(asked)
-
-    def _wait_for_next(self, ended: threading.Event) -> None:
-        """Waits for a call that begins meanwhile, for a short time only, because none may begin."""
-        deadline = time.monotonic() + 0.2
-        while time.monotonic() < deadline:
-            with self._lock:
-                following = self._calls[self._calls.index(ended) + 1 :]
-            if following:
-                following[0].wait(0.2)
-                return
-            time.sleep(0.001)
 
     def _answers(self, asked: Sequence[Object]) -> Answers:
         odd = {n: obj.key for n, obj in enumerate(asked) if int(obj.key[4:]) % 2}
@@ -144,24 +124,8 @@ def test_more_rows_are_read_at_once_after_short_rows(
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(("length", "at_once"), [(0, 3), (5_000, 1)])
-def test_only_short_rows_are_read_at_the_same_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, at_once: int
-) -> None:
-    monkeypatch.setattr(RowsAhead, "bytes_at_once", 1_000)
-    rows, lookup = changes(tmp_path, 1, 21), Rows([length] * 20, reads_at_once=3)
-    begun: list[int] = []
-    with closing(RowsAhead(PresentRows(lookup))) as ahead:
-        parts = ahead.parts(rows, flags(rows, 5), lambda: begun.append(len(lookup.asked)))
-        found = answers_of(parts)
-    assert [n for n, _ in found] == [n for n in range(20) if n != 5]
-    assert lookup.at_once == at_once
-    assert begun == [len(lookup.asked)]  # the next ones are begun once, after all
-
-
-@pytest.mark.usefixtures("small")
 def test_an_answer_to_a_question_waits_for_all_rows_that_are_read(tmp_path: Path) -> None:
-    rows, lookup = changes(tmp_path, 0, 20), Rows(reads_at_once=3)
+    rows, lookup = changes(tmp_path, 0, 20), Rows()
     with closing(RowsAhead(PresentRows(lookup))) as ahead:
         parts = ahead.parts(rows, flags(rows), lambda: None)
         next(parts)

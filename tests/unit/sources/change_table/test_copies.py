@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from itertools import permutations
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from publisher.model.change import Outcome
+from publisher.sources.change_table import pairs
 from publisher.sources.change_table.copies import find_surplus
 from publisher.sources.files.options import SnapshotOptions
 from tests.support.change_table_files import change_text, options, read, record
@@ -39,7 +41,8 @@ def test_identical_copies_are_duplicates_in_any_order(
     tmp_path: Path, records: tuple[Row, ...], window: int
 ) -> None:
     for order in {tuple(map(id, p)): p for p in permutations(records)}.values():
-        found = meant(tmp_path, [[AROUND[0], *order, AROUND[1]]], join_rows=window)
+        with patch.object(pairs, "JOIN_ROWS", window):
+            found = meant(tmp_path, [[AROUND[0], *order, AROUND[1]]])
         assert sorted(found, key=str) == [("duplicate",)] * (len(records) - 2) + [UPDATE]
 
 
@@ -67,7 +70,8 @@ def test_copies_are_found_anywhere_among_other_records(tmp_path: Path) -> None:
             ]
             rows += [*pair, chance.choice(pair)]
         chance.shuffle(rows)
-        found = meant(tmp_path, [rows[:20], rows[20:]], join_rows=chance.choice([1, 9, 1000]))
+        with patch.object(pairs, "JOIN_ROWS", chance.choice([1, 9, 1000])):
+            found = meant(tmp_path, [rows[:20], rows[20:]])
         assert [one for one in found if one == ("duplicate",)] == [("duplicate",)] * 20
         assert sum(one[0] == 2 for one in found) == 20
 

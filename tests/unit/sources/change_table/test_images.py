@@ -144,7 +144,6 @@ def test_columns_beyond_the_mask_without_before_image_follow_settings(tmp_path: 
     assert wide_meant(tmp_path, update) == [("unmasked-update",)]
     (found,) = wide_meant(tmp_path, update, images="sparse")
     assert found == (3, "w0000=1", ("w0001", "b"), ("w1050", "z"))
-    assert wide_meant(tmp_path, update, unmasked_update="query-back") == [(6, "w0000=1")]
     longer = wide(2, "U", [1, 1_050], w0001="b", w1050="z", w1051="as before")
     assert wide_meant(tmp_path, longer) == [
         (3, "w0000=1", ("w0001", "b"), ("w1050", "z")),

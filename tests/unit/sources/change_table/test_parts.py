@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,14 +15,15 @@ from hypothesis import strategies as st
 from publisher.errors import FatalError, UsageError
 from publisher.model.change import Position
 from publisher.sources.change_table import change_seq
+from publisher.sources.change_table import pairs as pairs_module
 from publisher.sources.change_table.before_images import find_partners
 from publisher.sources.change_table.masks import (
     MaskProblem,
     MaskReading,
     bits_of,
-    mask_of,
 )
 from publisher.sources.files.options import SnapshotOptions
+from tests.support.change_masks import mask_of
 from tests.support.change_table_files import HEADERS, change_text, options, read, record, write
 from tests.support.change_table_files import seq as seq_text
 from tests.support.event_log_files import Row, csv_text
@@ -204,7 +206,8 @@ def test_partners_are_found_anywhere_in_the_input(
     files[0].write_text(csv_text(rows[:cut], names))
     if two_files:
         files[1].write_text(csv_text(rows[cut:], names))
-    found = read(files, options(join_rows=window), SMALL, wanted)
+    with patch.object(pairs_module, "JOIN_ROWS", window):
+        found = read(files, options(), SMALL, wanted)
     assert [change_text(one) for one in found] == pair_texts
     assert not any(one["outcome"] for one in found)
 
@@ -213,8 +216,11 @@ def test_too_many_strays_are_an_error_with_advice(tmp_path: Path) -> None:
     rows = pairs(30)
     rows.sort(key=lambda row: row["header__change_oper"] == "B")
     (tmp_path / "a.csv").write_text(csv_text(rows))
-    with pytest.raises(FatalError, match="join_strays"):
-        read(tmp_path / "a.csv", options(join_rows=2, join_strays=5), SMALL, 8)
+    with (
+        patch.multiple(pairs_module, JOIN_ROWS=2, MAX_STRAYS=5),
+        pytest.raises(FatalError, match="more than 5 before images"),
+    ):
+        read(tmp_path / "a.csv", options(), SMALL, 8)
 
 
 @pytest.mark.parametrize("long", ["U", "B"])
@@ -231,7 +237,8 @@ def test_half_of_a_pair_that_is_too_long_leaves_the_other_half_alone(
     ]
     path = write(tmp_path / name, rows)
     short = SnapshotOptions(max_record=1_000)
-    found = read(path, options(mask_order="msb", join_rows=2), short, wanted)
+    with patch.object(pairs_module, "JOIN_ROWS", 2):
+        found = read(path, options(mask_order="msb"), short, wanted)
     assert sum(int(str(row["records"])) for row in found) == len(rows)
     broken = [row for row in found if row["reason"] == "broken-record"]
     assert len(broken) == 1

@@ -97,7 +97,6 @@ def test_updates_without_mask_are_read_as_the_settings_say(tmp_path: Path) -> No
     full = meant(tmp_path, *rows, images="full")
     assert full[0][:5] == (3, "idu=1", ("idu", "1"), ("fname", "Ann"), ("lname", None))  # type: ignore[index]
     assert full[1] == (2, "idu=1", ("fname", "Ann", "Eve"), ("lname", "Li", None))
-    assert meant(tmp_path, rows[0], unmasked_update="query-back") == [(6, "idu=1")]
 
 
 def test_records_that_say_no_operation_are_rejected(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from publisher.errors import FatalError, UsageError
 from publisher.journal.conservation import RunReport
 from publisher.reports.explain import explain
+from publisher.sources.dispatch_queue.transactions import carry_over
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK
 from tests.support.dispatch_queue_files import BIG, Queue, binary, image, jack
 from tests.support.dispatch_queue_jobs import JOB, QueueJob
@@ -87,8 +88,11 @@ def test_a_commit_that_comes_late_is_published(tmp_path: Path) -> None:
     assert job.keys() == ["idu=2", "idu=1"]
 
 
-def test_what_is_not_remembered_is_not_published_again(tmp_path: Path) -> None:
-    job, queue = QueueJob(tmp_path, "remember = 2"), Queue()
+def test_what_is_not_remembered_is_not_published_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carry_over, "REMEMBERED", 2)
+    job, queue = QueueJob(tmp_path), Queue()
     rows = []
     for number in range(1, 5):
         rows.append(queue.row(INSERT, jack(number), TRANSACT_ID=number))

@@ -32,7 +32,6 @@ def test_only_tables_with_the_flag_are_touched(tmp_path: Path) -> None:
         ],
     )
     assert found.tables == {TouchedTable(5, "HR", "PERSON"), TouchedTable(6, None, "PERSON")}
-    assert found.unnamed_owners == {6}
     assert (found.calls, found.problems) == (6, 0)
     assert found.until == to_micros(call(8).time)
 

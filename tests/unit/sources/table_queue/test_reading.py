@@ -6,7 +6,7 @@ import gzip
 import json
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from publisher.cli.main import cli
 from publisher.errors import FatalError, UsageError
 from publisher.sources.files.options import SnapshotOptions
-from publisher.sources.table_queue.bulk_calls import BulkHeader
-from publisher.sources.table_queue.calls import Call, Recorder, to_micros
+from publisher.sources.table_queue.calls import Call, to_micros
 from publisher.sources.table_queue.code_pages import code_page_of
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import BULK_CALL, columns_of, dirr_out
 from publisher.sources.table_queue.options import TableQueueOptions
 from publisher.sources.table_queue.reading import form_of, read_samples, sample_files, sample_splits
+from tests.support.bulk_calls import BulkFile
 from tests.support.table_queue_files import OPTIONS, START, call, element, line, read, text_file
 
-HEADER = BulkHeader(72, "HR", "CP866")
+HEADER = BulkFile(72, "HR", "CP866")
 
 
 def name_of(field: bytes, page: str, order: Any = "little") -> tuple[str, bool]:
@@ -155,20 +155,9 @@ CALLS = st.builds(
 )
 
 
-class Listed:
-    """A recorder of calls that were made before."""
-
-    def __init__(self, calls: Sequence[Call]) -> None:
-        self._calls = calls
-
-    def calls(self) -> Iterator[Call]:
-        return iter(self._calls)
-
-
-def write_recordings(recorder: Recorder, directory: Path) -> list[Path]:
-    """Writes the calls of a recorder, as JSON lines and in bulk."""
-    header = BulkHeader(80, "HR", "CP866")
-    calls = list(recorder.calls())
+def write_recordings(calls: Sequence[Call], directory: Path) -> list[Path]:
+    """Writes calls as JSON lines and in bulk."""
+    header = BulkFile(80, "HR", "CP866")
     bulk = directory / "calls.dirr"
     bulk.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     return [text_file(directory / "calls.jsonl", [json_line(each) for each in calls]), bulk]
@@ -180,7 +169,7 @@ def test_calls_of_a_recorder_are_read_again(
     tmp_path_factory: pytest.TempPathFactory, calls: list[Call]
 ) -> None:
     options = replace(OPTIONS, identifier_length=62)
-    lines, bulk = write_recordings(Listed(calls), tmp_path_factory.mktemp("calls"))
+    lines, bulk = write_recordings(calls, tmp_path_factory.mktemp("calls"))
     text, packed = read(lines, options), read(bulk, options)
     own = {"file", "row"}
     assert [strip(row, own) for row in text] == [strip(row, own) for row in packed]
@@ -348,12 +337,12 @@ def test_a_damaged_bulk_file(tmp_path: Path) -> None:
 
 def test_bulk_records_of_another_size_are_not_resized(tmp_path: Path) -> None:
     path = tmp_path / "a.dirr"
-    header = BulkHeader(80, "HR", "CP866")
+    header = BulkFile(80, "HR", "CP866")
     records_ = [element("A"), element("A") + bytes(8), element("A")[:-1]]
     calls = [call(n, record, code_page="CP866", node="HR") for n, record in enumerate(records_, 4)]
     path.write_bytes(header.build() + b"".join(map(header.build_call, calls)))
     assert [row["problem"] for row in read(path)] == [None, "length", "length"]
-    small = BulkHeader(24, "HR", "CP866")
+    small = BulkFile(24, "HR", "CP866")
     path.write_bytes(small.build() + small.build_call(replace(calls[0], record=bytes(24))))
     assert [(row["problem"], row["raw"]) for row in read(path)] == [("length", "00" * 24)]
 

@@ -80,7 +80,6 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
             "key_change_by: x.usr is not in tables; add it, or fix the name",
         ),
         ('snapshots = ["x"]\nbuckets = 48', "write a power of two"),
-        ('snapshots = ["x"]\nhints = "samples"', "samples: hints need them"),
         ('snapshots = ["x"]\nstate = "crc"', "state"),
         ('snapshots = ["x"]\nstartup_option = "none"', "startup_option"),
     ],

@@ -19,7 +19,6 @@ from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
 from tests.support.compared_jobs import kinds_and_keys, operations_of
-from tests.support.retried_rejects import documents, export_all, retry
 from tests.support.table_queue_files import call, element, text_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")
@@ -115,7 +114,7 @@ def test_a_table_without_a_key_needs_one(tmp_path: Path) -> None:
 
 
 def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    more = 'samples = ["dirr"]\nschema = "hr"'
     hint(tmp_path, "USR", "$$$SYSRL", sweep=1)
     assert publish(tmp_path, more).operations == {"add": 3}
     execute(
@@ -133,7 +132,7 @@ def test_hints_bring_a_comparison_forward(tmp_path: Path) -> None:
 
 
 def test_every_table_is_compared_in_time(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nfull_interval = {}'
+    more = 'samples = ["dirr"]\nfull_interval = {}'
     hint(tmp_path, sweep=1)
     publish(tmp_path, more.format(3600))
     execute(tmp_path, "DELETE FROM dep")
@@ -142,7 +141,7 @@ def test_every_table_is_compared_in_time(tmp_path: Path) -> None:
 
 
 def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]'
+    more = 'samples = ["dirr"]'
     hint(tmp_path, sweep=1)
     publish(tmp_path, more)
     execute(tmp_path, "DELETE FROM dep")
@@ -169,7 +168,7 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
 
 def test_following_uses_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
-    (tmp_path / "job.toml").write_text(JOB.format(more='hints = "samples"\nsamples = ["dirr"]'))
+    (tmp_path / "job.toml").write_text(JOB.format(more='samples = ["dirr"]'))
     with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
         job.finish()
         assert not job.backlog().is_empty
@@ -210,7 +209,7 @@ def test_large_rows_are_compared_in_more_parts(
 
 
 def test_missing_samples_are_reported(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]'
+    more = 'samples = ["dirr"]'
     (tmp_path / "job.toml").write_text(JOB.format(more=more))
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert "dirr" in found["source hr"].detail
@@ -276,7 +275,7 @@ def test_a_dropped_child_table_publishes_nothing_and_a_new_one_its_values(tmp_pa
 
 @pytest.mark.usefixtures("phones")
 def test_hints_on_a_child_table_bring_its_parent_forward(tmp_path: Path) -> None:
-    more = 'hints = "samples"\nsamples = ["dirr"]\nschema = "hr"'
+    more = 'samples = ["dirr"]\nschema = "hr"'
     hint(tmp_path, "USR", sweep=1)
     publish_class(tmp_path, "usr", more)
     execute(tmp_path, "DELETE FROM phone WHERE phoneno = '111'")
@@ -303,7 +302,7 @@ key_change_by = { DEP = ["chief"], usr = ["fname", "photo"] }
 
 
 def test_changed_keys_of_some_touched_tables(tmp_path: Path) -> None:
-    more = f'{JOINED}hints = "samples"\nsamples = ["dirr"]'
+    more = f'{JOINED}samples = ["dirr"]'
     hint(tmp_path, "nothing", sweep=1)
     publish(tmp_path, more)
     execute(
@@ -328,25 +327,3 @@ def test_check_refuses_columns_that_do_not_identify_objects(tmp_path: Path) -> N
     found = {finding.what: finding for finding in check(load(tmp_path / "job.toml"))}
     assert "key_change_by names site" in found["source hr"].detail
     assert not found["source hr"].ok
-
-
-@pytest.mark.parametrize("state", ["columns", "values"])
-def test_rejected_rows_of_a_database_are_retried(tmp_path: Path, state: str) -> None:
-    more = f'state = "{state}"\n'
-    execute(tmp_path, "UPDATE usr SET fname = 'bell ' || char(7) WHERE idu = 1")
-    execute(tmp_path, "INSERT INTO dep VALUES (NULL, 'Ulm', 2)")
-    assert publish(tmp_path, more).reasons["rejected"] == {"forbidden-character": 1, "table-key": 1}
-    entries = export_all(tmp_path)
-    for entry in entries:
-        if entry["reason"] == "table-key":
-            entry["raw"]["name"] = "Sales"
-        else:
-            entry["raw"]["new"] = [value.replace(" \x07", "") for value in entry["raw"]["new"]]
-    result = retry(tmp_path, entries)
-    assert json.loads(result.stdout)["operations"] == {"add": 2}, result.stderr
-    text = "".join(documents(tmp_path, "job-000002"))
-    assert ">bell<" in text
-    assert ">AP8=<" in text
-    execute(tmp_path, "UPDATE usr SET fname = 'bell' WHERE idu = 1")
-    execute(tmp_path, "UPDATE dep SET name = 'Sales' WHERE site = 'Ulm'")
-    assert publish(tmp_path, more).documents == 0
