@@ -48,6 +48,8 @@ class Rules:
     excluded_tables: frozenset[str] = frozenset()
     excluded_columns: frozenset[str] = frozenset()
     now: int | None = None
+    first_position: int | None = None
+    last_position: int | None = None
     kinds: Mapping[str, str] = field(default_factory=dict)
     current: Current | None = None
     attributes: frozenset[str] | None = None
@@ -87,7 +89,8 @@ def plan(changes: Iterable[Change], rules: Rules, dropped_twins: frozenset[int])
             (change for change in remaining if change.object == obj), key=lambda c: (c.rank, c.row)
         )
         for poll in _polls(mine, rules):
-            _plan_poll(obj, _distinct(poll, dropped_twins, result), rules, result)
+            distinct = _distinct(poll, dropped_twins, result)
+            _plan_poll(obj, _in_range(distinct, rules, result), rules, result)
     result.documents.sort(key=lambda document: document[0])
     return result
 
@@ -134,6 +137,18 @@ def _distinct(poll: list[Change], dropped: frozenset[int], result: OracleResult)
             result.fates[change.row] = ("rejected", "double-record", true.row)
         elif change is not true:
             result.fates[change.row] = ("ignored", "duplicate", true.row)
+        else:
+            kept.append(change)
+    return kept
+
+
+def _in_range(poll: list[Change], rules: Rules, result: OracleResult) -> list[Change]:
+    kept: list[Change] = []
+    for change in poll:
+        early = rules.first_position is not None and change.position.high < rules.first_position
+        late = rules.last_position is not None and change.position.high > rules.last_position
+        if early or late:
+            result.fates[change.row] = ("ignored", "out-of-range", -1)
         else:
             kept.append(change)
     return kept
