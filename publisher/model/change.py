@@ -33,9 +33,6 @@ class EventType(IntEnum):
 PER_FIELD = frozenset({1, 2, 3, 7, 8})
 """Event types of single columns."""
 
-PER_FIELD_LOGGED = frozenset({1, 2, 3})
-"""Per-field event types with logged values."""
-
 QUERY_BACK = frozenset({5, 6, 7, 8})
 """Event types whose values are read from the database at publication."""
 

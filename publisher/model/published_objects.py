@@ -54,13 +54,6 @@ class PublishedObject(NamedTuple):
             return tuple(self.text[start:end].split(_VALUE)[1:])
         return () if self.is_whole else None
 
-    def has_only(self, name: str, value: str) -> bool:
-        """Tests whether an attribute is known to have exactly one value; faster than ``values_of``."""
-        values = f"{_ATTRIBUTE}{name}{_VALUES}{_VALUE}{value}"
-        place = self.text.find(values)
-        end = place + len(values)
-        return place >= 0 and (end == len(self.text) or self.text[end] == _ATTRIBUTE)
-
     def with_values(self, name: str, values: Iterable[str]) -> PublishedObject:
         """The state with other values of an attribute."""
         start, end = self._find(name)

@@ -12,15 +12,7 @@ from typing import Literal
 
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Catalogue, Table
-from publisher.model.change import (
-    Change,
-    Decision,
-    EventType,
-    Object,
-    Outcome,
-    Position,
-    Reason,
-)
+from publisher.model.change import Object, Position
 
 SYSTEM_SCHEMAS = (
     "information_schema",
@@ -67,7 +59,7 @@ class FilterOptions(SelectionOptions):
 
 
 class Filter:
-    """Filters one change at a time; caches the results for tables and columns."""
+    """Finds what is published; caches the results for tables and columns."""
 
     def __init__(
         self,
@@ -94,36 +86,6 @@ class Filter:
         self._hides_system = options.system_schemas == "exclude"
         self._tables: dict[tuple[str | None, str], bool] = {}
         self._columns: dict[tuple[str | None, str, str], bool] = {}
-
-    @property
-    def passes_all(self) -> bool:
-        """True if the filter passes every change."""
-        options = self._options
-        return not (
-            self.loopback_user is not None
-            or options.include
-            or options.exclude
-            or self._hides_system
-            or self._selects_columns
-            or self.held_after is not None
-        )
-
-    def decision(self, change: Change) -> Decision | None:
-        """Returns the decision on a change that must not be published; ``None`` if it passes."""
-        if self.loopback_user is not None and change.perpetrator == self.loopback_user:
-            return Decision(change.row, Outcome.IGNORED, Reason.LOOPBACK)
-        if not self.publishes_table(change.object):
-            return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
-        selects = self._selects_columns and change.event_type != EventType.KEY_CHANGE
-        if selects and change.columns and not self._publishes_any_column(change):
-            return Decision(change.row, Outcome.IGNORED, Reason.EXCLUDED)
-        if (
-            self.held_after is not None
-            and change.event_time is not None
-            and change.event_time > self.held_after
-        ):
-            return Decision(change.row, Outcome.HELD, Reason.FUTURE)
-        return None
 
     def publishes_column(self, obj: Object, column: str) -> bool:
         """Returns whether a column of an object's table is published, or an attribute of a child table.
@@ -170,9 +132,6 @@ class Filter:
         except TableRefusedError:
             return None
 
-    def _publishes_any_column(self, change: Change) -> bool:
-        return any(self.publishes_column(change.object, name) for name in change.columns)
-
     def publishes_table(self, obj: Object) -> bool:
         """Returns whether the table of an object is published."""
         published = self._tables.get(obj[:2])
@@ -217,9 +176,6 @@ class Window:
 
     first: Position | None = None
     last: Position | None = None
-
-    def __contains__(self, change: Change) -> bool:
-        return self.has(change.position)
 
     def has(self, position: Position) -> bool:
         """Returns whether a position is published."""

@@ -10,7 +10,6 @@ from publisher.model.catalogue import Catalogue, ColumnKind, Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import Filter
-from publisher.planning.query_back import CurrentValue
 from publisher.xds.escape import ValueProblem, escape_attribute
 from publisher.xds.references import ReferenceTarget, reference_converter
 from publisher.xds.values import Converter, Values, limit_length
@@ -25,15 +24,9 @@ class RenderedColumn(NamedTuple):
     is_multiple: bool = False
     """True for an attribute of any number of values: of a child table, or ``mv_`` of a view."""
 
-    def convert_current(self, value: CurrentValue) -> str | None:
-        """Converts a value to its elements; ``None`` if there is no value.  Raises ``ValueProblem``."""
-        if isinstance(value, tuple):
-            return "".join([self.convert(text) for text in value]) or None
-        return None if value is None else self.convert(value)
-
 
 class ColumnRenderer:
-    """Finds the rendered columns of the tables of one source, each once."""
+    """Describes the columns of the tables of one source."""
 
     def __init__(
         self,
@@ -46,22 +39,11 @@ class ColumnRenderer:
         self._values = values
         self._filter = filter_
         self._catalogue = catalogue
-        self._tables: dict[tuple[str | None, str], dict[str, RenderedColumn]] = {}
-
-    def of_table(self, obj: Object) -> dict[str, RenderedColumn]:
-        """The columns of an object's table that were found so far."""
-        return self._tables.setdefault(obj[:2], {})
 
     def column(self, obj: Object, name: str) -> RenderedColumn:
         """A column of the object's table.
 
         Raises ``ValueProblem`` if XML forbids its name, or if it is gone since the record was read."""
-        columns = self.of_table(obj)
-        if name not in columns:
-            columns[name] = self._column(obj, name)
-        return columns[name]
-
-    def _column(self, obj: Object, name: str) -> RenderedColumn:
         table = self.known_table(obj)
         table_column = None if table is None else table.column(name)
         if table is None and self._catalogue.closed:

@@ -94,7 +94,7 @@ class Pieces(NamedTuple):
 
 
 def group_operations(plan: Plan, form: Form) -> Operations:
-    """Consecutive fields that give one kind of operation are one operation, ``batch_size`` of them one document.
+    """Consecutive fields of one kind of operation are one operation, ``batch_size`` of them one document.
 
     A change that carries a whole row is an operation by itself."""
     fields, live = plan.fields, plan.live()

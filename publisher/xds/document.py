@@ -85,7 +85,7 @@ def operation(
 
     ``modify-association`` has the old and the new association, and no class.
 
-    ``fragments`` are the elements of attributes (``operations.EventMeaning.part``); several elements of one
+    ``fragments`` are the elements of attributes (``operations.Part``); several elements of one
     attribute are joined.  Raises ``ValueProblem`` if XML 1.0 forbids a character of a name or of the key:
     such characters are never replaced, because two objects could become one.
     """

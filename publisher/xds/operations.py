@@ -15,8 +15,7 @@ With ``insert_query_back = "add"``, types 5 and 7 give an add as type 1, with cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
 OperationKind = Literal["add", "modify", "delete", "modify-association"]
@@ -31,15 +30,6 @@ def add_attr(name: str, _old: str | None, new: str | None) -> str:
     return "" if new is None else f'<add-attr attr-name="{name}">{new}</add-attr>'
 
 
-def update_attr(name: str, old: str | None, new: str | None) -> str:
-    """Renders ``<modify-attr>`` that removes the old value and adds the new one."""
-    if old is None and new is None:
-        return ""
-    remove = "" if old is None else f"<remove-value>{old}</remove-value>"
-    add = "" if new is None else f"<add-value>{new}</add-value>"
-    return f'<modify-attr attr-name="{name}">{remove}{add}</modify-attr>'
-
-
 def replace_attr(name: str, _old: str | None, new: str | None) -> str:
     """Renders ``<modify-attr>`` that removes all values and adds the new one."""
     if new is None:
@@ -48,11 +38,6 @@ def replace_attr(name: str, _old: str | None, new: str | None) -> str:
         f'<modify-attr attr-name="{name}"><remove-all-values/>'
         f"<add-value>{new}</add-value></modify-attr>"
     )
-
-
-def no_attr(_name: str, _old: str | None, _new: str | None) -> str:
-    """Returns "": deletes have no attributes."""
-    return ""
 
 
 class AttributeText(NamedTuple):
@@ -83,30 +68,3 @@ def join_attributes(elements: Sequence[str]) -> str:
     return "".join(
         [f"{opening}{''.join(inside)}{closings[opening]}" for opening, inside in shared.items()]
     )
-
-
-class EventMeaning(NamedTuple):
-    """The operation of an event type, and the function that renders an attribute."""
-
-    operation: OperationKind
-    part: Part
-
-
-_ADD = EventMeaning("add", add_attr)
-_UPDATE = EventMeaning("modify", update_attr)
-_REPLACE = EventMeaning("modify", replace_attr)
-_DELETE = EventMeaning("delete", no_attr)
-
-MEANINGS: Mapping[InsertQueryBack, Mapping[int, EventMeaning]] = MappingProxyType(
-    {
-        "modify": MappingProxyType(
-            {1: _ADD, 2: _UPDATE, 3: _REPLACE, 4: _DELETE}
-            | {5: _REPLACE, 6: _REPLACE, 7: _REPLACE, 8: _REPLACE}
-        ),
-        "add": MappingProxyType(
-            {1: _ADD, 2: _UPDATE, 3: _REPLACE, 4: _DELETE}
-            | {5: _ADD, 6: _REPLACE, 7: _ADD, 8: _REPLACE}
-        ),
-    }
-)
-"""Meanings by the setting ``insert_query_back``, then by event type."""
