@@ -142,9 +142,9 @@ class LanePlanner:
     def _end_of_chunk(self, batch: pa.RecordBatch, least: int) -> int:
         """The number of changes of the next chunk, which has ``least`` of them even if they are many."""
         types = integers(batch["event_type"])
-        sizes = sum(
-            (_value_sizes(batch[name]) for name in ("old", "new")), np.zeros(len(types), np.int64)
-        )
+        sizes = np.zeros(len(types), np.int64)
+        if batch.nbytes > self.bytes_at_once:
+            sizes = _value_sizes(batch["old"]) + _value_sizes(batch["new"])
         columns = np.maximum(integers(pc.list_value_length(batch["columns"])), 1)
         ends = [
             np.searchsorted(np.cumsum(weights), limit, "right")

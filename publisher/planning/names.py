@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.arrays import BoolArray, Int64Array, numbered
+from publisher.model.arrays import BoolArray, Int64Array, booleans, numbered
 from publisher.model.catalogue import Table
 from publisher.model.change import Object, Position, Reason
 from publisher.model.classes import ClassOptions
@@ -264,6 +264,18 @@ def key_columns(key: str) -> tuple[str, ...]:
     if '"' in key or "+" in value:
         return tuple([part.column for part in parse(key)])
     return (name,)
+
+
+def key_forms(keys: pa.StringArray) -> tuple[Int64Array, list[tuple[str, ...]]]:
+    """The columns of each key: a number for each key, and the columns by number."""
+    forms: dict[tuple[str, ...], int] = {}
+    number, names = numbered(pc.list_element(pc.split_pattern(keys, "=", max_splits=1), 0))
+    of_name = [forms.setdefault((name,), len(forms)) for name in names.to_pylist()]
+    form = np.array(of_name, np.int64)[number]
+    is_odd = pc.match_substring_regex(keys, r'^"|\+')  # a quoted name, or perhaps several columns
+    for row in np.flatnonzero(booleans(is_odd)).tolist():
+        form[row] = forms.setdefault(key_columns(keys[row].as_py()), len(forms))
+    return form, [*forms]
 
 
 def _same_name(name: str, columns: tuple[str, ...]) -> list[str]:

@@ -29,7 +29,7 @@ from publisher.model.outcomes import NUMBERS, REASONS, Outcomes
 from publisher.planning.fields import Fields
 from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
-from publisher.planning.names import Names, SourceNaming, key_columns
+from publisher.planning.names import Names, SourceNaming, key_forms
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.planning.values import Contents, convert_fields
@@ -414,13 +414,11 @@ class Plan:
     def _is_of_key(self, places: Int64Array) -> BoolArray:
         """Flags fields of columns that belong to the key of their object."""
         fields, columns = self.fields, self.rules.names.columns
-        forms: dict[tuple[str, ...], int] = {}
-        form = np.zeros(len(fields.objects.table), np.int64)
-        for obj in np.unique(fields.object[places]).tolist():
-            names = key_columns(fields.objects.key[obj].as_py())
-            form[obj] = forms.setdefault(names, len(forms))
+        if not len(places):
+            return np.zeros(0, np.bool_)
+        form, forms = key_forms(fields.objects.key.take(pa.array(fields.object[places])))
         of_form = [{name.casefold() for name in names} for names in forms]
-        pair = form[fields.object[places]] * (len(columns) + 1) + fields.column[places] + 1
+        pair = form * (len(columns) + 1) + fields.column[places] + 1
         pairs, number = np.unique(pair, return_inverse=True)
         split = [divmod(each, len(columns) + 1) for each in pairs.tolist()]
         flags = [columns[column - 1].name.casefold() in of_form[n] for n, column in split]

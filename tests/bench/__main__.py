@@ -14,7 +14,7 @@ from tests.bench.report import Report
 BENCHMARKS: Final = (
     *("event-log", "query-back", "start", "memory"),
     *("kafka-dispatch", "kafka-whole", "write-back", "follow"),
-    *("triggerless", "decode", "verify", "minimal", "history", "long-follow"),
+    *("triggerless", "decode", "verify", "minimal", "history", "long-follow", "planning"),
 )
 GROUPS: Final = {"kafka": BENCHMARKS[4:8]}
 """Names for several benchmarks."""

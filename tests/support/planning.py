@@ -34,23 +34,19 @@ from publisher.planning.plan import PlanRules
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.planning.texts import Form
 from publisher.planning.filters import Filter, FilterOptions, Window
-from publisher.planning.planner import Planner, PlanResult
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import (
     NO_DATABASE,
-    NO_NAMED,
     NO_NAMED_COLUMNS,
     CurrentRow,
     CurrentRows,
     RowLookups,
     Answer,
     Answers,
-    BulkLookup,
+    Lookup,
     NamedColumns,
     ObjectLookup,
 )
-from publisher.planning.renderer import Renderer
-from publisher.planning.row_readers import PresentRows
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.support.event_ids import ORIGIN
@@ -120,21 +116,14 @@ def log(*events: Event) -> list[Change]:
 
 @dataclass
 class Rows:
-    """The rows of a database as the ``BulkLookup`` of a ``Planner``; counts what it is asked."""
+    """The rows of a database as the ``Lookup`` of a ``Planner``; counts what it is asked."""
 
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
     named: list[NamedColumns] = field(default_factory=list)
 
-    def answers(
-        self, objects: Sequence[Object], named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> dict[Object, Answer]:
-        self.asked.append(list(objects))
-        self.named.append(named)
-        return {obj: self.answers_by_object.get(obj) for obj in objects}
-
     def read(
-        self, objects: pa.RecordBatch, named: Mapping[int, Collection[str]] = NO_NAMED
+        self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS
     ) -> Answers:
         asked = objects_of(objects)
         self.asked.append(asked)
@@ -159,11 +148,6 @@ class PlannedDocuments:
     lookups: list[ObjectLookup] = field(default_factory=list)
 
 
-def documents_of(planned: PlanResult) -> list[Document]:
-    """The documents one by one."""
-    return [document for batch in planned.documents for document in batch]
-
-
 @dataclass(frozen=True)
 class Setup:
     """Settings of a planner in a test."""
@@ -172,7 +156,7 @@ class Setup:
     filters: FilterOptions = field(default_factory=FilterOptions)
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     values: ValueOptions = field(default_factory=ValueOptions)
-    lookup: BulkLookup = NO_DATABASE
+    lookup: Lookup = NO_DATABASE
     window: Window | None = None
     held_after: int | None = None
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
@@ -196,26 +180,6 @@ class Setup:
         )
         form = Form(self.documents, Envelope(ENVELOPE))
         return LanePlanner(rules, form, self.lookup, self.published)
-
-    def planner(self, history: KeyHistory | None = None) -> Planner:
-        filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
-        renderer = Renderer(
-            SourceNaming("log", self.position_text, self.case, origin=ORIGIN),
-            self.documents,
-            Envelope(ENVELOPE),
-            Values(self.values),
-            filter_,
-            self.catalogue,
-        )
-        return Planner(
-            renderer,
-            filter_,
-            polls=self.polls,
-            rows=PresentRows(self.lookup),
-            window=self.window,
-            history=history,
-            published=self.published,
-        )
 
     def plan(self, changes: Iterable[Change], batch: int = 0) -> PlannedDocuments:
         """All that a planner gives, fed in batches of this many changes, or at once."""
