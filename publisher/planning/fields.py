@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.arrays import BoolArray, Int64Array, booleans, integers, numbered
+from publisher.model.arrays import BoolArray, Int64Array, booleans, integers, numbered, ranges
 from publisher.model.change import Change, EventType, Position
 from publisher.model.change_batches import changes_of, tuples
 from publisher.planning.names import Names, ObjectNames
@@ -91,6 +91,10 @@ class Fields:
     def flags(self, column: pa.Array) -> BoolArray:
         """The flags of changes, for each field."""
         return booleans(column)[self.change]
+
+    def of_rows(self, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """All fields of the changes with some row numbers: the number of the change among them, the field."""
+        return ranges(np.searchsorted(self.row, rows), np.searchsorted(self.row, rows, "right"))
 
     def changes(self, rows: Int64Array) -> list[Change]:
         """The changes with some row numbers of the lane, which are sorted."""

@@ -140,7 +140,8 @@ def reduce_pieces(
             join_attributes([element for _, text in part for element in text]) for part in parts
         ]
     fold.pass_loopbacks()
-    plan.drop_changes(fields.row[fold.unchanged], Reason.UNCHANGED)
+    unchanged = fields.row[fold.unchanged].tolist()
+    plan.drop_changes(dict.fromkeys(unchanged, -1), Reason.UNCHANGED)
     count = len(first)
     return _rename(plan, operations), Pieces(
         np.array(first, np.int64),

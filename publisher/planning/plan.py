@@ -124,29 +124,26 @@ class Plan:
 
     def drop(self, fields: Int64Array, reason: Reason, causes: Int64Array | None = None) -> None:
         """Gives a reason, and the rows of the causes, to those of some fields that have none."""
-        self._mark(fields, NUMBERS[reason], causes)
+        is_free = self.reason[fields] == 0
+        self.reason[fields[is_free]] = NUMBERS[reason]
+        if causes is not None:
+            self.cause[fields[is_free]] = causes[is_free]
 
-    def drop_changes(self, rows: Int64Array, reason: Reason) -> None:
-        """Gives a reason to all fields of changes."""
-        self.drop(np.flatnonzero(np.isin(self.fields.row, rows)), reason)
+    def drop_changes(self, causes: dict[int, int], reason: Reason) -> None:
+        """Gives a reason to all fields of changes, which are given with the rows of their causes."""
+        rows = np.array(sorted(causes), np.int64)
+        number, places = self.fields.of_rows(rows)
+        self.drop(
+            places, reason, np.array([causes[row] for row in rows.tolist()], np.int64)[number]
+        )
 
     def reject(self, problems: dict[int, tuple[Reason, str]]) -> None:
         """Rejects changes by row, with the reason and what is wrong."""
-        if not problems:
-            return
-        rows = np.array(sorted(problems), np.int64)
-        of_problem = np.flatnonzero(np.isin(self.fields.row, rows))
-        of_problem = of_problem[self.reason[of_problem] == 0]
-        for place in of_problem.tolist():
+        _, places = self.fields.of_rows(np.array(sorted(problems), np.int64))
+        for place in places[self.reason[places] == 0].tolist():
             row = int(self.fields.row[place])
             self.reason[place] = NUMBERS[problems[row][0]]
             self._details[row] = problems[row][1]
-
-    def _mark(self, fields: Int64Array, number: int, causes: Int64Array | None = None) -> None:
-        is_free = self.reason[fields] == 0
-        self.reason[fields[is_free]] = number
-        if causes is not None:
-            self.cause[fields[is_free]] = causes[is_free]
 
     def _filter(self) -> None:
         """A filtered change supersedes nothing and is no barrier: it is as if it were not there."""
@@ -217,22 +214,21 @@ class Plan:
         twins: dict[tuple[object, ...], list[Change]] = {}
         for change in fields.changes(np.unique(suspects)):
             twins.setdefault((change.object, change.position), []).append(change)
+        equal: dict[int, int] = {}
+        different: dict[int, int] = {}
         for changes in twins.values():
-            self._drop_twins(changes)
-
-    def _drop_twins(self, changes: list[Change]) -> None:
-        first, *others = sorted(changes, key=lambda change: (repr(_content(change)), change.row))
-        for change in others:
-            places = np.flatnonzero(self.fields.row == change.row)
-            reason = Reason.DOUBLE_RECORD
-            if _content(change) == _content(first):
-                reason = Reason.DUPLICATE
-            else:
+            first, *others = sorted(changes, key=lambda each: (repr(_content(each)), each.row))
+            for change in others:
+                if _content(change) == _content(first):
+                    equal[change.row] = first.row
+                    continue
+                different[change.row] = first.row
                 self._details[change.row] = (
                     f"record {self._position_text(change)} appears twice for this object, "
                     "with different content: keep the correct one"
                 )
-            self.drop(places, reason, np.full(len(places), first.row))
+        self.drop_changes(equal, Reason.DUPLICATE)
+        self.drop_changes(different, Reason.DOUBLE_RECORD)
 
     def _drop_out_of_range(self) -> None:
         """Changes outside ``--from`` and ``--until``; windows are cut with them."""
@@ -367,9 +363,7 @@ class Plan:
                 deleted[change.object] = before
                 if len(deleted) > _REMEMBERED:
                     deleted.pop(next(iter(deleted)))
-        for row, cause in orphans.items():
-            places = np.flatnonzero(fields.row == row)
-            self.drop(places, Reason.CHILD_AFTER_DELETE, np.full(len(places), cause))
+        self.drop_changes(orphans, Reason.CHILD_AFTER_DELETE)
 
     def _drop_excluded_columns(self) -> None:
         """Excluded columns of changes that have others."""
@@ -515,30 +509,21 @@ def _content(change: Change) -> tuple[object, ...]:
     return change._replace(row=0, rank=0)
 
 
-_IGNORED = (
-    *(Reason.LOOPBACK, Reason.EXCLUDED, Reason.OUT_OF_RANGE, Reason.DUPLICATE),
-    *(Reason.ENDED_BY_DELETE, Reason.CHILD_AFTER_DELETE, Reason.ROW_GONE),
-    *(Reason.NOTHING_TO_PUBLISH, Reason.UNCHANGED),
-)
-_OUTCOMES = np.array(
-    [
-        Outcome.PUBLISHED,
-        *(
-            Outcome.SUPERSEDED
-            if reason in (Reason.ROW_QUERY_BACK, Reason.FIELD_QUERY_BACK)
-            else Outcome.HELD
-            if reason is Reason.FUTURE
-            else Outcome.IGNORED
-            if reason in _IGNORED
-            else Outcome.REJECTED
-            for reason in REASONS
-        ),
-        Outcome.HELD,
-    ],
-    np.int64,
-)
+_OUTCOMES = np.full(len(REASONS) + 2, int(Outcome.REJECTED))
 """The outcome of each reason by its number."""
-_WEIGHTS = np.where(
-    _OUTCOMES == Outcome.PUBLISHED, 0, np.where(_OUTCOMES == Outcome.REJECTED, 1, 2)
-)
+_OUTCOMES[0] = Outcome.PUBLISHED
+for _outcome, _reasons in {
+    Outcome.SUPERSEDED: (Reason.ROW_QUERY_BACK, Reason.FIELD_QUERY_BACK),
+    Outcome.HELD: (Reason.FUTURE,),
+    Outcome.IGNORED: (
+        *(Reason.LOOPBACK, Reason.EXCLUDED, Reason.OUT_OF_RANGE, Reason.DUPLICATE),
+        *(Reason.ENDED_BY_DELETE, Reason.CHILD_AFTER_DELETE, Reason.ROW_GONE),
+        *(Reason.NOTHING_TO_PUBLISH, Reason.UNCHANGED),
+    ),
+}.items():
+    _OUTCOMES[[NUMBERS[reason] for reason in _reasons]] = _outcome
+_WEIGHTS = np.full(len(_OUTCOMES), 2)
+"""Of several reasons of the fields of a change the least counts."""
+_WEIGHTS[_OUTCOMES == Outcome.REJECTED] = 1
+_WEIGHTS[0] = 0
 _WEIGHTS[NUMBERS[Reason.EXCLUDED]] = 3

@@ -28,7 +28,9 @@ LIKE_PLAIN = 3.0
 SAME_MEMORY = 1.15
 COLUMNS = ("fname", "lname", "photo")
 KINDS = (ColumnKind.STRING, ColumnKind.STRING, ColumnKind.OCTET)
-TABLE = Table("indirect", "usr", ("idu",), dict(zip(("idu", *COLUMNS), (ColumnKind.INT, *KINDS), strict=True)))
+TABLE = Table(
+    "indirect", "usr", ("idu",), dict(zip(("idu", *COLUMNS), (ColumnKind.INT, *KINDS), strict=True))
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,9 @@ class Lane:
         types = np.array(self.types)[rows % each]
         fields = types < 4
         columns = {
-            **dict.fromkeys(("source", "lane", "low", "ordinal", "event_time"), np.zeros(count, int)),
+            **dict.fromkeys(
+                ("source", "lane", "low", "ordinal", "event_time"), np.zeros(count, int)
+            ),
             "rank": rows + 1,
             "high": rows + 1,
             "part": [""] * count,
@@ -60,7 +64,10 @@ class Lane:
             "event_type": types,
             "columns": [[COLUMNS[n % 3]] if f else [] for n, f in zip(rows, fields, strict=True)],
             "old": [["Jack"] if kind == 2 else None for kind in types.tolist()],
-            "new": [["O'Neil & Sons" if n % 3 == 1 else "qqo="] if f else None for n, f in zip(rows, fields, strict=True)],
+            "new": [
+                ["O'Neil & Sons" if n % 3 == 1 else "qqo="] if f else None
+                for n, f in zip(rows, fields, strict=True)
+            ],
         }
         arrays = [
             pa.array(columns[field.name], field.type)
