@@ -25,7 +25,8 @@ MORE = 20
 """Kills beyond those that were asked for, until every phase has one."""
 _LONGEST = 1.0
 _FIRST_GUESS = 0.05
-_PATIENCE = 180.0
+_PATIENCE = 600.0
+"""Seconds: beside other tests Spark has needed three minutes from its start to the first transaction."""
 
 
 @dataclass
@@ -122,7 +123,8 @@ class Killer:
             if started.process.poll() is not None:
                 return False
             if time.monotonic() > deadline:
-                raise RuntimeError(f"no {wanted} in {_PATIENCE} s")
+                seen = ", ".join(self.marks.took) or "nothing"
+                raise RuntimeError(f"no {wanted} in {_PATIENCE} s, but {seen}")
             if self.marks.take(0.2) and self.marks.last in ("read", "commit"):
                 started.members()  # looked up before the moment comes
         took = min(_LONGEST, self.marks.took.get(wanted, _FIRST_GUESS))
