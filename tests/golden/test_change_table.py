@@ -12,18 +12,13 @@ import pyarrow as pa
 
 from publisher.model.change import TALLY, Decision, Document, Reason
 from publisher.model.change_batches import changes_of
-from publisher.planning.drafts import SourceNaming
-from publisher.planning.filters import Filter, FilterOptions
-from publisher.planning.planner import Planner
-from publisher.planning.renderer import Renderer
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here
-from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
-from publisher.xds.values import ValueOptions, Values
 from tests.golden.stories import operations, operations_in
-from tests.support.event_ids import ORIGIN, plain_ids
+from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import OPEN
+from tests.support.planning import Setup
 
 HERE = Path(__file__).parent / "change_table"
 SOURCE = ChangeTable()
@@ -43,20 +38,10 @@ def changes(*paths: Path) -> pa.RecordBatch:
 
 
 def plan_files(*paths: Path) -> tuple[list[Document], list[Decision]]:
-    filter_ = Filter(FilterOptions())
-    renderer = Renderer(
-        SourceNaming("change-table", SOURCE.position_text, origin=ORIGIN),
-        DocumentOptions(),
-        Envelope(EnvelopeOptions()),
-        Values(ValueOptions()),
-        filter_,
-        OPEN,
-    )
-    planner = Planner(renderer, filter_)
     batch = changes(*(paths or [HERE / "story.csv"]))
-    done = [planner.add(changes_of(batch, range(batch.num_rows))), planner.finish()]
-    documents = [document for part in done for group in part.documents for document in group]
-    return documents, [decision for part in done for decision in part.decisions]
+    setup = Setup(polls=None, catalogue=OPEN, position_text=SOURCE.position_text)
+    planned = setup.plan(changes_of(batch, range(batch.num_rows)))
+    return planned.documents, planned.decisions
 
 
 def test_the_story_gives_its_documents() -> None:
@@ -68,9 +53,7 @@ def test_the_story_gives_its_documents() -> None:
 
 def test_documents_are_named_by_change_seq() -> None:
     documents, _ = plan_files()
-    assert [
-        plain_ids(document.event_id).removeprefix("change-table:") for document in documents
-    ] == [
+    assert [plain_ids(document.event_id).removeprefix("log:") for document in documents] == [
         "20240318104726580000000000000000001",
         "20240318104726580000000000000000003",
         "20240318104726580000000000000000005",

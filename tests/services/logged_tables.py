@@ -28,6 +28,7 @@ from publisher.sources.local_tasks import prepare_here
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.xds.values import ValueOptions, Values, text_of
 from tests.services.databases import Place
+from tests.support.planning import answers_of
 
 LOG = "event_log"
 HOSTILE = (
@@ -242,7 +243,7 @@ class Model:
     def follow(self) -> None:
         """Applies what is new; fails on what cannot be."""
         changes = read_log(self._database, self.last)
-        self._look_up = self._lookup.answers(list({change.object for change in changes}))
+        self._look_up = answers_of(self._lookup, list({change.object for change in changes}))
         fresh: set[Object] = set()
         for change in changes:
             self.last = change.position.high
@@ -293,7 +294,7 @@ class Model:
             else values.converter(table.columns[name], name in table.padded)
             for name in logged.columns
         }
-        answers = self._lookup.answers(list(self.rows))
+        answers = answers_of(self._lookup, list(self.rows))
         assert {format_key((("number", str(n)), ("part", p))) for p, n in logged.keys} == {
             object_.key for object_ in self.rows
         }

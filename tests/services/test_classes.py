@@ -26,6 +26,7 @@ from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.values import text_of
 from tests.services.databases import Place
+from tests.support.planning import answers_of
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
 
@@ -58,7 +59,7 @@ def read(
 ) -> list[dict[str, object] | None]:
     """The rows of these objects with the attributes of their children."""
     objects = [Object(None, table, key) for key in keys]
-    answers = DatabaseLookup(database, text_of, classes(database, *declared)).answers(objects)
+    answers = answers_of(DatabaseLookup(database, text_of, classes(database, *declared)), objects)
     rows: list[dict[str, object] | None] = []
     for obj in objects:
         answer = answers[obj]

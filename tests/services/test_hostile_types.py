@@ -20,6 +20,7 @@ from publisher.sources.event_log.backlog import EventLogBacklog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.xds.values import text_of
 from tests.services.databases import Place
+from tests.support.planning import answers_of
 
 OWNER, READER = "xds_mallory", "xds_reader"
 TRAP = f"""
@@ -86,7 +87,7 @@ def test_the_trap_works(trap: DatabaseOptions) -> None:
 def test_rows_are_looked_up_without_casts_of_their_owner(trap: DatabaseOptions) -> None:
     with Database(trap) as database:
         objects = [Object(OWNER, "usr", f"idu={m}") for m in ("glad", "sad")]
-        answers = DatabaseLookup(database, text_of).answers(objects)
+        answers = answers_of(DatabaseLookup(database, text_of), objects)
     glad, sad = (answers[one] for one in objects)
     assert isinstance(glad, CurrentRow)
     assert isinstance(sad, CurrentRow)
@@ -101,7 +102,7 @@ def test_implicit_casts_refuse_rows_and_run_nothing(trap: DatabaseOptions, postg
     )
     with Database(trap) as database:
         one = Object(OWNER, "usr", "idu=glad")
-        answer = DatabaseLookup(database, text_of).answers([one])[one]
+        answer = answers_of(DatabaseLookup(database, text_of), [one])[one]
     assert isinstance(answer, RefusedLookup)
     assert "operator is not unique" in answer.detail
 

@@ -22,6 +22,7 @@ from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
 from publisher.sources.columns.object_names import Names, RecordFault
 from publisher.xds.values import text_of
 from tests.services.databases import BINARY, Place
+from tests.support.planning import answers_of
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
 
@@ -41,7 +42,7 @@ def usr(place: Place) -> None:
 
 def ask(database: Database, table: str, *keys: str) -> list[Answer]:
     objects = [Object(None, table, key) for key in keys]
-    answers = DatabaseLookup(database, text_of).answers(objects)
+    answers = answers_of(DatabaseLookup(database, text_of), objects)
     assert set(answers) == set(objects)
     return [answers[object_] for object_ in objects]
 
@@ -198,17 +199,17 @@ def test_one_statement_for_each_table_and_lot(
     database = place.database()
     lookup = DatabaseLookup(database, text_of)
     first = [Object(None, "usr", "idu=1"), Object(None, "view_usr", "pk_idu=1")]
-    lookup.answers(first)  # reads what the tables are like
+    answers_of(lookup, first)  # reads what the tables are like
     asked: list[str] = []
     sa.event.listen(
         database.engine,
         "before_cursor_execute",
         lambda _c, _cursor, statement, *_: asked.append(statement),
     )
-    lookup.answers(first)
+    answers_of(lookup, first)
     assert len(asked) == 2
     del asked[:]
-    lookup.answers([Object(None, "usr", f"idu={n}") for n in range(10, 35)])
+    answers_of(lookup, [Object(None, "usr", f"idu={n}") for n in range(10, 35)])
     assert len(asked) == 3
 
 
@@ -539,7 +540,7 @@ def test_data_error_in_columns_refuses_the_rows_concerned_only(postgres: Place) 
     lookup = DatabaseLookup(postgres.database(), text_of)
     for first in (1, 201, 301):
         objects = [Object(None, "view_t", f"pk_id={n}") for n in range(first, first + 200)]
-        answers = lookup.answers(objects)
+        answers = answers_of(lookup, objects)
         refused = [n for n, obj in enumerate(objects) if isinstance(answers[obj], RefusedLookup)]
         assert refused == ([12, 76] if first == 201 else [])
         assert values(answers[objects[-1]]) == (str(first + 199), str(1000 // (first + 199)))

@@ -20,6 +20,7 @@ from publisher.sources.live.table_reader import moment
 from publisher.xds.values import text_of
 from tests.services import servers
 from tests.services.databases import Place
+from tests.support.planning import answers_of
 
 ONE = [Object(None, "usr", "idu=1")]
 TABLE = ("CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (1)")
@@ -28,23 +29,23 @@ TABLE = ("CREATE TABLE usr (idu INTEGER PRIMARY KEY)", "INSERT INTO usr VALUES (
 def test_lost_connection_is_made_again(postgres: Place) -> None:
     postgres.execute(*TABLE)
     lookup = DatabaseLookup(postgres.database(), text_of)
-    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
+    assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
     postgres.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'xds-publisher'"
     )
-    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
+    assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
 
 
 def test_lost_connection_is_made_again_in_mariadb(mariadb: Place) -> None:
     mariadb.execute(*TABLE)
     database = mariadb.database()
     lookup = DatabaseLookup(database, text_of)
-    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
+    assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
     with database.connect() as connection:
         number = connection.exec_driver_sql("SELECT CONNECTION_ID()").scalar()
     mariadb.execute(f"KILL {number}")
-    assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
+    assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
 
 
 def test_failover_within_the_retries_is_not_noticed() -> None:
@@ -52,10 +53,10 @@ def test_failover_within_the_retries_is_not_noticed() -> None:
         make(server.url)
         database = Database(DatabaseOptions(url=server.url, backoff=0.2, retries=6))
         lookup = DatabaseLookup(database, text_of)
-        lookup.answers(ONE)
+        answers_of(lookup, ONE)
         server.stop()
         server.start()
-        assert isinstance(lookup.answers(ONE)[ONE[0]], CurrentRow)
+        assert isinstance(answers_of(lookup, ONE)[ONE[0]], CurrentRow)
         database.close()
 
 
@@ -66,11 +67,11 @@ def test_stopped_server_is_unreachable_soon() -> None:
         options = DatabaseOptions(url=url.render_as_string(hide_password=False), backoff=0.05)
         database = Database(options)
         lookup = DatabaseLookup(database, text_of)
-        lookup.answers(ONE)
+        answers_of(lookup, ONE)
         server.stop()
         began = time.monotonic()
         for attempt in (
-            lambda: lookup.answers(ONE),
+            lambda: answers_of(lookup, ONE),
             database.check_reachable,
             lambda: moment(database, LiveTable("usr", order="idu"), 2).__enter__(),
         ):

@@ -25,6 +25,7 @@ from tests.golden.test_classes import EXPECTED, replay_events
 from tests.golden.test_classes import operations_of as operations_in_parts
 from tests.services.databases import Place
 from tests.support.compared_jobs import key_of, operations_of
+from tests.support.planning import answers_of
 
 pytestmark = pytest.mark.usefixtures("reuse_connections", "local_engine")
 
@@ -53,7 +54,7 @@ def answers(place: Place, view: str, keys: Sequence[str]) -> list[Answer]:
     """The objects of these keys, looked up together."""
     objects = [Object(None, view, key) for key in keys]
     with place.database() as database:
-        found = DatabaseLookup(database, text_of, classes(database)).answers(objects)
+        found = answers_of(DatabaseLookup(database, text_of, classes(database)), objects)
     return [found[obj] for obj in objects]
 
 

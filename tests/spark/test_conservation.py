@@ -59,27 +59,23 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
         import pyarrow.compute as pc
 
         from publisher.model.document_batches import Documents
-        from publisher.planning.planner import Planner  # in the task
+        from publisher.planning.lane import LanePlanner  # in the task
 
-        close, take = Planner.close_poll, Planner.add_documents
+        finish = LanePlanner.finish
 
-        def forgetful(self: Any, poll: Any) -> None:
-            if poll.first.position.high != 17:
-                close(self, poll)
+        def forgetting(self: Any) -> Iterator[Any]:
+            for planned in finish(self):
+                planned.documents = [
+                    Documents(found.batch.filter(pc.not_equal(found.batch["high"], 17)))
+                    for found in planned.documents
+                ]
+                yield planned
 
-        def forgetting(self: Any, documents: Any, drafts: Any) -> None:
-            kept = [
-                Documents(found.batch.filter(pc.not_equal(found.batch["high"], 17)))
-                for found in documents
-            ]
-            take(self, kept, drafts)
-
-        # whichever of the two plans it: change by change, or by the column
-        Planner.close_poll, Planner.add_documents = forgetful, forgetting  # type: ignore[method-assign]
+        LanePlanner.finish = forgetting  # type: ignore[method-assign]
         try:
             return plan_lane(*arguments, **named)
         finally:
-            Planner.close_poll, Planner.add_documents = close, take  # type: ignore[method-assign]
+            LanePlanner.finish = finish  # type: ignore[method-assign]
 
     return plan_changed
 

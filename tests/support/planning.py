@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -21,32 +23,33 @@ from publisher.model.change import (
     Position,
     Reason,
 )
-from publisher.model.change_batches import objects_of
+from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import KeyHistory
 from publisher.model.keys import IdentifierCase
 from publisher.model.outcomes import REASONS, Outcomes
 from publisher.model.published_objects import PublishedObjects
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.planning.lane import LanePlanner
+from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.lane import LanePlanner, PlanResult
 from publisher.planning.names import Names, SourceNaming, key_columns
 from publisher.planning.plan import PlanRules
-from publisher.planning.rendered_columns import ColumnRenderer
-from publisher.planning.texts import Form
-from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import (
     NO_DATABASE,
     NO_NAMED_COLUMNS,
-    CurrentRow,
-    CurrentRows,
-    RowLookups,
     Answer,
     Answers,
+    CurrentRow,
+    CurrentRows,
     Lookup,
     NamedColumns,
     ObjectLookup,
+    RefusedLookup,
+    RowLookups,
 )
+from publisher.planning.rendered_columns import ColumnRenderer
+from publisher.planning.texts import Form
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.support.event_ids import ORIGIN
@@ -116,27 +119,43 @@ def log(*events: Event) -> list[Change]:
 
 @dataclass
 class Rows:
-    """The rows of a database as the ``Lookup`` of a ``Planner``; counts what it is asked."""
+    """The rows of a database as the ``Lookup`` of a planner; counts what it is asked."""
 
     answers_by_object: Mapping[Object, Answer] = field(default_factory=dict)
     asked: list[list[Object]] = field(default_factory=list)
-    named: list[NamedColumns] = field(default_factory=list)
+    named: list[Mapping[Object, Collection[str]]] = field(default_factory=list)
 
-    def read(
-        self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS
-    ) -> Answers:
+    def read(self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
         asked = objects_of(objects)
         self.asked.append(asked)
         self.named.append({asked[place]: columns for place, columns in named.items()})
         answers = dict(enumerate(map(self.answers_by_object.get, asked)))
-        rows = {n: each for n, each in answers.items() if isinstance(each, CurrentRow)}
         kinds: dict[object, dict[int, CurrentRow]] = {}
-        for place, row in rows.items():
-            shape = tuple(isinstance(value, tuple) for value in row.values)
-            key = key_columns(asked[place].key)
-            kinds.setdefault((asked[place][:2], key, row.columns, shape), {})[place] = row
-        others = {n: each for n, each in answers.items() if not isinstance(each, CurrentRow)}
-        return Answers([CurrentRows.of(each) for each in kinds.values()], others)
+        others: dict[int, RefusedLookup | None] = {}
+        for place, answer in answers.items():
+            if isinstance(answer, CurrentRow):
+                shape = tuple(isinstance(value, tuple) for value in answer.values)
+                key = key_columns(asked[place].key)
+                kind = (asked[place][:2], key, answer.columns, shape)
+                kinds.setdefault(kind, {})[place] = answer
+            else:
+                others[place] = answer
+        return Answers([CurrentRows.of(rows) for rows in kinds.values()], others)
+
+
+def answers_of(
+    lookup: Lookup,
+    objects: Sequence[Object],
+    named: Mapping[Object, Collection[str]] = MappingProxyType({}),
+) -> dict[Object, Answer]:
+    """The answers of a look-up, object by object."""
+    places = {objects.index(obj): columns for obj, columns in named.items()}
+    rows, others = lookup.read(batch_of_objects(objects), places)
+    answers: dict[int, Answer] = {
+        place: answer for part in rows for place, answer in part.answers()
+    }
+    answers |= others
+    return {obj: answers[place] for place, obj in enumerate(objects)}
 
 
 @dataclass
@@ -146,6 +165,11 @@ class PlannedDocuments:
     documents: list[Document] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     lookups: list[ObjectLookup] = field(default_factory=list)
+
+
+def documents_of(results: Iterable[PlanResult]) -> list[Document]:
+    """The documents one by one."""
+    return [document for each in results for batch in each.documents for document in batch]
 
 
 @dataclass(frozen=True)
@@ -164,7 +188,8 @@ class Setup:
     catalogue: Catalogue = field(default_factory=lambda: JobCatalogue(TABLES))
     published: PublishedObjects | None = None
 
-    def lane_planner(self, history: KeyHistory) -> LanePlanner:
+    def lane_planner(self, history: KeyHistory | None = None) -> LanePlanner:
+        history = history or KeyHistory()
         filter_ = Filter(self.filters, held_after=self.held_after, catalogue=self.catalogue)
         columns = ColumnRenderer(self.case, Values(self.values), filter_, self.catalogue)
         naming = SourceNaming("log", self.position_text, origin=ORIGIN)
@@ -186,19 +211,22 @@ class Setup:
         changes = list(changes)
         planner = self.lane_planner(KeyHistory(c for c in changes if c.event_type == 9))
         step = batch or max(1, len(changes))
-        total = PlannedDocuments()
-        results = []
-        for at in range(0, len(changes), step):
-            part = changes[at : at + step]
-            rows = np.array([change.row for change in part], np.int64)
-            results += planner.add(rows, batch_of_changes(part))
-        results += planner.finish()
-        planner.close()
-        for result in results:
-            total.documents += [document for each in result.documents for document in each]
-            total.decisions += [one for outcomes in result.outcomes for one in decisions_of(outcomes)]
-            total.lookups += [one for each in result.lookups for one in lookups_of(each)]
-        return total
+        results: list[PlanResult] = []
+        with closing(planner):
+            for at in range(0, len(changes), step):
+                results += add(planner, changes[at : at + step])
+            results += planner.finish()
+        return PlannedDocuments(
+            documents_of(results),
+            [one for each in results for part in each.outcomes for one in decisions_of(part)],
+            [one for each in results for part in each.lookups for one in lookups_of(part)],
+        )
+
+
+def add(planner: LanePlanner, changes: Sequence[Change]) -> list[PlanResult]:
+    """What a planner gives for the next changes."""
+    rows = np.array([change.row for change in changes], np.int64)
+    return list(planner.add(rows, batch_of_changes(changes)))
 
 
 def batch_of_changes(changes: Sequence[Change]) -> pa.RecordBatch:
@@ -219,7 +247,9 @@ def decisions_of(outcomes: Outcomes) -> list[Decision]:
     """The outcomes one by one."""
     columns = [column.tolist() for column in outcomes[:4]]
     return [
-        Decision(row, Outcome(outcome), REASONS[reason - 1], by, *outcomes.texts.get(row, (None, None)))
+        Decision(
+            row, Outcome(outcome), REASONS[reason - 1], by, *outcomes.texts.get(row, (None, None))
+        )
         for row, outcome, reason, by in zip(*columns, strict=True)
     ]
 
@@ -232,7 +262,9 @@ def lookups_of(lookup: ObjectLookup | RowLookups) -> list[ObjectLookup]:
     objects = objects_of(lookup.objects)
     return [
         ObjectLookup(obj, number, answer)
-        for obj, number, (_, answer) in zip(objects, lookup.polls.tolist(), rows.answers(), strict=True)
+        for obj, number, (_, answer) in zip(
+            objects, lookup.polls.tolist(), rows.answers(), strict=True
+        )
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -20,7 +19,6 @@ from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
-from publisher.planning.lane_planner import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
@@ -67,14 +65,6 @@ def work_of(
         clock=clock,
         shared=paths[0].parent / ".ids",
     )
-
-
-class SingleLanePlanner(LanePlanner):
-    """In place of ``lane_tasks.LanePlanner``: plans nothing by the column."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._columnar = None
 
 
 def read_all(work: Work, chance: random.Random | None = None) -> pa.Table:

@@ -29,12 +29,13 @@ from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import (
     Answer,
     Answers,
-    BulkLookup,
     CurrentRow,
+    Lookup,
     NoDatabase,
     RefusedLookup,
 )
 from publisher.xds.values import text_of
+from tests.support.planning import answers_of
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def make_database(path: Path, *statements: str) -> Database:
 
 def ask(database: Database, table: str, *keys: str) -> list[Answer]:
     objects = [Object(None, table, key) for key in keys]
-    answers = DatabaseLookup(database, text_of).answers(objects)
+    answers = answers_of(DatabaseLookup(database, text_of), objects)
     return [answers[object_] for object_ in objects]
 
 
@@ -84,11 +85,11 @@ def test_statements_of_one_lookup_share_a_connection_and_continue_on_another(
 
     lookup = DatabaseLookup(database, text_of)
     objects = [Object(None, "t", f"id={n}") for n in range(5)]
-    lookup.answers(objects[:1])  # reads what the table is like
+    answers_of(lookup, objects[:1])  # reads what the table is like
     connected: list[object] = []
     event.listen(database.engine, "checkout", lambda *_: connected.append(None))
     monkeypatch.setattr(InListQuery, "rows", lose_second)
-    answers = lookup.answers(objects)
+    answers = answers_of(lookup, objects)
     assert [*firsts([answers[obj] for obj in objects])] == [f"n{n}" for n in range(5)]
     assert asked == [[0, 1], [2, 3], [2, 3], [4]]
     assert len(connected) == 2
@@ -168,10 +169,10 @@ def test_file_that_is_no_database_is_an_error_of_the_run(path: Path) -> None:
 def test_parts_fit_the_protocols(path: Path) -> None:
     database = make_database(path, "CREATE TABLE t (k INTEGER PRIMARY KEY)")
     catalogue: Catalogue = catalogue_of(database)
-    lookup: BulkLookup = DatabaseLookup(database, text_of)
+    lookup: Lookup = DatabaseLookup(database, text_of)
     assert catalogue.closed
     assert catalogue.table(None, "none") is None
-    assert lookup.answers([]) == {}
+    assert answers_of(lookup, []) == {}
 
 
 @pytest.mark.parametrize(
@@ -303,7 +304,7 @@ def test_texts_that_are_no_values_of_the_type_say_so(kind: ColumnKind, text: str
 
 def test_without_a_database_every_row_is_refused() -> None:
     object_ = Object(None, "usr", "idu=1")
-    answer = NoDatabase().answers([object_])[object_]
+    answer = answers_of(NoDatabase(), [object_])[object_]
     assert isinstance(answer, RefusedLookup)
     assert answer.reason is Reason.NO_DATABASE
 
@@ -330,12 +331,12 @@ def test_only_the_child_tables_of_the_named_columns_are_read(
     catalogue = catalogue_of(database)
     classes = ClassCatalogue(catalogue, [], ClassOptions(), catalogue.keys_of)
     lookup, usr = DatabaseLookup(database, text_of, classes), Object(None, "usr", "id=1")
-    lookup.answers([usr])  # reads the catalogue
+    answers_of(lookup, [usr])  # reads the catalogue
     executed: list[str] = []
     event.listen(
         database.engine, "after_cursor_execute", lambda *call: executed.append(str(call[2]))
     )
-    answer = lookup.answers([usr], {} if columns is None else {usr: columns})[usr]
+    answer = answers_of(lookup, [usr], {} if columns is None else {usr: columns})[usr]
     assert isinstance(answer, CurrentRow)
     assert {name for name in answer.columns if "." in name} == attributes
     read = {name for name in ("usr", "phone", "fax") for text in executed if f'"{name}"' in text}

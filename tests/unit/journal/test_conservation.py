@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from publisher.engine import lane_tasks
 from publisher.engine.shuffle_pieces import PIECE_SCHEMA, pack
 from publisher.engine.tasks import Work, read_split
 from publisher.errors import InternalError
 from publisher.journal.conservation import check_conservation, outcome_counts, reason_counts
 from publisher.journal.lane_result import Count, LaneResult
-from publisher.model.change import TALLY, Change, Outcome
-from publisher.planning.columnar import ColumnarPlan, ColumnarPlanner
-from publisher.planning.lane_planner import LanePlanner
-from publisher.planning.planner import Planner, PlanResult
-from publisher.planning.polls import ObjectPoll
+from publisher.model.arrays import Int64Array
+from publisher.model.change import TALLY, Outcome
+from publisher.planning.lane import LanePlanner, PlanResult
 from tests.support.event_log_files import Row, event, write
-from tests.support.task_runs import SingleLanePlanner, plan_all, read_all, work_of
+from tests.support.task_runs import plan_all, read_all, work_of
 
 PUBLISHED = Outcome.PUBLISHED
 
@@ -98,33 +94,18 @@ def test_a_piece_that_the_shuffle_doubles_fails_the_run(work: Work, tmp_path: Pa
             check_conservation(plan_all(work, pieces.take(rows), tmp_path / str(double)), SPLITS)
 
 
+@pytest.mark.parametrize("what", ["documents", "outcomes"])
 def test_a_change_that_planning_forgets_fails_its_lane(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    what: str, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    close = Planner.close_poll
+    finish = LanePlanner.finish
 
-    def forget_some(self: Planner, poll: ObjectPoll) -> None:
-        if poll.first.position.high != 3:
-            close(self, poll)
+    def forget_some(self: LanePlanner) -> Iterator[PlanResult]:
+        for planned in finish(self):
+            setattr(planned, what, getattr(planned, what)[1:])
+            yield planned
 
-    monkeypatch.setattr(lane_tasks, "LanePlanner", SingleLanePlanner)
-    monkeypatch.setattr(Planner, "close_poll", forget_some)
-    with pytest.raises(InternalError, match="no decision"):
-        plan_all(work, read_all(work), tmp_path)
-
-
-def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
-    work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = ColumnarPlanner.plan
-
-    def forget_some(self: ColumnarPlanner, *args: Any, **options: Any) -> ColumnarPlan:
-        plain = plan(self, *args, **options)
-        parts = (part._replace(documents=part.documents[1:]) for part in plain.parts)
-        return plain._replace(parts=parts)
-
-    monkeypatch.setattr(LanePlanner, "few_rows", 0)
-    monkeypatch.setattr(ColumnarPlanner, "plan", forget_some)
+    monkeypatch.setattr(LanePlanner, "finish", forget_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
@@ -132,28 +113,30 @@ def test_a_document_that_planning_in_bulk_forgets_fails_its_lane(
 def test_a_change_that_never_reaches_planning_fails_its_lane(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = Planner.add
+    add = LanePlanner.add
 
-    def ignore_some(self: Planner, changes: Iterable[Change]) -> PlanResult:
-        return add(self, list(changes)[1:])
+    def ignore_some(
+        self: LanePlanner, rows: Int64Array, batch: pa.RecordBatch
+    ) -> Iterator[PlanResult]:
+        return add(self, rows[1:], batch.slice(1))
 
-    monkeypatch.setattr(Planner, "add", ignore_some)
+    monkeypatch.setattr(LanePlanner, "add", ignore_some)
     with pytest.raises(InternalError, match="no decision"):
         plan_all(work, read_all(work), tmp_path)
 
 
-@pytest.mark.parametrize("what", ["documents", "decisions"])
+@pytest.mark.parametrize("what", ["documents", "outcomes"])
 def test_a_change_that_is_decided_twice_fails_its_lane(
     what: str, work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish = Planner.finish
+    finish = LanePlanner.finish
 
-    def double(self: Planner) -> PlanResult:
-        planned = finish(self)
-        setattr(planned, what, getattr(planned, what) * 2)
-        return planned
+    def double(self: LanePlanner) -> Iterator[PlanResult]:
+        for planned in finish(self):
+            setattr(planned, what, getattr(planned, what) * 2)
+            yield planned
 
-    monkeypatch.setattr(Planner, "finish", double)
+    monkeypatch.setattr(LanePlanner, "finish", double)
     with pytest.raises(InternalError, match="decided twice"):
         plan_all(work, read_all(work), tmp_path)
 

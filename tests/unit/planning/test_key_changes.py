@@ -172,12 +172,8 @@ def test_parts_of_a_change_that_are_no_neighbours_are_rejected(polls: PollOption
 
 
 def test_a_key_that_another_object_got_in_between_is_not_joined() -> None:
-    a, b = part_log("a", "b")
-    other = a._replace(
-        row=2, object=Object(None, "part", "a=3+b=2"), position=Position("", 5, 0, 0), rank=5,
-        old=("3",), new=("1",),
-    )  # fmt: skip
-    b = b._replace(position=Position("", 9, 0, 0), rank=9)
+    a, other, b = part_log("a", "a", "b")
+    other = other._replace(object=Object(None, "part", "a=3+b=2"), old=("3",), new=("1",))
     documents = Setup().plan([a, other, b]).documents
     assert [document.new_association for document in documents] == [
         "a=7+b=2,table=part",

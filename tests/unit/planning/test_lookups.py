@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from publisher.model.change import Change, Object, Reason
+from publisher.model.change import Object, Reason
 from publisher.model.keys import IdentifierCase
-from publisher.planning import planner as plan
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow, RefusedLookup
 from publisher.xds.values import ValueOptions
@@ -17,10 +16,8 @@ from tests.support.planning import (
     Event,
     Rows,
     Setup,
-    documents_of,
     log,
     operation_texts,
-    operations,
     outcomes,
 )
 
@@ -31,24 +28,6 @@ DATABASE = Rows({USR: ROW, USR_2: CurrentRow(("idu", "a", "b"), ("2", "A2", "B2"
 def plan_texts(*events: Event, **settings: object) -> list[str]:
     """The documents that events give, in short, with the usual database."""
     return operation_texts(Setup(**{"lookup": DATABASE, **settings}).plan(log(*events)))  # type: ignore[arg-type]
-
-
-def many(count: int, event_type: int = 6) -> list[Change]:
-    return log(
-        *(Event(event_type, obj=Object("indirect", "usr", f"idu={n}")) for n in range(count))
-    )
-
-
-def test_up_to_a_thousand_objects_are_asked_for_at_once_over_many_polls() -> None:
-    database = Rows()
-    Setup(lookup=database, polls=PollOptions(1, 0)).plan(many(1_000), batch=7)
-    assert [len(objects) for objects in database.asked] == [1_000]
-
-
-def test_more_than_a_thousand_objects_are_asked_for_in_lots() -> None:
-    database = Rows()
-    Setup(lookup=database, polls=PollOptions(1, 0)).plan(many(2_500), batch=7)
-    assert [len(objects) for objects in database.asked] == [1_000, 1_000, 500]
 
 
 def test_an_object_is_asked_for_once_in_a_lot() -> None:
@@ -65,53 +44,6 @@ def test_what_precedence_takes_away_is_not_asked_for() -> None:
     database = Rows()
     Setup(lookup=database).plan(log(Event(8, "a"), Event(4), Event(3, "a", "1")))
     assert database.asked == []
-
-
-def test_documents_behind_a_look_up_wait_for_it() -> None:
-    planner = Setup(lookup=DATABASE, polls=PollOptions(1, 0)).planner()
-    first = planner.add(log(Event(6), Event(4, obj=USR_2), Event(4, obj=DEPT)))
-    assert first.documents == []
-    last = documents_of(planner.finish())
-    assert [operations(document) for document in last] == ["modify a!+A b!", "delete", "delete"]
-
-
-def test_one_look_up_does_not_hold_back_a_long_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "DOCUMENTS_HELD", 10)
-    planner = Setup(lookup=DATABASE, polls=PollOptions(1, 0)).planner()
-    kept = 0
-    for change in log(Event(6), *(Event(4) for _ in range(1_000))):
-        kept += 1 - len(documents_of(planner.add([change])))
-        assert kept <= 15
-
-
-def test_large_values_do_not_wait_for_many_look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "BYTES_HELD", 10_000)
-    planner = Setup(lookup=DATABASE, polls=PollOptions(2, 0)).planner()
-    kept = 0
-    events = [Event(8, "a"), Event(3, "b", "x" * 1_000)] * 100
-    for change in log(*events):
-        kept += change.event_type == 3
-        kept -= len(documents_of(planner.add([change])))
-        assert kept <= 15
-
-
-def test_a_poll_that_goes_on_does_not_make_look_ups_single(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Changes of an open poll stay in memory; they are no reason to ask for each object by itself."""
-    monkeypatch.setattr(plan, "DOCUMENTS_HELD", 10)
-    events: list[Event] = []
-    for at in range(1, 601, 3):
-        events += [
-            Event(3, "a", str(at), at=at),  # one object without an end
-            Event(4, obj=Object("indirect", "usr", f"idu={at}1"), at=at + 1),
-            Event(6, obj=Object("indirect", "usr", f"idu={at}2"), at=at + 2),
-        ]
-    database = Rows()
-    Setup(lookup=database, polls=PollOptions(1_000, 3)).plan(
-        [change._replace(rank=change.rank + 900) for change in log(*events)], batch=50
-    )
-    assert len(database.asked) <= 200 / 10 + 1
 
 
 def test_a_row_that_is_gone_gives_no_document() -> None:

@@ -18,8 +18,6 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.minimal import (
     ObjectOperation,
     minimize,
-    publish_difference,
-    publish_value,
 )
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
@@ -35,7 +33,6 @@ from tests.support.planning import (
     PlannedDocuments,
     Rows,
     Setup,
-    documents_of,
     log,
     operation_texts,
     outcomes,
@@ -181,27 +178,6 @@ def _strict(name: str, before: PublishedObject) -> Objects:
     ]
     text = ENVELOPE.document([operation("add", "usr", name, list(filter(None, attributes)))])
     return apply_texts(Objects(strict=True), [text])
-
-
-@given(st.lists(any_step, max_size=8), st.booleans(), st.sampled_from(ATTRIBUTES), value)
-def test_a_single_value_is_published_as_any_other_modify(
-    steps: list[Step], is_complete: bool, name: str, single: str
-) -> None:
-    texts: list[str | None] = []
-    left: list[dict[str, PublishedObject]] = []
-    edits = list(read_edits([replace_attr(name, None, single)]))
-    for publishes_value in (True, False):
-        states = StatesInMemory(is_complete=is_complete)
-        for step in steps:
-            reduce_step(states, step)
-        if publishes_value:
-            texts.append(publish_value(states, "1", name, single))
-        else:
-            difference = publish_difference(states, "1", ObjectOperation("modify", edits))
-            texts.append(None if difference is None else "".join(difference))
-        left.append(states.states)
-    assert texts[0] == texts[1]
-    assert left[0] == left[1]
 
 
 @pytest.mark.parametrize(
@@ -439,16 +415,6 @@ def test_a_loopback_change_is_passed_in_its_order() -> None:
     ]
     grouped = plan(Setup(filters=filters), changes)
     assert operation_texts(grouped) == ["modify a!+u"]
-
-
-def test_drafts_count_what_they_hold() -> None:
-    setup = replace(Setup(lookup=_row(a="u", b="v")), published=StatesInMemory())
-    planner = setup.planner()
-    planner.add(log(Event(3, "a", "u"), Event(6, obj=DEPT)))
-    planned = planner.finish()
-    assert [document.object for document in documents_of(planned)] == [USR]
-    assert planner._minimal is not None
-    assert (planner._minimal.count, planner._minimal.bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("size", [1, 2, 128])

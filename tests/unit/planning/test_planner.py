@@ -23,7 +23,6 @@ from tests.support.planning import (
     Event,
     Rows,
     Setup,
-    documents_of,
     log,
     operation_texts,
     outcomes,
@@ -410,11 +409,3 @@ def test_rejects_name_the_record_as_users_of_the_source_do(polls: PollOptions | 
         "no 4",
         "no 5",
     ]
-
-
-def test_documents_leave_while_the_log_goes_on() -> None:
-    planner = Setup(lookup=Rows(), polls=PollOptions(10, 2)).planner()
-    kept = 0
-    for change in log(*(Event(4) for _ in range(2_000))):
-        kept += 1 - len(documents_of(planner.add([change])))
-        assert kept <= 12

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.model.change import Change, Object
-from publisher.planning.polls import ObjectPoll, PollOptions, Polls
-from tests.support.planning import USR, USR_2, Event, log
+from publisher.model.change import Change, Document, Object, Reason
+from publisher.planning.polls import PollOptions
+from tests.support.planning import USR, USR_2, Event, Setup, log
 
 
-def cut(changes: Iterable[Change], size: int, slack: int = 0) -> list[ObjectPoll]:
-    polls = Polls(PollOptions(poll_size=size, poll_slack=slack))
-    closed = [poll for change in changes for poll in polls.add(change)]
-    return [*closed, *polls.close_all()]
+def cut(changes: Iterable[Change], size: int, slack: int = 0) -> list[Document]:
+    """A document for each poll of an object: changes are of one kind."""
+    return Setup(polls=PollOptions(poll_size=size, poll_slack=slack)).plan(changes).documents
 
 
 def at(*ranks: int, obj: Object = USR) -> list[Change]:
     return log(*(Event(3, "a", "v", obj=obj, at=rank) for rank in ranks))
 
 
-def ranks(polls: Iterable[ObjectPoll]) -> list[list[int]]:
-    return [[change.rank for change in poll.changes] for poll in polls]
+def ranks(polls: Sequence[Document]) -> list[list[int]]:
+    return [[int(record) for record in poll.records.split(",")] for poll in polls]
 
 
 def test_ranks_fall_into_blocks_that_begin_with_one() -> None:
@@ -31,7 +30,7 @@ def test_ranks_fall_into_blocks_that_begin_with_one() -> None:
 
 
 def test_polls_are_numbered_by_their_blocks() -> None:
-    assert [poll.number for poll in cut(at(10, 11, 95), size=10)] == [0, 1, 9]
+    assert [poll.poll for poll in cut(at(10, 11, 95), size=10)] == [0, 1, 9]
 
 
 def test_an_event_within_the_slack_stays_in_the_poll_of_the_one_before_it() -> None:
@@ -46,7 +45,7 @@ def test_the_slack_counts_from_the_event_before_and_not_from_the_first() -> None
 def test_after_a_poll_that_went_on_the_next_has_the_number_of_its_own_block() -> None:
     polls = cut(at(9, 12, 17, 20), size=10, slack=3)
     assert ranks(polls) == [[9, 12], [17, 20]]
-    assert [poll.number for poll in polls] == [0, 1]
+    assert [poll.poll for poll in polls] == [0, 1]
 
 
 def test_the_slack_is_looked_at_for_each_object_by_itself() -> None:
@@ -73,63 +72,18 @@ def test_a_poll_holds_no_more_than_its_size_of_one_object() -> None:
 
 
 def test_the_same_record_twice_is_never_cut_in_two() -> None:
-    assert ranks(cut(at(1, 2, 2, 2, 3), size=2)) == [[1, 2, 2, 2], [3]]
+    planned = Setup(polls=PollOptions(2, 0)).plan(at(1, 2, 2, 2, 3))
+    assert ranks(planned.documents) == [[1, 2], [3]]
+    assert [(decision.row, decision.reason) for decision in planned.decisions] == [
+        (2, Reason.DUPLICATE),
+        (3, Reason.DUPLICATE),
+    ]
 
 
 def test_a_record_that_stands_twice_takes_one_place_in_its_poll() -> None:
     once, twice = at(1, 2, 3, 4, 5), at(1, 1, 2, 2, 3, 3, 3, 4, 5)
     for size in range(1, 6):
-        assert [sorted(set(poll)) for poll in ranks(cut(twice, size, slack=1))] == ranks(
-            cut(once, size, slack=1)
-        )
-
-
-def test_a_poll_is_given_as_soon_as_it_can_get_no_further_change() -> None:
-    polls = Polls(PollOptions(poll_size=10, poll_slack=2))
-    assert [list(polls.add(change)) for change in at(1)] == [[]]
-    (other,) = log(Event(3, "a", "v", obj=USR_2, at=11))
-    assert ranks(polls.add(other)) == [[1]]
-
-
-def test_a_poll_is_not_given_while_the_slack_keeps_it_open() -> None:
-    polls = Polls(PollOptions(poll_size=10, poll_slack=2))
-    for change in at(9):
-        list(polls.add(change))
-    first, second = log(Event(4, obj=USR_2, at=11), Event(4, obj=USR_2, at=12))
-    assert ranks(polls.add(first)) == []
-    assert ranks(polls.add(second)) == [[9]]
-
-
-def count_held(changes: Iterable[Change], options: PollOptions) -> Iterator[int]:
-    """Yields the number of changes that are kept after each one."""
-    polls, kept = Polls(options), 0
-    for change in changes:
-        kept += 1 - sum(len(poll.changes) for poll in polls.add(change))
-        yield kept
-
-
-def test_what_is_kept_of_a_long_log_of_many_objects_is_a_poll_of_it() -> None:
-    changes = (
-        change._replace(object=Object(None, "t", f"id={rank // 3}"))
-        for rank, change in enumerate(at(*range(1, 20_001)))
-    )
-    assert max(count_held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 110
-
-
-def test_what_is_kept_of_a_long_history_of_one_object_is_a_poll_of_it() -> None:
-    changes = (change for change in at(*range(1, 20_001)))
-    assert max(count_held(changes, PollOptions(poll_size=100, poll_slack=10))) <= 100
-
-
-def test_what_is_kept_is_bounded_where_one_object_changes_without_an_end() -> None:
-    """Documents leave in order of positions, so a poll that goes on keeps those behind it."""
-    hot, size, slack = Object(None, "t", "hot"), 20, 5
-    changes = [
-        change._replace(object=hot if rank % slack == 0 else Object(None, "t", f"id={rank}"))
-        for rank, change in enumerate(at(*range(1, 20_001)))
-    ]
-    kept = list(count_held(changes, PollOptions(poll_size=size, poll_slack=slack)))
-    assert max(kept[10_000:]) == max(kept[:10_000]) <= size * slack + size
+        assert ranks(cut(twice, size, slack=1)) == ranks(cut(once, size, slack=1))
 
 
 gaps = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5)), max_size=30)

@@ -11,12 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Change, Outcome, Reason
 from publisher.planning.filters import FilterOptions
-from publisher.planning.precedence import apply_precedence
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.values import ValueOptions
-from tests.support.planning import USR, Event, Rows, Setup, log, outcomes
+from tests.support.planning import (
+    USR,
+    Event,
+    PlannedDocuments,
+    Rows,
+    Setup,
+    log,
+    operation_texts,
+    outcomes,
+)
 
 LOOPBACK = FilterOptions(driver_user="idm", exclude_columns=("x",))
 DATABASE = Rows({USR: CurrentRow(("idu", "a", "b", "x"), ("1", "A", "B", "X"))})
@@ -24,28 +33,33 @@ DATABASE = Rows({USR: CurrentRow(("idu", "a", "b", "x"), ("1", "A", "B", "X"))})
 CHILD = Rows({USR: CurrentRow(("idu", "a"), ("1", "A"))})
 
 
-def in_row(change: Change) -> bool:
-    return "." not in change.columns[0]
-
+COLUMNS = ("a", "b", "c", "d", "e", "t.c", "t.d")
+ALONE = Setup(
+    lookup=Rows({USR: CurrentRow(("idu", *COLUMNS), ("1", *map(str.upper, COLUMNS)))}),
+    catalogue=JobCatalogue(()),
+)
+"""Columns with a dot are not part of the row."""
 
 EVENTS = ("1a", "1b", "2a", "2b", "3a", "3b", "4", "5", "6", "7a", "7b", "8a", "8b")
 
 
+def plan_events(events: str) -> tuple[PlannedDocuments, list[Change]]:
+    changes = log(*(Event(int(text[0]), text[1:] or None, "v") for text in events.split()))
+    return ALONE.plan(changes), changes
+
+
 def fates(events: str) -> str:
-    changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    remaining, decisions = apply_precedence(changes, in_row)
-    signs = {change.row: "+" for change in remaining}
-    for decision in decisions:
+    planned, changes = plan_events(events)
+    signs = {row: "+" for document in planned.documents for row in document.rows}
+    for decision in planned.decisions:
         assert decision.row not in signs, "two outcomes"
         sign = "<" if decision.outcome is Outcome.SUPERSEDED else "x"
         signs[decision.row] = f"{sign}{decision.by + 1}"
-    assert [change.row for change in remaining] == sorted(change.row for change in remaining)
     return " ".join(signs[change.row] for change in changes)
 
 
 def reasons(events: str) -> set[Reason | None]:
-    changes = log(*(Event(int(text[0]), text[1:] or None) for text in events.split()))
-    return {decision.reason for decision in apply_precedence(changes, in_row).decisions}
+    return {decision.reason for decision in plan_events(events)[0].decisions}
 
 
 @pytest.mark.parametrize("events", ["", "4", "1a", "1a 1b 1c", "2a 2a 3a 1a", "5", "6", "7a", "8a"])
@@ -54,28 +68,30 @@ def test_events_without_a_rival_are_all_published(events: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "column", "columns", "fate"),
+    ("other", "column", "text", "fate"),
     [
-        (7, "a", ("b",), ""),
-        (7, "c", ("a", "b"), ""),
-        (8, "a", ("b",), ""),
-        (2, "b", ("a", "b"), "superseded: field-query-back"),
+        (7, "a", "modify a!+A b!+B", "document 0"),
+        (7, "c", "modify c!+C a!+A b!+B", "document 0"),
+        (8, "a", "modify a!+A b!+B", "document 0"),
+        (2, "b", "modify a!+A b!+B", "superseded: field-query-back by 1"),
     ],
 )
 def test_a_query_back_of_several_columns_is_limited_to_those_that_no_other_reads(
-    other: int, column: str, columns: tuple[str, ...], fate: str
+    other: int, column: str, text: str, fate: str
 ) -> None:
     first, second = log(Event(other, column, "v"), Event(8, "a"))
-    both = second._replace(columns=("a", "b"))
-    remaining, decisions = apply_precedence([first, both], in_row)
-    assert remaining[-1] == both._replace(columns=columns)
-    assert [f"{d.outcome.label}: {d.reason}" for d in decisions] == ([fate] if fate else [])
+    changes = [first, second._replace(columns=("a", "b"))]
+    planned = ALONE.plan(changes)
+    assert operation_texts(planned) == [text]
+    assert outcomes(planned, changes) == [fate, "document 0"]
 
 
 def test_a_query_back_of_several_columns_is_superseded_where_others_read_all_of_them() -> None:
-    first, second, third = log(Event(7, "a"), Event(8, "a"), Event(8, "b"))
-    second = second._replace(columns=("a", "b"))
-    assert apply_precedence([third, first, second], in_row).remaining == [third, first]
+    first, second, third = log(Event(8, "b"), Event(7, "a"), Event(8, "a"))
+    changes = [first, second, third._replace(columns=("a", "b"))]
+    planned = ALONE.plan(changes)
+    assert operation_texts(planned) == ["modify b!+B a!+A"]
+    assert outcomes(planned, changes)[2].startswith("superseded: field-query-back")
 
 
 @pytest.mark.parametrize("row", ["5", "6"])
