@@ -28,7 +28,7 @@ from publisher.model.outcomes import NUMBERS, Outcomes
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.filters import Filter
 from publisher.planning.lane import LanePlanner, PlanResult
-from publisher.planning.names import Names, SourceNaming
+from publisher.planning.names import SourceNames, SourceNaming
 from publisher.planning.plan import PlanRules
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.rendered_columns import ColumnRenderer
@@ -285,7 +285,7 @@ def _planner_of(
         catalogue if masks is None else MaskedCatalogue(catalogue, masks),
     )
     rules = PlanRules(
-        names=Names(
+        names=SourceNames(
             columns,
             filter_,
             work.rules.classes,

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from publisher.model.arrays import BoolArray, Int64Array, booleans, integers, numbered, ranges
 from publisher.model.change import Change, EventType, Position
 from publisher.model.change_batches import changes_of, tuples
-from publisher.planning.names import Names, ObjectNames
+from publisher.planning.names import ObjectNames, SourceNames
 
 WHOLE_ROW = (
     EventType.DELETE_ROW,
@@ -49,7 +49,7 @@ class Fields:
     """Number in ``objects``."""
     objects: ObjectNames
     column: Int64Array
-    """Number in ``Names``; -1 for whole rows."""
+    """Number in ``SourceNames``; -1 for whole rows."""
     old: pa.StringArray
     """Null if it is NULL or absent."""
     new: pa.StringArray
@@ -58,7 +58,7 @@ class Fields:
         return len(self.row)
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch, rows: Int64Array, names: Names) -> Fields:
+    def of(cls, batch: pa.RecordBatch, rows: Int64Array, names: SourceNames) -> Fields:
         """Takes changes apart."""
         kind = integers(batch.column("event_type"))
         table = names.number_tables(batch.column("schema"), batch.column("table"))

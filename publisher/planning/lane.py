@@ -24,7 +24,7 @@ from publisher.model.packed_batches import concat
 from publisher.model.published_objects import PublishedObjects
 from publisher.planning.fields import Fields
 from publisher.planning.minimal import reduce_pieces
-from publisher.planning.plan import READS, Memory, Plan, PlanRules
+from publisher.planning.plan import READS, ChunkPlan, Memory, PlanRules
 from publisher.planning.query_back import Answers, Lookup, ObjectLookup, RowLookups
 from publisher.planning.reads import NOTHING_READ, Questions, ask, read
 from publisher.planning.texts import Form, Writer, gather_pieces, group_operations
@@ -39,10 +39,10 @@ class PlanResult:
     lookups: list[ObjectLookup | RowLookups] = field(default_factory=list)
 
 
-class _Chunk(NamedTuple):
+class _OpenChunk(NamedTuple):
     """A chunk whose rows may still be read."""
 
-    plan: Plan
+    plan: ChunkPlan
     questions: Questions | None
     answers: Future[Answers] | None
     first_open: int | None
@@ -76,7 +76,7 @@ class LanePlanner:
         """Rows and changes that are not planned yet."""
         self._open: list[tuple[Int64Array, pa.RecordBatch]] = []
         """Those of open windows, which are planned again with the next chunk."""
-        self._chunk: _Chunk | None = None
+        self._chunk: _OpenChunk | None = None
         self._held: list[Documents] = []
         """Documents after the first change of an open window."""
         self._thread: ThreadPoolExecutor | None = None
@@ -117,7 +117,7 @@ class LanePlanner:
         end = self._end_of_chunk(batch, 2 * least)
         is_last = is_last and end == len(rows)
         fields = Fields.of(batch.slice(0, end), rows[:end], self._rules.names)
-        plan = Plan(fields, self._rules, self._memory, is_last=is_last)
+        plan = ChunkPlan(fields, self._rules, self._memory, is_last=is_last)
         plan.decide()
         carried = np.flatnonzero(plan.carried())
         if len(carried):
@@ -132,7 +132,7 @@ class LanePlanner:
         before, self._chunk = self._chunk, None
         if before is not None:
             yield self._result(before)
-        self._chunk = _Chunk(plan, questions, answers, first_open)
+        self._chunk = _OpenChunk(plan, questions, answers, first_open)
 
     def _complete(self) -> Iterator[PlanResult]:
         if self._chunk is not None:
@@ -163,7 +163,7 @@ class LanePlanner:
         read_rows = self._lookup.read
         return self._thread.submit(copy_context().run, read_rows, questions.rows, questions.named)
 
-    def _result(self, chunk: _Chunk) -> PlanResult:
+    def _result(self, chunk: _OpenChunk) -> PlanResult:
         """Completes a chunk when its rows are read."""
         plan, result, texts = chunk.plan, PlanResult(), NOTHING_READ
         if chunk.questions is not None:
@@ -229,7 +229,7 @@ def _value_sizes(lists: pa.ListArray) -> Int64Array:
 
 
 def _lookups(
-    plan: Plan, questions: Questions, answers: Answers
+    plan: ChunkPlan, questions: Questions, answers: Answers
 ) -> Iterator[ObjectLookup | RowLookups]:
     """The questions with their answers, for the record of look-ups."""
     objects = plan.fields.objects

@@ -24,11 +24,11 @@ import pyarrow as pa
 from publisher.model.arrays import begins_island, last_mark
 from publisher.model.change import Reason
 from publisher.model.published_objects import EMPTY, UNKNOWN, PublishedObject, PublishedObjects
-from publisher.planning.plan import Plan
+from publisher.planning.plan import ChunkPlan
 from publisher.planning.texts import (
     KINDS,
     Form,
-    Operations,
+    OperationNumbers,
     Pieces,
     Writer,
     event_ids,
@@ -116,8 +116,12 @@ def _modify(known: PublishedObject, edits: Iterable[ValueEdits]) -> MinimalOpera
 
 
 def reduce_pieces(
-    plan: Plan, form: Form, operations: Operations, pieces: Pieces, objects: PublishedObjects
-) -> tuple[Operations, Pieces]:
+    plan: ChunkPlan,
+    form: Form,
+    operations: OperationNumbers,
+    pieces: Pieces,
+    objects: PublishedObjects,
+) -> tuple[OperationNumbers, Pieces]:
     """Reduces the operations of a chunk in the order of publishing: a fold over the states of their objects.
 
     Gives ``unchanged`` to changes of which nothing remains, and names operations and documents by their first
@@ -152,10 +156,10 @@ def reduce_pieces(
     )
 
 
-def _rename(plan: Plan, operations: Operations) -> Operations:
-    """Names operations and documents by the rows of their first remaining changes."""
+def _rename(plan: ChunkPlan, operations: OperationNumbers) -> OperationNumbers:
+    """SourceNames operations and documents by the rows of their first remaining changes."""
     live = plan.live()
-    renamed = Operations(np.full(len(plan.fields), -1), np.full(len(plan.fields), -1))
+    renamed = OperationNumbers(np.full(len(plan.fields), -1), np.full(len(plan.fields), -1))
     for old, new in zip(operations, renamed, strict=True):
         new[live] = plan.fields.row[live][last_mark(begins_island(old[live]))]
     return renamed
@@ -164,7 +168,7 @@ def _rename(plan: Plan, operations: Operations) -> Operations:
 class _Fold:
     """Reduces the changes of one document after the other."""
 
-    def __init__(self, plan: Plan, form: Form, objects: PublishedObjects) -> None:
+    def __init__(self, plan: ChunkPlan, form: Form, objects: PublishedObjects) -> None:
         fields, names = plan.fields, plan.rules.names
         self._plan = plan
         self._form = form

@@ -40,7 +40,7 @@ class SourceNaming:
     origin: IdOrigin = field(kw_only=True)
 
 
-class TableName(NamedTuple):
+class PlannedTable(NamedTuple):
     """A table, or a class."""
 
     schema: str | None
@@ -50,7 +50,7 @@ class TableName(NamedTuple):
     """True if updates of its child tables are ignored after the delete of an object."""
 
 
-class ColumnName(NamedTuple):
+class PlannedColumn(NamedTuple):
     """A column of a table.  ``rendered`` is ``None`` if it cannot be published, because of ``problem``."""
 
     table: int
@@ -79,7 +79,7 @@ class ObjectNames(NamedTuple):
     """Why an object's name cannot be written."""
 
 
-class Names:
+class SourceNames:
     """The numbers of tables and columns."""
 
     def __init__(
@@ -97,8 +97,8 @@ class Names:
         self._ignores_children = classes.child_after_delete == "ignore"
         self._case = case
         self._limits_length = limits_length
-        self.tables: list[TableName] = []
-        self.columns: list[ColumnName] = []
+        self.tables: list[PlannedTable] = []
+        self.columns: list[PlannedColumn] = []
         self._tables: dict[tuple[str | None, str], int] = {}
         self._columns: dict[tuple[int, str], int] = {}
 
@@ -132,7 +132,7 @@ class Names:
             number = self._tables[schema, name] = len(self.tables)
             obj = Object(schema, name, "")
             published = self._filter.publishes_table(obj)
-            self.tables.append(TableName(schema, name, published, self._ends_children(obj)))
+            self.tables.append(PlannedTable(schema, name, published, self._ends_children(obj)))
         return number
 
     def column(self, table: int, name: str | None) -> int:
@@ -150,7 +150,7 @@ class Names:
         return Object(self.tables[table].schema, self.tables[table].name, key)
 
     def objects(self, table: Int64Array, key: pa.StringArray) -> ObjectNames:
-        """Names objects by their tables and canonical keys."""
+        """SourceNames objects by their tables and canonical keys."""
         suffixes = [suffix(each.name, each.schema) for each in self.tables]
         is_plain = np.array(
             [self._is_plain(each, text) for each, text in zip(self.tables, suffixes, strict=True)]
@@ -183,7 +183,7 @@ class Names:
         self._xml_of(obj, name)
         return name
 
-    def column_flags(self, has: Callable[[ColumnName], bool]) -> BoolArray:
+    def column_flags(self, has: Callable[[PlannedColumn], bool]) -> BoolArray:
         """Flags columns by number; false at the end, for the number -1."""
         return np.array([*map(has, self.columns), False], np.bool_)
 
@@ -209,7 +209,7 @@ class Names:
                     found.append((place, number))
         return found
 
-    def _describe(self, table: int, name: str) -> ColumnName:
+    def _describe(self, table: int, name: str) -> PlannedColumn:
         obj = self.object_of_table(table)
         known = self._catalogue_table(obj)
         is_in_row = "." not in name or (known is not None and known.column(name) is not None)
@@ -219,7 +219,7 @@ class Names:
             rendered = self._rendered.column(obj, name)
         except ValueProblem as error:
             problem = error
-        return ColumnName(table, name, rendered, problem, published, is_in_row)
+        return PlannedColumn(table, name, rendered, problem, published, is_in_row)
 
     def _ends_children(self, obj: Object) -> bool:
         with suppress(ValueProblem):  # its changes are rejected
@@ -239,7 +239,7 @@ class Names:
         table = self._rendered.known_table(obj)
         return table.key if table is not None else ()
 
-    def _is_plain(self, table: TableName, text: str) -> bool:
+    def _is_plain(self, table: PlannedTable, text: str) -> bool:
         """Returns whether XML needs no escapes in the part of associations that a table's objects share."""
         try:
             return escape_text(text) == text and bool(escape_attribute(table.name))

@@ -1,7 +1,7 @@
 """The rules of planning: each gives a reason to some fields that have none; those without one are published.
 
-The rules follow each other in ``Plan.decide``.  Changes of one object in one window are planned together; a
-change whose fields all have a reason is not published, and no change is ever dropped.
+The rules follow each other in ``ChunkPlan.decide``.  Changes of one object in one window are planned together;
+a change whose fields all have a reason is not published, and no change is ever dropped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from publisher.model.outcomes import NUMBERS, REASONS, Outcomes
 from publisher.planning.fields import Fields
 from publisher.planning.filters import Filter, Window
 from publisher.planning.joined_keys import join_key_changes
-from publisher.planning.names import Names, SourceNaming, key_forms
+from publisher.planning.names import SourceNames, SourceNaming, key_forms
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.planning.values import Contents, convert_fields
@@ -49,7 +49,7 @@ _REMEMBERED = 100_000
 class PlanRules:
     """What the rules of one source depend on."""
 
-    names: Names
+    names: SourceNames
     naming: SourceNaming
     filter: Filter
     windows: PollOptions | None
@@ -72,7 +72,7 @@ class Memory:
     """See ``JoinedChanges.last``; for compound keys only."""
 
 
-class Plan:
+class ChunkPlan:
     """The plan of one chunk."""
 
     def __init__(self, fields: Fields, rules: PlanRules, memory: Memory, *, is_last: bool) -> None:

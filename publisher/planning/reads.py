@@ -15,7 +15,7 @@ from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.distinct_values import lists_of
 from publisher.model.joined_texts import join_texts
 from publisher.planning.names import key_columns
-from publisher.planning.plan import READS, ROW_READS, Plan
+from publisher.planning.plan import READS, ROW_READS, ChunkPlan
 from publisher.planning.query_back import (
     Answers,
     CurrentRows,
@@ -63,7 +63,7 @@ class Questions(NamedTuple):
     """The columns that suffice, by the place of a row in ``rows``."""
 
 
-def ask(plan: Plan) -> Questions | None:
+def ask(plan: ChunkPlan) -> Questions | None:
     """Returns what query-backs must read; ``None`` if there are none."""
     fields, names, live = plan.fields, plan.rules.names, plan.live()
     kind = fields.type[live]
@@ -100,7 +100,7 @@ def ask(plan: Plan) -> Questions | None:
 
 
 def _follow_keys(
-    plan: Plan, batch: pa.RecordBatch, asked: Int64Array, last_rows: Int64Array
+    plan: ChunkPlan, batch: pa.RecordBatch, asked: Int64Array, last_rows: Int64Array
 ) -> tuple[pa.RecordBatch, Int64Array]:
     """Objects whose keys change later are read under the key that they have in the end."""
     history = plan.rules.history
@@ -121,7 +121,7 @@ def _follow_keys(
     return batch, asked
 
 
-def _named_columns(plan: Plan, field: Int64Array, row: Int64Array) -> NamedColumns:
+def _named_columns(plan: ChunkPlan, field: Int64Array, row: Int64Array) -> NamedColumns:
     """The columns that suffice for rows that only query-backs of columns read."""
     fields, columns = plan.fields, plan.rules.names.columns
     whole = np.isin(fields.type[field], ROW_READS)
@@ -132,7 +132,7 @@ def _named_columns(plan: Plan, field: Int64Array, row: Int64Array) -> NamedColum
     return named
 
 
-def read(plan: Plan, questions: Questions, answers: Answers, adds: bool) -> ReadTexts:
+def read(plan: ChunkPlan, questions: Questions, answers: Answers, adds: bool) -> ReadTexts:
     """Gives reasons to query-backs without a row, and writes the texts of the others.
 
     ``adds``: types 5 and 7 give an ``<add>``."""
@@ -163,7 +163,10 @@ def read(plan: Plan, questions: Questions, answers: Answers, adds: bool) -> Read
 
 
 def _drop_unanswered(
-    plan: Plan, field: Int64Array, asked: Int64Array, others: Mapping[int, RefusedLookup | None]
+    plan: ChunkPlan,
+    field: Int64Array,
+    asked: Int64Array,
+    others: Mapping[int, RefusedLookup | None],
 ) -> None:
     if not others:
         return
@@ -176,7 +179,7 @@ def _drop_unanswered(
 
 
 def _write(
-    plan: Plan, rows: CurrentRows, field: Int64Array, row: Int64Array, part: Part
+    plan: ChunkPlan, rows: CurrentRows, field: Int64Array, row: Int64Array, part: Part
 ) -> ReadTexts:
     """Writes what query-backs of one kind publish of rows with the same columns.
 

@@ -100,7 +100,7 @@ class ColumnRenderer:
 
 
 def _name_column(converter: Converter, name: str) -> Converter:
-    """Names the column in the problems of its values."""
+    """SourceNames the column in the problems of its values."""
 
     def content(text: str) -> str:
         try:

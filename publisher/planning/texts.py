@@ -29,8 +29,8 @@ from publisher.model.change import Object
 from publisher.model.change_batches import objects_of
 from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
 from publisher.planning.fields import WHOLE_ROW
-from publisher.planning.names import TableName
-from publisher.planning.plan import DELETE, KEY_CHANGE, READS, Plan
+from publisher.planning.names import PlannedTable
+from publisher.planning.plan import DELETE, KEY_CHANGE, READS, ChunkPlan
 from publisher.planning.reads import ReadTexts
 from publisher.xds.document import DocumentOptions, Envelope
 from publisher.xds.escape import ValueProblem, attribute_text, escape_attribute, escape_text
@@ -61,7 +61,7 @@ class Form:
         return np.array([-1, ADD, MODIFY, MODIFY, REMOVE, *read, *read, RENAME])
 
 
-class Operations(NamedTuple):
+class OperationNumbers(NamedTuple):
     """The operation and the document of each live field, named by the rows of their first changes.
 
     The arrays have an element for each field of the chunk."""
@@ -93,7 +93,7 @@ class Pieces(NamedTuple):
         )
 
 
-def group_operations(plan: Plan, form: Form) -> Operations:
+def group_operations(plan: ChunkPlan, form: Form) -> OperationNumbers:
     """Consecutive fields of one kind of operation are one operation, ``batch_size`` of them one document.
 
     A change that carries a whole row is an operation by itself."""
@@ -111,13 +111,13 @@ def group_operations(plan: Plan, form: Form) -> Operations:
     number = np.cumsum(begins)
     number = number - number[last_mark(begins_run)]
     opens = begins & (number % form.options.batch_size == 0)
-    result = Operations(np.full(len(fields), -1), np.full(len(fields), -1))
+    result = OperationNumbers(np.full(len(fields), -1), np.full(len(fields), -1))
     result.operation[live] = row[last_mark(begins)]
     result.document[live] = row[last_mark(opens)]
     return result
 
 
-def gather_pieces(plan: Plan, form: Form, read: ReadTexts) -> Pieces:
+def gather_pieces(plan: ChunkPlan, form: Form, read: ReadTexts) -> Pieces:
     """Gathers what the live fields publish: their logged values, what was read for them, or nothing."""
     fields, live = plan.fields, plan.live()
     of_read = np.isin(fields.type[live], READS)
@@ -150,7 +150,7 @@ def gather_pieces(plan: Plan, form: Form, read: ReadTexts) -> Pieces:
     )
 
 
-def _new_associations(plan: Plan, fields: Int64Array) -> pa.StringArray:
+def _new_associations(plan: ChunkPlan, fields: Int64Array) -> pa.StringArray:
     """The new association of each change of a key; of records that report one change the first has it."""
     texts = []
     for row in plan.fields.row[fields].tolist():
@@ -163,7 +163,7 @@ def _new_associations(plan: Plan, fields: Int64Array) -> pa.StringArray:
 class Writer:
     """Writes the documents of a chunk."""
 
-    def __init__(self, plan: Plan, form: Form, operations: Operations) -> None:
+    def __init__(self, plan: ChunkPlan, form: Form, operations: OperationNumbers) -> None:
         self._plan = plan
         self._fields = plan.fields
         self._form = form
@@ -353,7 +353,7 @@ class Writer:
         return _texts_at(pc.binary_join_element_wise(*parts, ""), place)
 
 
-def position_texts(plan: Plan, changes: Int64Array) -> pa.StringArray:
+def position_texts(plan: ChunkPlan, changes: Int64Array) -> pa.StringArray:
     """The positions of changes in the notation of their source."""
     batch = plan.fields.batch
     if plan.rules.windows is not None and not pc.any(pc.not_equal(batch["part"], "")).as_py():
@@ -363,7 +363,7 @@ def position_texts(plan: Plan, changes: Int64Array) -> pa.StringArray:
     )
 
 
-def event_ids(plan: Plan, changes: Int64Array, positions: pa.StringArray) -> pa.StringArray:
+def event_ids(plan: ChunkPlan, changes: Int64Array, positions: pa.StringArray) -> pa.StringArray:
     """The event ids of documents and operations that begin with some changes, given with their positions."""
     naming, batch = plan.rules.naming, plan.fields.batch
     prefix: str | pa.StringArray = naming.origin.prefix(naming.source)
@@ -380,7 +380,7 @@ def event_ids(plan: Plan, changes: Int64Array, positions: pa.StringArray) -> pa.
     return pa.array([f"{text}.{number}" if number else text for text, number in texts], pa.string())
 
 
-def _class_name(table: TableName) -> str:
+def _class_name(table: PlannedTable) -> str:
     try:
         return escape_attribute(table.name)
     except ValueProblem:  # its changes are rejected

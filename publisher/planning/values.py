@@ -20,7 +20,7 @@ from publisher.planning.characters import (
     is_verbatim,
     present_characters,
 )
-from publisher.planning.names import Names
+from publisher.planning.names import SourceNames
 from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
 from publisher.xds.values import Converter
 
@@ -34,7 +34,7 @@ class Contents(NamedTuple):
     problems: dict[int, ValueProblem]
 
 
-def convert_fields(texts: pa.StringArray, column: Int64Array, names: Names) -> Contents:
+def convert_fields(texts: pa.StringArray, column: Int64Array, names: SourceNames) -> Contents:
     """Converts the values of published columns, which are given by number."""
     converters = [
         each.rendered.convert

@@ -88,7 +88,7 @@ LANES = {
 class Rows:
     """Current rows that cost nothing."""
 
-    def read(self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:  # noqa: ARG002
+    def read(self, objects: pa.RecordBatch, named: NamedColumns = NO_NAMED_COLUMNS) -> Answers:
         count = objects.num_rows
         values = [pa.repeat(text, count) for text in ("1", "Jack", "O'Neil & Sons", "qqo=")]
         return Answers([CurrentRows(np.arange(count), ("idu", *COLUMNS), values)], {})

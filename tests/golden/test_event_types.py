@@ -13,13 +13,15 @@ from typing import NamedTuple
 import pytest
 from lxml import etree
 
-from publisher.model.catalogue import ColumnKind
-from publisher.model.change import Object
-from publisher.xds.association import association
-from publisher.xds.document import operation
-from publisher.xds.escape import escape_attribute
-from publisher.xds.operations import MEANINGS, InsertQueryBack, OperationKind
-from publisher.xds.values import ValueOptions, Values, text_of
+from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
+from publisher.model.change import Change, EventType, Object, Position
+from publisher.planning.fields import WHOLE_ROW
+from publisher.planning.names import key_columns
+from publisher.planning.query_back import CurrentRow
+from publisher.xds.document import DocumentOptions
+from publisher.xds.operations import InsertQueryBack
+from publisher.xds.values import text_of
+from tests.support.planning import Rows, Setup
 
 EXPECTED = Path(__file__).parent / "event_types"
 KINDS = {
@@ -104,26 +106,36 @@ CASES = [
 
 
 def render_case(case: EventTypeCase) -> str:
-    values = Values(ValueOptions())
-    kinds: set[OperationKind] = set()
-    parts = []
+    changes, row = [], dict.fromkeys(key_columns(case.obj.key), "1")
+    for number, (event_type, old, new) in enumerate(case.changes):
+        names = () if event_type in WHOLE_ROW else tuple(new)
+        change = Change(
+            row=number,
+            object=case.obj,
+            position=Position("", number + 1, 0, 0),
+            rank=number + 1,
+            event_type=event_type,
+            columns=names,
+            old=tuple(map(old.get, names)) if event_type == 2 else None,
+            new=tuple(map(new.get, names)) if event_type < 4 else None,
+        )
+        changes.append(change)
+        row |= new if event_type > 4 else {}
+    return planned_operation(case, changes, CurrentRow(tuple(row), tuple(row.values())))
 
-    def element(column: str, text: str | None) -> str | None:
-        return None if text is None else values.converter(KINDS.get(column))(text)
 
-    for event_type, old, new in case.changes:
-        for column in new or {"": None}:
-            meaning = MEANINGS[case.insert_query_back][event_type]
-            kinds.add(meaning.operation)
-            parts.append(
-                meaning.part(
-                    escape_attribute(column),
-                    element(column, old.get(column)),
-                    element(column, new.get(column)),
-                )
-            )
-    (kind,) = kinds
-    return operation(kind, case.obj.table, association(case.obj, case.key_order), parts)
+def planned_operation(case: EventTypeCase, changes: list[Change], row: CurrentRow | None) -> str:
+    table = Table(case.obj.schema, case.obj.table, case.key_order, KINDS)
+    setup = Setup(
+        documents=DocumentOptions(insert_query_back=case.insert_query_back),
+        catalogue=JobCatalogue([table]),
+        lookup=Rows({case.obj: row}),
+    )
+    (document,) = setup.plan(changes).documents
+    sent = etree.fromstring(document.text).find("input")
+    assert sent is not None
+    (operation,) = sent
+    return etree.tostring(operation, encoding="unicode")
 
 
 def canonical_xml(text: str) -> str:
@@ -151,7 +163,8 @@ def test_every_expected_file_is_compared() -> None:
 
 
 def test_a_change_of_the_key_gives_its_operation() -> None:
-    old, new = (association(USR._replace(key=key)) for key in ("idu=1", "idu=5"))
-    rendered = operation("modify-association", USR.table, old, new_association=new)
+    at = Position("", 1, 0, 0)
+    change = Change(0, USR, at, 1, EventType.KEY_CHANGE, ("idu",), ("1",), ("5",))
+    rendered = planned_operation(EventTypeCase("key-change", []), [change], None)
     expected = (EXPECTED / "key-change.xml").read_text("utf-8")
     assert canonical_xml(rendered) == canonical_xml(expected)

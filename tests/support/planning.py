@@ -32,7 +32,7 @@ from publisher.model.published_objects import PublishedObjects
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.planning.filters import Filter, FilterOptions, Window
 from publisher.planning.lane import LanePlanner, PlanResult
-from publisher.planning.names import Names, SourceNaming, key_columns
+from publisher.planning.names import SourceNames, SourceNaming, key_columns
 from publisher.planning.plan import PlanRules
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import (
@@ -194,7 +194,7 @@ class Setup:
         columns = ColumnRenderer(self.case, Values(self.values), filter_, self.catalogue)
         naming = SourceNaming("log", self.position_text, origin=ORIGIN)
         rules = PlanRules(
-            names=Names(columns, filter_, ClassOptions(), self.case),
+            names=SourceNames(columns, filter_, ClassOptions(), self.case),
             naming=naming,
             filter=filter_,
             windows=self.polls,

@@ -7,7 +7,7 @@ from datetime import datetime
 from random import Random
 from typing import NamedTuple, TypeAlias
 
-from publisher.model.change import PER_FIELD_LOGGED, QUERY_BACK, Outcome, Reason
+from publisher.model.change import QUERY_BACK, Outcome, Reason
 from tests.support.company.people import Row, column_value, log_text
 
 DRIVER_USER = "idm"
@@ -93,7 +93,7 @@ class Trigger:
         old = log_text(self.row[column]) if event_type in {2, 3} else None
         if event_type in {2, 3, 8}:
             self._change(column)
-        new = log_text(self.row[column]) if event_type in PER_FIELD_LOGGED else None
+        new = log_text(self.row[column]) if event_type <= 3 else None
         event = self._event(event_type, column)
         event.old_value, event.new_value = old, new
         return event

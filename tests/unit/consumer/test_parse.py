@@ -31,7 +31,8 @@ from publisher.consumer import (
 from publisher.consumer.operations import AttributeChange, ValueComponent
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from publisher.xds.escape import escape_attribute, escape_text
-from publisher.xds.operations import add_attr, replace_attr, update_attr
+from publisher.xds.operations import add_attr, replace_attr
+from tests.support.event_meanings import update_attr
 
 ORIGIN = Origin("xds/0", 7)
 KEY = "idu=1,table=usr,schema=indirect"

@@ -23,8 +23,9 @@ from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.association import association
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions, operation
-from publisher.xds.operations import OperationKind, add_attr, replace_attr, update_attr
+from publisher.xds.operations import OperationKind, add_attr, replace_attr
 from publisher.xds.value_edits import read_edits
+from tests.support.event_meanings import update_attr
 from tests.support.plan_cases import PlanCase, cases
 from tests.support.planning import (
     DEPT,

@@ -13,8 +13,8 @@ from publisher.model.keys import KeyForm, format_key, parse
 from publisher.xds.association import association
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
 from publisher.xds.escape import ValueProblem, escape_attribute
-from publisher.xds.operations import MEANINGS
 from publisher.xds.values import ValueOptions, Values
+from tests.support.event_meanings import MEANINGS
 
 XML_TEXT = st.text(
     st.characters(
@@ -124,48 +124,3 @@ def test_an_operation_has_its_event_id_where_one_is_given() -> None:
         '<delete class-name="usr" event-id="log:4711">'
         "<association>idu=1,table=usr</association></delete>"
     )
-
-
-ADD = '<add-attr attr-name="c">N</add-attr>'
-REPLACE = '<modify-attr attr-name="c"><remove-all-values/><add-value>N</add-value></modify-attr>'
-EMPTY = '<modify-attr attr-name="c"><remove-all-values/></modify-attr>'
-UPDATE = '<modify-attr attr-name="c"><remove-value>O</remove-value><add-value>N</add-value></modify-attr>'
-
-
-@pytest.mark.parametrize(
-    ("event_type", "insert", "old", "new", "kind", "text"),
-    [
-        (1, "modify", None, "N", "add", ADD),
-        (1, "modify", None, None, "add", ""),
-        (2, "modify", "O", "N", "modify", UPDATE),
-        (2, "modify", None, "N", "modify", UPDATE.replace("<remove-value>O</remove-value>", "")),
-        (2, "modify", "O", None, "modify", UPDATE.replace("<add-value>N</add-value>", "")),
-        (2, "modify", None, None, "modify", ""),
-        (3, "modify", "O", "N", "modify", REPLACE),
-        (3, "modify", "O", None, "modify", EMPTY),
-        (4, "modify", "O", "N", "delete", ""),
-        (5, "modify", None, "N", "modify", REPLACE),
-        (5, "modify", None, None, "modify", EMPTY),
-        (5, "add", None, "N", "add", ADD),
-        (5, "add", None, None, "add", ""),
-        (6, "modify", None, "N", "modify", REPLACE),
-        (6, "add", None, None, "modify", EMPTY),
-        (7, "modify", None, "N", "modify", REPLACE),
-        (7, "add", None, "N", "add", ADD),
-        (7, "add", None, None, "add", ""),
-        (8, "modify", None, "N", "modify", REPLACE),
-        (8, "add", None, None, "modify", EMPTY),
-    ],
-)
-def test_each_event_type_gives_what_the_table_says(
-    event_type: int, insert: str, old: str | None, new: str | None, kind: str, text: str
-) -> None:
-    meaning = MEANINGS[insert][event_type]  # type: ignore[index]
-    assert (meaning.operation, meaning.part("c", old, new)) == (kind, text)
-
-
-def test_the_switch_changes_types_5_and_7_alone() -> None:
-    differ = {
-        number for number in range(1, 9) if MEANINGS["add"][number] != MEANINGS["modify"][number]
-    }
-    assert differ == {5, 7}

@@ -16,8 +16,9 @@ from publisher.consumer import DocumentError, Limits, parse_document
 from publisher.resources import resource
 from publisher.xds.document import Envelope, EnvelopeOptions, converter_of, limit_of_xml, operation
 from publisher.xds.json_form import JsonFormProblem, is_json, to_json, to_tree
-from publisher.xds.operations import add_attr, replace_attr, update_attr
+from publisher.xds.operations import add_attr, replace_attr
 from publisher.xds.validate import validate_files
+from tests.support.event_meanings import update_attr
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SCHEMA = Draft202012Validator(json.loads(resource("schemas/xds.schema.json").read_text("utf-8")))

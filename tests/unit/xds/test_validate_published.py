@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from publisher.model.catalogue import ColumnKind
 from publisher.xds.document import Envelope, EnvelopeOptions, operation
-from publisher.xds.operations import MEANINGS, InsertQueryBack
+from publisher.xds.operations import InsertQueryBack
 from publisher.xds.validate import validate_files
 from publisher.xds.values import ValueOptions, Values, text_of
+from tests.support.event_meanings import MEANINGS
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=10)
 NAME = TEXT.filter(str.isprintable)
