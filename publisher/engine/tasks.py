@@ -25,7 +25,7 @@ from publisher.model.key_changes import (
     place_by_time,
 )
 from publisher.model.keys import IdentifierCase
-from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.filters import Filter, FilterOptions, PositionRange
 from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
@@ -49,7 +49,7 @@ class SourceWork:
     polls: PollOptions | None
     """``None`` for formats in which each change is an operation by itself."""
     identifier_case: IdentifierCase
-    window: Window | None = None
+    window: PositionRange | None = None
     rejected: RejectedTransactions | None = None
     """Transactions that are rejected as a whole, if an earlier pass has looked for them."""
     notes: tuple[str, ...] = ()

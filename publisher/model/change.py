@@ -207,48 +207,11 @@ class Change(NamedTuple):
     transaction: str | None = None
 
 
-class Decision(NamedTuple):
-    """The outcome of one change that no document publishes, and the reason.
-
-    ``by`` is the ``row`` of the change that superseded it, -1 if there is none.  For a reject ``detail``
-    describes the problem and what to do, and ``raw`` is the record as JSON text.
-    """
-
-    row: int
-    outcome: Outcome
-    reason: Reason | None = None
-    by: int = -1
-    detail: str | None = None
-    raw: str | None = None
-
-
-def reject(change: Change, position: str, reason: Reason, detail: str) -> Decision:
-    """Rejects a change, with the change as its raw record; ``position`` is in the source's notation."""
+def raw_record(change: Change, position: str) -> str:
+    """A rejected change as JSON text; ``position`` is in the source's notation."""
     record = change._asdict() | {"object": change.object._asdict(), "position": position}
     del record["row"], record["rank"]
-    raw = json.dumps(record, ensure_ascii=False)
-    return Decision(change.row, Outcome.REJECTED, reason, detail=detail, raw=raw)
-
-
-class Document(NamedTuple):
-    """One XDS document: operations of one object in one poll.  A change of the key is alone in its document.
-
-    ``text`` is one line without its line end.  ``rows`` are the row numbers of its changes, ``records`` the
-    positions of their records in the source's notation.  ``operation`` is ``add``, ``modify``,
-    ``delete`` or ``modify-association``, several joined with a blank.  ``association`` is the key of a
-    Kafka record.  ``new_association`` is the association after a change of the key.
-    """
-
-    object: Object
-    position: Position
-    poll: int
-    operation: str
-    association: str
-    event_id: str
-    text: str
-    rows: tuple[int, ...]
-    records: str
-    new_association: str | None = None
+    return json.dumps(record, ensure_ascii=False)
 
 
 TALLY = 127

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-
-from publisher.model.change import Document, Object, Position
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -34,10 +31,10 @@ DOCUMENT_SCHEMA = pa.schema(
         ("rows", pa.list_(pa.int64())),
     ]
 )
-"""One row for each document; see ``Document``."""
+"""One row for each document: operations of one object in one poll; a change of the key is alone in its document.
 
-
-_PLAIN_FIELDS = [name for name in Document._fields if name not in {"object", "position", "rows"}]
+``operation`` is ``add``, ``modify``, ``delete`` or ``modify-association``, several joined with a blank;
+``association`` is the key of a Kafka record, ``records`` has the positions of the changes as users write them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,26 +45,6 @@ class Documents:
 
     def __len__(self) -> int:
         return int(self.batch.num_rows)
-
-    def __iter__(self) -> Iterator[Document]:
-        for row in self.batch.to_pylist():
-            yield Document(
-                object=Object(row["schema"], row["table"], row["key"]),
-                position=Position(row["part"], row["high"], row["low"], row["ordinal"]),
-                rows=tuple(row["rows"]),
-                **{name: row[name] for name in _PLAIN_FIELDS},
-            )
-
-    @property
-    def ranks(self) -> np.ndarray:
-        """Ranks of the first changes of the documents."""
-        ranks: np.ndarray = self.batch.column("rank").to_numpy()
-        return ranks
-
-    @property
-    def bytes(self) -> int:
-        """Size of the texts."""
-        return text_bytes(self.batch.column("text"))
 
     def slice(self, start: int, stop: int) -> Documents:
         """Selects consecutive documents."""

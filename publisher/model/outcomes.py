@@ -14,7 +14,7 @@ NUMBERS = {reason: number for number, reason in enumerate(REASONS, 1)}
 
 
 class Outcomes(NamedTuple):
-    """The outcomes of changes that no document publishes; see ``Decision``."""
+    """The outcomes of changes that no document publishes."""
 
     row: Int64Array
     """Row numbers in the lane."""
@@ -22,5 +22,6 @@ class Outcomes(NamedTuple):
     reason: Int64Array
     """See ``NUMBERS``."""
     by: Int64Array
+    """The rows of the changes that superseded them; -1 without one."""
     texts: Mapping[int, tuple[str | None, str | None]]
     """The details and raw records of rejects by row."""

@@ -171,7 +171,7 @@ def _match(names: Sequence[str], patterns: Sequence[str]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PositionRange:
     """The positions that a run publishes, both ends included.  The window applies after polls are cut."""
 
     first: Position | None = None

@@ -1,7 +1,7 @@
 """The rules of planning: each gives a reason to some fields that have none; those without one are published.
 
-The rules follow each other in ``ChunkPlan.decide``.  Changes of one object in one window are planned together;
-a change whose fields all have a reason is not published, and no change is ever dropped.
+They follow each other in ``ChunkPlan.decide``.  Changes of one object in one window are planned together; a
+change whose fields all have a reason is not published, and no change is ever dropped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from publisher.model.arrays import (
     order_by,
     smallest_of_group,
 )
-from publisher.model.change import INSERTS, Change, Object, Outcome, Reason, reject
+from publisher.model.change import INSERTS, Change, Object, Outcome, Reason, raw_record
 from publisher.model.key_changes import KeyHistory, object_after
 from publisher.model.outcomes import NUMBERS, REASONS, Outcomes
 from publisher.planning.fields import Fields
-from publisher.planning.filters import Filter, Window
+from publisher.planning.filters import Filter, PositionRange
 from publisher.planning.joined_keys import join_key_changes
 from publisher.planning.names import SourceNames, SourceNaming, key_forms
 from publisher.planning.polls import PollOptions
@@ -54,7 +54,7 @@ class PlanRules:
     filter: Filter
     windows: PollOptions | None
     """``None``: each change is planned by itself, as in formats whose records hold whole rows."""
-    published_range: Window | None
+    published_range: PositionRange | None
     rejected: RejectedTransactions | None
     history: KeyHistory
     """The changes of keys that a survey of the input has found."""
@@ -471,8 +471,7 @@ class ChunkPlan:
         detail = self._details[change.row]
         if reason is Reason.LONG_VALUE:
             detail = f"{association(change.object)[:80]}: {detail}"
-        decision = reject(change, self._position_text(change), reason, detail)
-        return decision.detail, decision.raw
+        return detail, raw_record(change, self._position_text(change))
 
     def _position_text(self, change: Change) -> str:
         return self.rules.naming.position_text(change.position)

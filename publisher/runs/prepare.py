@@ -18,7 +18,7 @@ from publisher.journal.manifest import Journal, Manifest, RetriedRecord
 from publisher.journal.object_states import StatesBefore
 from publisher.journal.stored_states import StoredStates
 from publisher.model.event_ids import IdOrigin
-from publisher.planning.filters import Window
+from publisher.planning.filters import PositionRange
 from publisher.sources.contract import (
     CarryOver,
     ComparingSource,
@@ -49,7 +49,7 @@ class RunRequest:
     clock: int
     journal: Journal
     directory: Path
-    window: Window | None = None
+    window: PositionRange | None = None
     check_lease: Callable[[], None] | None = None
     behind: Mapping[str, int] = field(default_factory=dict)
     """See ``Manifest``."""
@@ -159,7 +159,7 @@ def source_work(
     source: SourceSettings,
     prepared: PreparedSource,
     origin: IdOrigin,
-    window: Window | None = None,
+    window: PositionRange | None = None,
 ) -> SourceWork:
     """Describes the work of tasks on a prepared source."""
     return SourceWork(

@@ -34,7 +34,7 @@ from publisher.journal.source_state import PUBLISHED_OBJECTS
 from publisher.journal.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
-from publisher.planning.filters import Window
+from publisher.planning.filters import PositionRange
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.input_size import size_of_files
 from publisher.runs.notes import object_note, with_notes
@@ -144,7 +144,7 @@ class _Replay(NamedTuple):
     run: str
     settings: Settings
     clock: int
-    window: Window | None
+    window: PositionRange | None
     origin: IdOrigin
 
     def to_files(self) -> _Replay:
@@ -335,11 +335,11 @@ def _dispatcher(
     )
 
 
-def _window(source: SourceSettings, first: str | None, last: str | None) -> Window | None:
+def _window(source: SourceSettings, first: str | None, last: str | None) -> PositionRange | None:
     if first is None and last is None:
         return None
     reader = source.reader
-    window = Window(
+    window = PositionRange(
         None if first is None else parse_position(first, reader.parse_position),
         None if last is None else parse_position(last, reader.parse_position),
     )

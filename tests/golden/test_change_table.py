@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from publisher.model.change import TALLY, Decision, Document, Reason
+from publisher.model.change import TALLY, Reason
 from publisher.model.change_batches import changes_of
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.contract import Context
@@ -18,6 +18,7 @@ from publisher.sources.local_tasks import prepare_here
 from tests.golden.stories import operations, operations_in
 from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import OPEN
+from tests.support.plan_results import Decision, Document
 from tests.support.planning import Setup
 
 HERE = Path(__file__).parent / "change_table"

@@ -106,7 +106,8 @@ CASES = [
 
 
 def render_case(case: EventTypeCase) -> str:
-    changes, row = [], dict.fromkeys(key_columns(case.obj.key), "1")
+    changes: list[Change] = []
+    row: Texts = dict.fromkeys(key_columns(case.obj.key), "1")
     for number, (event_type, old, new) in enumerate(case.changes):
         names = () if event_type in WHOLE_ROW else tuple(new)
         change = Change(

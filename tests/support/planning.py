@@ -16,8 +16,6 @@ from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.change import (
     PER_FIELD,
     Change,
-    Decision,
-    Document,
     Object,
     Outcome,
     Position,
@@ -27,10 +25,9 @@ from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.classes import ClassOptions
 from publisher.model.key_changes import KeyHistory
 from publisher.model.keys import IdentifierCase
-from publisher.model.outcomes import REASONS, Outcomes
 from publisher.model.published_objects import PublishedObjects
 from publisher.model.record_schema import RECORD_SCHEMA
-from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.filters import Filter, FilterOptions, PositionRange
 from publisher.planning.lane import LanePlanner, PlanResult
 from publisher.planning.names import SourceNames, SourceNaming, key_columns
 from publisher.planning.plan import PlanRules
@@ -53,6 +50,7 @@ from publisher.planning.texts import Form
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.support.event_ids import ORIGIN
+from tests.support.plan_results import Decision, Document, decisions_of
 
 USR = Object("indirect", "usr", "idu=1")
 USR_2 = Object("indirect", "usr", "idu=2")
@@ -169,7 +167,8 @@ class PlannedDocuments:
 
 def documents_of(results: Iterable[PlanResult]) -> list[Document]:
     """The documents one by one."""
-    return [document for each in results for batch in each.documents for document in batch]
+    batches = [batch for each in results for batch in each.documents]
+    return [document for batch in batches for document in each_document(batch)]
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ class Setup:
     documents: DocumentOptions = field(default_factory=DocumentOptions)
     values: ValueOptions = field(default_factory=ValueOptions)
     lookup: Lookup = NO_DATABASE
-    window: Window | None = None
+    window: PositionRange | None = None
     held_after: int | None = None
     case: IdentifierCase = IdentifierCase.AS_WRITTEN
     position_text: Callable[[Position], str] = Position.text
@@ -241,17 +240,6 @@ def batch_of_changes(changes: Sequence[Change]) -> pa.RecordBatch:
         for field in RECORD_SCHEMA
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
-
-
-def decisions_of(outcomes: Outcomes) -> list[Decision]:
-    """The outcomes one by one."""
-    columns = [column.tolist() for column in outcomes[:4]]
-    return [
-        Decision(
-            row, Outcome(outcome), REASONS[reason - 1], by, *outcomes.texts.get(row, (None, None))
-        )
-        for row, outcome, reason, by in zip(*columns, strict=True)
-    ]
 
 
 def lookups_of(lookup: ObjectLookup | RowLookups) -> list[ObjectLookup]:

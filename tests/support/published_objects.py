@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from publisher.consumer import Objects, parse_document
-from publisher.model.change import Document
 from publisher.model.published_objects import UNKNOWN, PublishedObject
+from tests.support.plan_results import Document
 
 ObjectValues = dict[str, tuple[str, dict[str, frozenset[str]]]]
 

@@ -21,10 +21,9 @@ from publisher.journal.lane_reader import LaneReader
 from publisher.journal.lane_result import Count, LaneNames, LaneResult
 from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.lookups import LookupAnswer, row_texts
-from publisher.model.change import Change, Decision, Document, Object, Outcome, Position, Reason
-from publisher.model.document_batches import Documents
-from publisher.model.outcomes import NUMBERS, Outcomes
+from publisher.model.change import Change, Object, Outcome, Position, Reason
 from publisher.sources.columns.record_batches import batch
+from tests.support.plan_results import Decision, Document, batch_of_documents, outcomes_of
 from tests.support.planning import DEPT, USR, USR_2, Event, log
 
 
@@ -70,17 +69,6 @@ def supersede(change: Change, by: Change) -> Decision:
     return Decision(change.row, Outcome.SUPERSEDED, Reason.FIELD_QUERY_BACK, by=by.row)
 
 
-def outcomes_of(decisions: Sequence[Decision]) -> Outcomes:
-    reasons = [0 if d.reason is None else NUMBERS[d.reason] for d in decisions]
-    return Outcomes(
-        np.array([d.row for d in decisions], np.int64),
-        np.array([d.outcome for d in decisions], np.int64),
-        np.array(reasons, np.int64),
-        np.array([d.by for d in decisions], np.int64),
-        {d.row: (d.detail, d.raw) for d in decisions},
-    )
-
-
 class Lane:
     """The files of lane 3 in a folder."""
 
@@ -95,7 +83,7 @@ class Lane:
     def add_plan(
         self, source: int, documents: Sequence[Document], decisions: Sequence[Decision]
     ) -> None:
-        batches = [Documents.of([(0, document) for document in documents])] if documents else []
+        batches = [batch_of_documents(documents)] if documents else []
         self.files.add_plan(source, batches, [outcomes_of(decisions)])
 
     def decisions(self) -> list[dict[str, object]]:

@@ -6,7 +6,7 @@ import pytest
 
 from publisher.model.catalogue import ChildTable, ColumnKind, JobCatalogue, Table
 from publisher.model.change import Object, Outcome, Position, Reason
-from publisher.planning.filters import Filter, FilterOptions, Window
+from publisher.planning.filters import Filter, FilterOptions, PositionRange
 from tests.support.planning import DEPT, USR, Event, Rows, Setup, log
 
 
@@ -169,7 +169,9 @@ def test_what_will_be_ignored_anyway_is_not_held() -> None:
 def test_a_window_includes_both_its_ends(
     first: int | None, last: int | None, inside: list[int]
 ) -> None:
-    window = Window(*(None if at is None else Position("", at, 0, 0) for at in (first, last)))
+    window = PositionRange(
+        *(None if at is None else Position("", at, 0, 0) for at in (first, last))
+    )
     changes = log(Event(4), Event(4), Event(4))
     assert [change.position.high for change in changes if window.has(change.position)] == inside
 
@@ -178,10 +180,10 @@ def test_a_window_holds_all_operations_of_the_record_at_its_end() -> None:
     (change,) = log(Event(4, at=5))
     second = change._replace(position=change.position._replace(ordinal=1))
     at = Position("", 5, 0, 0)
-    assert Window(at, at).has(second.position)
+    assert PositionRange(at, at).has(second.position)
 
 
 def test_the_object_of_a_change_is_not_looked_at_by_a_window() -> None:
     (change,) = log(Event(4, at=5, obj=DEPT))
-    assert Window(None, Position("", 5, 0, 0)).has(change.position)
+    assert PositionRange(None, Position("", 5, 0, 0)).has(change.position)
     assert USR != DEPT

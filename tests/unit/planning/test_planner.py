@@ -9,7 +9,7 @@ from lxml import etree
 
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
 from publisher.model.change import Object, Outcome, Position, Reason
-from publisher.planning.filters import FilterOptions, Window
+from publisher.planning.filters import FilterOptions, PositionRange
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
 from publisher.xds.document import DocumentOptions
@@ -313,7 +313,9 @@ def test_a_reject_keeps_the_change_as_its_raw_record() -> None:
 def test_a_window_leaves_out_what_is_outside(
     first: int | None, last: int | None, documents: list[str]
 ) -> None:
-    window = Window(*(None if at is None else Position("", at, 0, 0) for at in (first, last)))
+    window = PositionRange(
+        *(None if at is None else Position("", at, 0, 0) for at in (first, last))
+    )
     events = [Event(3, "a", "1"), Event(3, "b", "2"), Event(3, "n", "3")]
     assert plan_texts(*events, window=window) == documents
 
@@ -327,7 +329,7 @@ def test_polls_are_cut_before_the_window_takes_events_out() -> None:
         Event(3, "n", "3", at=17),
     ]
     polls = PollOptions(10, 3)
-    window = Window(Position("", 14, 0, 0), None)
+    window = PositionRange(Position("", 14, 0, 0), None)
     planned = Setup(polls=polls, window=window, lookup=DATABASE).plan(log(*events))
     assert [document.poll for document in planned.documents] == [0]
     assert reason(planned, 0) == (Outcome.IGNORED, Reason.OUT_OF_RANGE)
@@ -335,7 +337,7 @@ def test_polls_are_cut_before_the_window_takes_events_out() -> None:
 
 def test_what_is_outside_of_the_window_is_rejected_for_nothing() -> None:
     changes = log(Event(3, "n", "no number"), Event(4))
-    setup = Setup(window=Window(Position("", 2, 0, 0), None))
+    setup = Setup(window=PositionRange(Position("", 2, 0, 0), None))
     assert outcomes(setup.plan(changes), changes) == ["ignored: out-of-range", "document 0"]
 
 

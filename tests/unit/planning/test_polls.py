@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.model.change import Change, Document, Object, Reason
+from publisher.model.change import Change, Object, Reason
 from publisher.planning.polls import PollOptions
+from tests.support.plan_results import Document
 from tests.support.planning import USR, USR_2, Event, Setup, log
 
 
