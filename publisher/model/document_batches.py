@@ -31,10 +31,11 @@ DOCUMENT_SCHEMA = pa.schema(
         ("rows", pa.list_(pa.int64())),
     ]
 )
-"""One row for each document: operations of one object in one poll; a change of the key is alone in its document.
+"""One row for each document: operations of one object in one poll.
 
-``operation`` is ``add``, ``modify``, ``delete`` or ``modify-association``, several joined with a blank;
-``association`` is the key of a Kafka record, ``records`` has the positions of the changes as users write them."""
+A change of the key is alone in its document.  ``operation`` is ``add``, ``modify``, ``delete`` or
+``modify-association``, several joined with a blank; ``association`` is the key of a Kafka record; ``records``
+has the positions of the changes as users write them."""
 
 
 @dataclass(frozen=True, slots=True)

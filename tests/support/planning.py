@@ -50,7 +50,7 @@ from publisher.planning.texts import Form
 from publisher.xds.document import DocumentOptions, Envelope, EnvelopeOptions
 from publisher.xds.values import ValueOptions, Values
 from tests.support.event_ids import ORIGIN
-from tests.support.plan_results import Decision, Document, decisions_of
+from tests.support.plan_results import Decision, Document, decisions_of, each_document
 
 USR = Object("indirect", "usr", "idu=1")
 USR_2 = Object("indirect", "usr", "idu=2")
