@@ -33,7 +33,18 @@ from publisher.planning.query_back import CurrentRow
 from publisher.xds.document import DocumentOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import PlanCase, cases
-from tests.support.planning import USR, Event, PlannedDocuments, Rows, Setup, add, log
+from tests.support.planning import (
+    DEPT,
+    USR,
+    USR_2,
+    Event,
+    PlannedDocuments,
+    Rows,
+    Setup,
+    add,
+    log,
+    outcomes,
+)
 from tests.support.published_objects import StatesInMemory
 from tests.support.task_runs import read_all, work_of
 
@@ -111,6 +122,24 @@ def test_sizes_change_no_plan_with_changes_of_keys(
     case: PlanCase, sizes: Sizes, minimal: bool
 ) -> None:
     assert plan(case, sizes, minimal=minimal) == plan(case, AT_ONCE, minimal=minimal)
+
+
+def test_a_window_that_is_complete_is_not_divided_at_one_that_stays_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The window of the first object lasts from 1 to 5, that of the second begins at 4 and goes on."""
+    changes = log(
+        Event(6, at=1),
+        Event(3, "b", "v", obj=USR_2, at=4),
+        Event(6, at=5),
+        Event(3, "b", "w", obj=USR_2, at=7),
+        Event(4, obj=DEPT, at=8),
+        Event(3, "b", "x", obj=USR_2, at=9),
+    )
+    Sizes(fields=4).patch(monkeypatch)
+    setup = Setup(polls=PollOptions(7, 2), lookup=DATABASE, published=StatesInMemory())
+    planned = setup.plan(changes, batch=5)
+    assert outcomes(planned, changes)[2] == "superseded: row-query-back by 0"
 
 
 # files
