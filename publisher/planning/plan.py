@@ -188,9 +188,22 @@ class ChunkPlan:
 
     def _carry(self, fields: Int64Array) -> None:
         if self.rules.keeps_order and len(fields):
-            first = self.fields.row[fields].min()
-            self.reason[self.fields.row >= first] = _CARRIED
+            self.reason[self.fields.row >= self._first_carried(fields)] = _CARRIED
         self.reason[fields] = _CARRIED
+
+    def _first_carried(self, fields: Int64Array) -> int:
+        """The row from which all changes are carried: no window has changes before and after it."""
+        live = self.live()
+        row, window = self.fields.row[live], self.window[live]
+        bounds = island_bounds(begins_island(window))
+        firsts, lasts = row[bounds[:-1]], row[bounds[1:] - 1]
+        order = np.argsort(-lasts, kind="stable")
+        first = int(self.fields.row[fields].min())
+        for start, end in zip(firsts[order].tolist(), lasts[order].tolist(), strict=True):
+            if end < first:
+                break
+            first = min(first, start)
+        return first
 
     def carried(self) -> BoolArray:
         """Flags the changes that the next chunk plans."""
