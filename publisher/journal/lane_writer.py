@@ -109,7 +109,10 @@ class LaneFiles:
             operations=tuple(sorted(self._documents.operations.items())),
             counts=tuple(
                 Count(source, Outcome(outcome), reason, records)
-                for (source, outcome, reason), records in self._decisions.counts.items()
+                for (source, outcome, reason), records in sorted(
+                    self._decisions.counts.items(),
+                    key=lambda item: (*item[0][:2], item[0][2] or ""),
+                )
             ),
             tallies=tuple(self._tallies),
             digest=self._documents.digest,
