@@ -46,6 +46,8 @@ engine = "local"
 def run(*words: object) -> tuple[int, str]:
     """Exit code and all output of a command."""
     result = CliRunner().invoke(cli, [str(word) for word in words])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
     return result.exit_code, result.output
 
 
@@ -227,13 +229,15 @@ def delete(kafka: Topics, topic: str) -> None:
 
 @pytest.mark.parametrize("more", [0, 5])
 def test_a_consumer_refuses_a_topic_that_was_created_again(
-    kafka: Topics, tmp_path: Path, more: int
+    kafka: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     """Also if it has as many records as before, and if only the inbox sees its documents."""
+    monkeypatch.chdir(tmp_path)  # a replay keeps its journal there
     topic, log = kafka.make(), tmp_path / "log.csv"
     log.write_text("".join(f"{n},idu={n},N,1,2026-01-01 00:00:00,,usr,a,,b\n" for n in (1, 2, 3)))
     target, settings = f"kafka://{kafka.bootstrap}/{topic}", {"bootstrap.servers": kafka.bootstrap}
-    assert run("replay", log, "--to", target)[0] == 0
+    code, output = run("replay", log, "--to", target)
+    assert code == 0, output
     inbox = Inbox()
     with TopicReader(settings, topic) as reader:
         assert len(list(inbox.in_order(reader.deliveries(follow=False, ends=True)))) == 4
