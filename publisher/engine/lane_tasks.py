@@ -22,6 +22,7 @@ from publisher.journal.lane_writer import LaneFiles
 from publisher.journal.lookups import LookupAnswer
 from publisher.journal.object_states import LaneStates, StatesOfSource
 from publisher.model.arrays import Int64Array, booleans, integers
+from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Reason
 from publisher.model.key_changes import KeyHistory
 from publisher.model.outcomes import NUMBERS, Outcomes
@@ -143,9 +144,11 @@ class LanePlan:
             self._finish()
             self._source = source
             states = _states_of(self._work, source, self._states)
-            self._masks = _masks_of(self._work, source, self._resources)
+            reader = self._work.sources[source].source
+            catalogue = self._resources.catalogue_of(reader.format, reader.tables())
+            self._masks = _masks_of(self._work, source, catalogue)
             self._planner = _planner_of(
-                self._work, source, self._lane, self._resources, states, self._masks
+                self._work, source, self._lane, self._resources, catalogue, states, self._masks
             )
             self._ranks = _ranks_of(self._work, source)
 
@@ -252,10 +255,9 @@ def _states_of(work: Work, source: int, states: LaneStates | None) -> PublishedO
     return StatesOfSource(states, work.sources[source].name)
 
 
-def _masks_of(work: Work, number: int, resources: Resources) -> SourceMasks | None:
-    source = work.sources[number]
-    catalogue = resources.catalogue_of(source.source.format, source.source.tables())
-    return masks_of(work.rules.masking, source.filters, catalogue, work.rules.values)
+def _masks_of(work: Work, number: int, catalogue: Catalogue) -> SourceMasks | None:
+    rules = work.rules
+    return masks_of(rules.masking, work.sources[number].filters, catalogue, rules.values)
 
 
 def _planner_of(
@@ -263,13 +265,13 @@ def _planner_of(
     number: int,
     lane: int,
     resources: Resources,
+    catalogue: Catalogue,
     states: PublishedObjects | None,
     masks: SourceMasks | None,
 ) -> LanePlanner:
     """Builds the planner of one source."""
     source, reader = work.sources[number], work.sources[number].source
     held_after = work.clock if source.polls is not None and source.polls.future_events else None
-    catalogue = resources.catalogue_of(reader.format, reader.tables())
     filters = source.filters if masks is None else masks.filters
     filter_ = Filter(filters, held_after=held_after, catalogue=catalogue)
     keys = source.connected_keys

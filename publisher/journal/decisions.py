@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from publisher.errors import InternalError
 from publisher.journal.lane_table import LaneTable
 from publisher.model.change import Outcome, Position
-from publisher.model.document_batches import Documents
 from publisher.model.outcomes import REASONS, Outcomes
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.model.sorted_ids import sort_distinct
@@ -98,12 +97,12 @@ class DecisionLog:
         self._window["by"][at] = outcomes.by
         self._texts.update(outcomes.texts)
 
-    def publish(self, published: Documents, first: int) -> None:
+    def publish(self, published: pa.RecordBatch, first: int) -> None:
         """Records the changes of documents as published; ``first`` is the number of the first document."""
-        rows = published.batch.column("rows")
+        rows = published.column("rows")
         at = rows.flatten().to_numpy() - self._base
         _refuse_repeats(self._window["outcome"], at, self._base)
-        numbers = np.arange(first, first + len(published))
+        numbers = np.arange(first, first + published.num_rows)
         self._window["outcome"][at] = Outcome.PUBLISHED
         self._window["document"][at] = np.repeat(numbers, pc.list_value_length(rows).to_numpy())
 

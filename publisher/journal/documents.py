@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.journal.lane_table import LaneTable
-from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
+from publisher.model.document_schema import DOCUMENT_SCHEMA
 
 _OF_DOCUMENTS = [
     field for field in DOCUMENT_SCHEMA if field.name not in {"rank", "key", "text", "rows"}
@@ -55,12 +55,12 @@ class DocumentLog:
         self.count = 0
         self.operations = Counter[str]()
 
-    def write(self, source: int, documents: Documents) -> int:
-        """Appends documents; returns the number of the first in the lane, counted from 0."""
-        first, count = self.count, len(documents)
+    def write(self, source: int, documents: pa.RecordBatch) -> int:
+        """Appends documents (``DOCUMENT_SCHEMA``); returns the number of the first in the lane, from 0."""
+        first, count = self.count, documents.num_rows
         if not count:
             return first
-        texts = documents.batch.column("text")
+        texts = documents.column("text")
         if self._convert is not None:
             converted = [self._convert(text) for text in texts.to_pylist()]
             texts = pa.array(converted, texts.type)
@@ -72,11 +72,11 @@ class DocumentLog:
             pa.array(ends - lengths - 1),
             pa.array(lengths),
         ]
-        columns = places + [documents.batch.column(field.name) for field in _OF_DOCUMENTS]
+        columns = places + [documents.column(field.name) for field in _OF_DOCUMENTS]
         self._pending.append(pa.RecordBatch.from_arrays(columns, schema=INDEX_SCHEMA))
         self.bytes = int(ends[-1])
         self.count += count
-        for kind in documents.batch.column("operation").value_counts().to_pylist():
+        for kind in documents.column("operation").value_counts().to_pylist():
             self.operations[kind["values"]] += kind["counts"]
         if sum([batch.num_rows for batch in self._pending]) >= _ROWS_TO_WRITE:
             self._write_index()

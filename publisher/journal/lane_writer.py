@@ -16,7 +16,6 @@ from publisher.journal.key_index import KeyIndexBuilder
 from publisher.journal.lane_result import Count, LaneNames, LaneResult, folder_of_lane
 from publisher.journal.lookups import LookupLog
 from publisher.model.change import Outcome
-from publisher.model.document_batches import Documents
 from publisher.model.outcomes import Outcomes
 
 
@@ -71,7 +70,7 @@ class LaneFiles:
         self._tallies.append((split, records))
 
     def add_plan(
-        self, source: int, documents: Sequence[Documents], outcomes: Sequence[Outcomes]
+        self, source: int, documents: Sequence[pa.RecordBatch], outcomes: Sequence[Outcomes]
     ) -> None:
         """Adds documents in their order, and the outcomes of changes without one."""
         for batch in documents:

@@ -59,6 +59,15 @@ def numbered(column: pa.Array) -> tuple[Int64Array, pa.Array]:
     return integers(encoded.indices), encoded.dictionary
 
 
+def first_rows(numbers: Int64Array) -> Int64Array:
+    """The first row of each number, of numbers as ``numbered`` gives them.
+
+    >>> first_rows(np.array([0, 1, 0, 2])).tolist()
+    [0, 1, 3]
+    """
+    return np.flatnonzero(np.diff(np.maximum.accumulate(numbers), prepend=-1))
+
+
 def order_by(*columns: npt.NDArray[np.generic]) -> Int64Array:
     """The rows in the order of several columns, the first column first; equal rows keep their order.
 
@@ -79,6 +88,15 @@ def begins_island(*columns: npt.NDArray[np.generic]) -> BoolArray:
     for column in columns:
         flags[1:] |= column[1:] != column[:-1]
     return flags
+
+
+def ends_island(begins: BoolArray) -> BoolArray:
+    """Flags the last row of each island.
+
+    >>> ends_island(np.array([True, False, True])).tolist()
+    [False, True, True]
+    """
+    return np.append(begins[1:], True)[: len(begins)]
 
 
 def island_bounds(begins: BoolArray) -> Int64Array:

@@ -1,10 +1,7 @@
-"""Documents in columns, on their way from planning to the journal."""
+"""The Arrow schema of documents on their way from planning to the journal."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import numpy as np
 import pyarrow as pa
 
 DOCUMENT_SCHEMA = pa.schema(
@@ -36,24 +33,3 @@ DOCUMENT_SCHEMA = pa.schema(
 A change of the key is alone in its document.  ``operation`` is ``add``, ``modify``, ``delete`` or
 ``modify-association``, several joined with a blank; ``association`` is the key of a Kafka record; ``records``
 has the positions of the changes as users write them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """Documents of one source in the order of publishing, as a batch of ``DOCUMENT_SCHEMA``."""
-
-    batch: pa.RecordBatch
-
-    def __len__(self) -> int:
-        return int(self.batch.num_rows)
-
-    def slice(self, start: int, stop: int) -> Documents:
-        """Selects consecutive documents."""
-        return Documents(self.batch.slice(start, stop - start))
-
-
-def text_bytes(texts: pa.LargeStringArray) -> int:
-    """Total bytes of the texts of a column without nulls."""
-    offsets = np.frombuffer(texts.buffers()[1], np.int64)
-    first = texts.offset
-    return int(offsets[first + len(texts)] - offsets[first]) if len(texts) else 0

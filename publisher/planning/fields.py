@@ -13,7 +13,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.arrays import BoolArray, Int64Array, booleans, integers, numbered, ranges
+from publisher.model.arrays import (
+    BoolArray,
+    Int64Array,
+    begins_island,
+    booleans,
+    first_rows,
+    integers,
+    numbered,
+    order_by,
+    ranges,
+)
 from publisher.model.change import Change, EventType, Position
 from publisher.model.change_batches import changes_of, tuples
 from publisher.planning.names import ObjectNames, SourceNames
@@ -112,8 +122,7 @@ def _number_objects(table: Int64Array, keys: pa.StringArray) -> tuple[Int64Array
     numbers, _ = numbered(keys)
     if len(table) and (table != table[0]).any():
         numbers, _ = numbered(pa.array(table * len(table) + numbers))
-    is_first = np.diff(np.maximum.accumulate(numbers), prepend=-1) > 0
-    return numbers, np.flatnonzero(is_first)
+    return numbers, first_rows(numbers)
 
 
 def _number_positions(batch: pa.RecordBatch) -> Int64Array:
@@ -122,12 +131,10 @@ def _number_positions(batch: pa.RecordBatch) -> Int64Array:
     part, parts = numbered(batch.column("part"))
     if len(parts) <= 1 and not low.any() and not ordinal.any():
         return high
-    order = np.lexsort((ordinal, low, high, part))
-    differs = np.zeros(len(order), np.int64)
-    for column in (high, low, ordinal, part):
-        differs[1:] |= column[order][1:] != column[order][:-1]
+    columns = (part, high, low, ordinal)
+    order = order_by(*columns)
     numbers = np.empty(len(order), np.int64)
-    numbers[order] = np.cumsum(differs)
+    numbers[order] = np.cumsum(begins_island(*(column[order] for column in columns)))
     return numbers
 
 

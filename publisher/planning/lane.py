@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.arrays import BoolArray, Int64Array, integers, partners
+from publisher.model.arrays import Int64Array, booleans, integers, order_by, partners
 from publisher.model.change_batches import objects_of
-from publisher.model.document_batches import Documents
 from publisher.model.outcomes import Outcomes
 from publisher.model.packed_batches import concat
 from publisher.model.published_objects import PublishedObjects
@@ -34,7 +33,8 @@ from publisher.planning.texts import Form, Writer, gather_pieces, group_operatio
 class PlanResult:
     """A part of the plan: documents in their order, outcomes of changes without one, look-ups."""
 
-    documents: list[Documents] = field(default_factory=list)
+    documents: list[pa.RecordBatch] = field(default_factory=list)
+    """Batches of ``DOCUMENT_SCHEMA``."""
     outcomes: list[Outcomes] = field(default_factory=list)
     lookups: list[ObjectLookup | RowLookups] = field(default_factory=list)
 
@@ -77,7 +77,7 @@ class LanePlanner:
         self._open: list[tuple[Int64Array, pa.RecordBatch]] = []
         """Those of open windows, which are planned again with the next chunk."""
         self._chunk: _OpenChunk | None = None
-        self._held: list[Documents] = []
+        self._held: list[pa.RecordBatch] = []
         """Documents after the first change of an open window."""
         self._thread: ThreadPoolExecutor | None = None
 
@@ -187,25 +187,26 @@ class LanePlanner:
         result.outcomes = [plan.outcomes()]
         return result
 
-    def _release(self, documents: list[Documents], first_open: int | None) -> list[Documents]:
+    def _release(
+        self, documents: list[pa.RecordBatch], first_open: int | None
+    ) -> list[pa.RecordBatch]:
         """Returns the documents before the first open window, in the order of their first changes."""
         late = bool(self._held)
         batches, self._held = [*self._held, *documents], []
         if first_open is None and not late:
             return batches
-        ready: list[Documents] = []
+        ready: list[pa.RecordBatch] = []
         for batch in batches:
             firsts = _first_rows(batch)
-            end = len(batch) if first_open is None else int(np.searchsorted(firsts, first_open))
+            end = len(firsts) if first_open is None else int(np.searchsorted(firsts, first_open))
             if end:
                 ready.append(batch.slice(0, end))
-            if end < len(batch):
-                self._held.append(batch.slice(end, len(batch)))
+            if end < len(firsts):
+                self._held.append(batch.slice(end))
         if not late or len(ready) < 2:
             return ready
-        joined = Documents(pa.concat_batches([batch.batch for batch in ready]))
-        order = np.argsort(_first_rows(joined), kind="stable")
-        return [Documents(joined.batch.take(pa.array(order)))]
+        joined = pa.concat_batches(ready)
+        return [joined.take(pa.array(order_by(_first_rows(joined))))]
 
 
 def _size(parts: list[tuple[Int64Array, pa.RecordBatch]]) -> tuple[int, int]:
@@ -213,11 +214,8 @@ def _size(parts: list[tuple[Int64Array, pa.RecordBatch]]) -> tuple[int, int]:
     return sum(len(rows) for rows, _ in parts), sum(batch.nbytes for _, batch in parts)
 
 
-def _first_rows(documents: Documents) -> Int64Array:
-    rows = documents.batch["rows"]
-    starts = integers(rows.offsets)[:-1] - rows.offsets[0].as_py()
-    firsts: Int64Array = integers(rows.flatten())[starts]
-    return firsts
+def _first_rows(documents: pa.RecordBatch) -> Int64Array:
+    return integers(pc.list_element(documents["rows"], 0))
 
 
 def _value_sizes(lists: pa.ListArray) -> Int64Array:
@@ -235,7 +233,7 @@ def _lookups(
     objects = plan.fields.objects
     keys = objects.key.take(pa.array(questions.object))
     of_row = questions.rows.take(pa.array(questions.asked))
-    is_same: BoolArray = pc.equal(keys, of_row["key"]).to_numpy(zero_copy_only=False)
+    is_same = booleans(pc.equal(keys, of_row["key"]))
     for rows in answers.rows:
         row = partners(questions.asked, rows.places)
         same = np.flatnonzero((row >= 0) & is_same)

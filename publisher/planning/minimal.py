@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -136,13 +136,15 @@ def reduce_pieces(
     first: list[int] = []
     texts: list[str] = []
     for changes in fold.prefetched([[change[1:] for change in group] for _, group in by_document]):
-        kept = [(place, text) for place, text in fold.reduce(changes) if text is not None]
+        kept = [(place, each) for place, each in fold.reduce(changes) if each is not None]
         of_operation = groupby(kept, lambda change: int(operations.operation[change[0]]))
-        parts = [list(group) for _, group in of_operation]
-        first += [part[0][0] for part in parts]
-        texts += [
-            join_attributes([element for _, text in part for element in text]) for part in parts
-        ]
+        contents: dict[int, str] = {}
+        for _, group in of_operation:
+            parts = list(group)
+            contents[parts[0][0]] = join_attributes([text for _, each in parts for text in each])
+        fold.doubt(contents)
+        first += contents
+        texts += contents.values()
     fold.pass_loopbacks()
     unchanged = fields.row[fold.unchanged].tolist()
     plan.drop_changes(dict.fromkeys(unchanged, -1), Reason.UNCHANGED)
@@ -157,7 +159,7 @@ def reduce_pieces(
 
 
 def _rename(plan: ChunkPlan, operations: OperationNumbers) -> OperationNumbers:
-    """SourceNames operations and documents by the rows of their first remaining changes."""
+    """Names operations and documents by the rows of their first remaining changes."""
     live = plan.live()
     renamed = OperationNumbers(np.full(len(plan.fields), -1), np.full(len(plan.fields), -1))
     for old, new in zip(operations, renamed, strict=True):
@@ -200,8 +202,6 @@ class _Fold:
         self._pass_loopbacks(association, int(self._plan.fields.row[changes[-1][0]]))
         reduced = [(place, self._reduce(association, place, text or "")) for place, text in changes]
         self.unchanged += [place for place, text in reduced if text is None]
-        if self._is_limited:
-            self._doubt(association, [(place, text) for place, text in reduced if text is not None])
         return reduced
 
     def _reduce(self, association: str, place: int, text: str) -> tuple[str, ...] | None:
@@ -213,25 +213,36 @@ class _Fold:
         elements = publish_difference(self._objects, association, operation, renamed)
         return (text,) if renamed and elements is not None else elements
 
-    def _doubt(self, association: str, kept: Sequence[tuple[int, tuple[str, ...]]]) -> None:
-        """Makes the state of an object unknown if the sink may refuse its last document."""
-        characters = sum([len(text) for _, texts in kept for text in texts])
-        around = _AROUND * (len(kept) + 1) + _LONGEST_ESCAPE * len(association) * len(kept)
-        if not kept or self._objects.accepts(_LONGEST_CHARACTER * (characters + around)):
+    def doubt(self, contents: Mapping[int, str]) -> None:
+        """Makes the state of an object unknown if the sink may refuse its last document.
+
+        ``contents`` has the content of each operation, by its first field."""
+        if not self._is_limited or not contents:
             return
-        plan, names = self._plan, self._plan.rules.names
-        fields = [place for place, _ in kept]
-        table = names.tables[int(plan.fields.objects.table[plan.fields.object[fields[0]]])]
-        changes = plan.fields.change[fields]
-        ids = event_ids(plan, changes, position_texts(plan, changes)).to_pylist()
+        fields, first = self._plan.fields, next(iter(contents))
+        association, renamed = self._association(first), self._renamed(first)
+        characters = _AROUND + sum(
+            [len(text) + _AROUND + _LONGEST_ESCAPE * len(association) for text in contents.values()]
+        )
+        if self._objects.accepts(_LONGEST_CHARACTER * characters):
+            return
+        table = self._plan.rules.names.tables[int(fields.objects.table[fields.object[first]])]
+        changes = fields.change[list(contents)]
+        ids = event_ids(self._plan, changes, position_texts(self._plan, changes)).to_pylist()
         texts = [
-            operation(KINDS[self._kinds[place]], table.name, association, elements, event_id)
-            for (place, elements), event_id in zip(kept, ids, strict=True)
+            operation(
+                KINDS[self._kinds[place]],
+                table.name,
+                association,
+                [] if renamed else [content],
+                event_id if self._form.options.event_id else None,
+                renamed,
+            )
+            for (place, content), event_id in zip(contents.items(), ids, strict=True)
         ]
         if not self._objects.accepts(len(self._form.envelope.document(texts).encode())):
-            for name in (association, self._renamed(fields[0])):
-                if name is not None:
-                    self._objects.put(name, UNKNOWN)
+            for name in filter(None, (association, renamed)):
+                self._objects.put(name, UNKNOWN)
 
     def pass_loopbacks(self) -> None:
         """Passes the loopback changes that no document follows."""

@@ -53,7 +53,6 @@ class PlannedTable(NamedTuple):
 class PlannedColumn(NamedTuple):
     """A column of a table.  ``rendered`` is ``None`` if it cannot be published, because of ``problem``."""
 
-    table: int
     name: str
     rendered: RenderedColumn | None
     problem: ValueProblem | None
@@ -150,7 +149,7 @@ class SourceNames:
         return Object(self.tables[table].schema, self.tables[table].name, key)
 
     def objects(self, table: Int64Array, key: pa.StringArray) -> ObjectNames:
-        """SourceNames objects by their tables and canonical keys."""
+        """Names objects by their tables and canonical keys."""
         suffixes = [suffix(each.name, each.schema) for each in self.tables]
         is_plain = np.array(
             [self._is_plain(each, text) for each, text in zip(self.tables, suffixes, strict=True)]
@@ -159,7 +158,7 @@ class SourceNames:
             key, pa.array(suffixes, pa.string()).take(pa.array(table)), ""
         )
         odd = ~is_verbatim(plain) | ~is_plain[table]
-        odd |= pc.match_substring(key, "+").to_numpy(zero_copy_only=False)
+        odd |= booleans(pc.match_substring(key, "+"))
         names, xml, problems = [], [], {}
         for number in np.flatnonzero(odd).tolist():
             obj = self.object_of_table(int(table[number]), key[number].as_py())
@@ -219,16 +218,14 @@ class SourceNames:
             rendered = self._rendered.column(obj, name)
         except ValueProblem as error:
             problem = error
-        return PlannedColumn(table, name, rendered, problem, published, is_in_row)
+        return PlannedColumn(name, rendered, problem, published, is_in_row)
 
     def _ends_children(self, obj: Object) -> bool:
-        with suppress(ValueProblem):  # its changes are rejected
-            table = self._rendered.known_table(obj) if self._ignores_children else None
-            return table is not None and any(map(table.is_multiple, table.columns))
-        return False
+        table = self._catalogue_table(obj) if self._ignores_children else None
+        return table is not None and any(map(table.is_multiple, table.columns))
 
     def _catalogue_table(self, obj: Object) -> Table | None:
-        with suppress(ValueProblem):
+        with suppress(ValueProblem):  # its changes are rejected
             return self._rendered.known_table(obj)
         return None
 

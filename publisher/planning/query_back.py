@@ -107,7 +107,7 @@ class Answers(NamedTuple):
 
 
 class RowLookups(NamedTuple):
-    """The look-ups of objects by columnar planning, each for a poll, and their rows in the same order."""
+    """The look-ups of objects whose keys do not change, each for a poll, and their rows in the same order."""
 
     objects: pa.RecordBatch
     """Schema, table and key of each object."""

@@ -9,7 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.model.arrays import NO_ROWS, Int64Array, begins_island, booleans, integers, partners
+from publisher.model.arrays import (
+    NO_ROWS,
+    Int64Array,
+    begins_island,
+    booleans,
+    ends_island,
+    integers,
+    partners,
+)
 from publisher.model.change import Object, Reason
 from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.distinct_values import lists_of
@@ -73,10 +81,7 @@ def ask(plan: ChunkPlan) -> Questions | None:
     begins = begins_island(fields.object[live], plan.window[live], plan.part[live])
     group = np.cumsum(begins) - 1
     groups = np.unique(group[reads])
-    firsts, lasts = (
-        np.flatnonzero(begins)[groups],
-        np.flatnonzero(np.append(begins[1:], True))[groups],
-    )
+    firsts, lasts = (np.flatnonzero(flags)[groups] for flags in (begins, ends_island(begins)))
     objects = fields.object[live[firsts]]
     rows, asked = np.unique(objects, return_inverse=True)
     keys = fields.objects.key.take(pa.array(rows))
@@ -107,7 +112,7 @@ def _follow_keys(
     old_keys = {obj.key for obj in history.old_keys}
     if not old_keys:
         return batch, asked
-    is_changed = pc.is_in(batch["key"], pa.array(old_keys, pa.string())).to_numpy(False)
+    is_changed = booleans(pc.is_in(batch["key"], pa.array(old_keys, pa.string())))
     questions = np.flatnonzero(is_changed[asked]).tolist()
     added: dict[Object, int] = {}
     for number in questions:

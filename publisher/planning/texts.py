@@ -20,6 +20,7 @@ from publisher.model.arrays import (
     Int64Array,
     begins_island,
     booleans,
+    ends_island,
     integers,
     island_bounds,
     last_mark,
@@ -27,7 +28,8 @@ from publisher.model.arrays import (
 )
 from publisher.model.change import Object
 from publisher.model.change_batches import objects_of
-from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
+from publisher.model.distinct_values import lists_of
+from publisher.model.document_schema import DOCUMENT_SCHEMA
 from publisher.planning.fields import WHOLE_ROW
 from publisher.planning.names import PlannedTable
 from publisher.planning.plan import DELETE, KEY_CHANGE, READS, ChunkPlan
@@ -174,8 +176,8 @@ class Writer:
         pair = pair[:, begins_island(*pair)]
         self._member_document, self._member_change = pair
 
-    def documents(self, pieces: Pieces) -> Iterator[Documents]:
-        """Writes documents in the order of the rows of their first changes, some at a time."""
+    def documents(self, pieces: Pieces) -> Iterator[pa.RecordBatch]:
+        """Writes batches of ``DOCUMENT_SCHEMA`` in the order of the first changes of documents."""
         if not len(pieces.field):
             return
         pieces = pieces.take(self._order(pieces))
@@ -216,7 +218,7 @@ class Writer:
         texts = self._join(pieces, begins | begins_island(pieces.shown), None, None)
         return pieces.field[begins], _join_islands(texts, begins)
 
-    def _write(self, pieces: Pieces) -> Documents:
+    def _write(self, pieces: Pieces) -> pa.RecordBatch:
         fields, operations = self._fields, self._operations
         operation, document = operations.operation[pieces.field], operations.document[pieces.field]
         begins_document, begins_operation = begins_island(document), begins_island(operation)
@@ -228,6 +230,7 @@ class Writer:
         end = int(np.searchsorted(self._member_document, document[-1], "right"))
         members = self._member_change[start:end]
         bounds = island_bounds(begins_island(self._member_document[start:end]))
+        sizes = np.diff(bounds)
         records = position_texts(self._plan, members)
         kinds = pa.array(KINDS).take(
             pa.array(self._form.kinds[fields.type[pieces.field[begins_operation]]])
@@ -235,19 +238,19 @@ class Writer:
         of_document = island_bounds(begins_document[begins_operation])
         columns = {
             "poll": pa.array(self._plan.window_number[first]),
-            "operation": pc.binary_join(_lists(of_document, kinds), " "),
+            "operation": pc.binary_join(lists_of(kinds, np.diff(of_document)), " "),
             "association": fields.objects.association.take(pa.array(fields.object[first])),
             "new_association": self._new_associations(change),
             "event_id": event_ids(self._plan, change, records.take(pa.array(bounds[:-1]))),
-            "records": pc.binary_join(_lists(bounds, records), ","),
+            "records": pc.binary_join(lists_of(records, sizes), ","),
             "text": _join_islands(text, begins_document).cast(pa.large_string()),
-            "rows": _lists(bounds, pa.array(fields.rows[members])),
+            "rows": lists_of(pa.array(fields.rows[members]), sizes),
         }
         names = DOCUMENT_SCHEMA.names
         of_change = fields.batch.select([name for name in names if name not in columns])
         of_change = of_change.take(pa.array(change))
         arrays = [columns.get(name) if name in columns else of_change[name] for name in names]
-        return Documents(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
+        return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA)
 
     def _new_associations(self, change: Int64Array) -> pa.StringArray:
         """The associations after changes of keys; null for other documents."""
@@ -276,11 +279,11 @@ class Writer:
         values = np.cumsum(begins_values)
         begins_add, ends_add = np.zeros((2, len(field)), np.bool_)
         begins_add[has_new] = begins_island(values[has_new])
-        ends_add[has_new] = _ends(begins_add[has_new])
-        flags = [begins, _ends(begins), begins_values, begins_add, ends_add, has_old, has_new]
+        ends_add[has_new] = ends_island(begins_add[has_new])
+        flags = [begins, ends_island(begins), begins_values, begins_add, ends_add, has_old, has_new]
         flags.append(pieces.is_inner)
         if begins_operation is not None and begins_document is not None:
-            flags += [_ends(begins_operation), _ends(begins_document)]
+            flags += [ends_island(begins_operation), ends_island(begins_document)]
         code = (pieces.shown + 1) * len(self._form.kinds) + kind
         for flag in flags:
             code = code * 2 + flag
@@ -387,18 +390,9 @@ def _class_name(table: PlannedTable) -> str:
         return ""
 
 
-def _ends(begins: BoolArray) -> BoolArray:
-    """Flags the last rows of islands."""
-    return np.append(begins[1:], True)[: len(begins)]
-
-
 def _texts_at(texts: pa.StringArray, places: Int64Array) -> pa.StringArray:
     """The texts at some places; empty for -1."""
     return pc.fill_null(texts.take(pa.array(places, mask=places < 0)), "")
-
-
-def _lists(bounds: Int64Array, values: pa.Array) -> pa.ListArray:
-    return pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), values)
 
 
 def _join_islands(texts: pa.StringArray, begins: BoolArray) -> pa.StringArray:

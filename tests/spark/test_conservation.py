@@ -58,7 +58,6 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
     def plan_changed(*arguments: object, **named: object) -> object:
         import pyarrow.compute as pc
 
-        from publisher.model.document_batches import Documents
         from publisher.planning.lane import LanePlanner  # in the task
 
         finish = LanePlanner.finish
@@ -66,8 +65,7 @@ def losing_plan(plan_lane: Tasks) -> Tasks:
         def forgetting(self: Any) -> Iterator[Any]:
             for planned in finish(self):
                 planned.documents = [
-                    Documents(found.batch.filter(pc.not_equal(found.batch["high"], 17)))
-                    for found in planned.documents
+                    found.filter(pc.not_equal(found["high"], 17)) for found in planned.documents
                 ]
                 yield planned
 

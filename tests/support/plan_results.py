@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.model.change import Object, Outcome, Position, Reason
-from publisher.model.document_batches import DOCUMENT_SCHEMA, Documents
+from publisher.model.document_schema import DOCUMENT_SCHEMA
 from publisher.model.outcomes import NUMBERS, REASONS, Outcomes
 
 
@@ -42,9 +42,9 @@ class Document(NamedTuple):
 _PLAIN = [name for name in Document._fields if name not in {"object", "position", "rows"}]
 
 
-def each_document(documents: Documents) -> Iterator[Document]:
+def each_document(documents: pa.RecordBatch) -> Iterator[Document]:
     """Documents one by one."""
-    for row in documents.batch.to_pylist():
+    for row in documents.to_pylist():
         yield Document(
             object=Object(row["schema"], row["table"], row["key"]),
             position=Position(row["part"], row["high"], row["low"], row["ordinal"]),
@@ -53,14 +53,14 @@ def each_document(documents: Documents) -> Iterator[Document]:
         )
 
 
-def batch_of_documents(documents: Sequence[Document]) -> Documents:
+def batch_of_documents(documents: Sequence[Document]) -> pa.RecordBatch:
     """Documents as a lane writes them, all of rank 0."""
     rows = [
         {**each._asdict(), **each.object._asdict(), **each.position._asdict(), "rank": 0}
         for each in documents
     ]
     arrays = [pa.array([row[field.name] for row in rows], field.type) for field in DOCUMENT_SCHEMA]
-    return Documents(pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA))
+    return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA)
 
 
 def decisions_of(outcomes: Outcomes) -> list[Decision]:

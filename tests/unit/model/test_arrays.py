@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from publisher.model.arrays import (
     begins_island,
     booleans,
+    ends_island,
+    first_rows,
     integers,
     island_bounds,
     last_mark,
@@ -55,6 +57,20 @@ def test_integers(column: pa.Array, numbers: list[int]) -> None:
 )
 def test_booleans(column: list[bool | None], values: list[bool]) -> None:
     assert booleans(pa.array(column, pa.bool_())).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("numbers", "rows"), [([], []), ([0], [0]), ([0, 0, 0], [0]), ([0, 1, 1, 0, 2], [0, 1, 4])]
+)
+def test_first_rows(numbers: list[int], rows: list[int]) -> None:
+    assert first_rows(ints(*numbers)).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends"), [("", ""), ("x", "x"), ("xxx", "xxx"), ("x..x", "..xx")]
+)
+def test_ends_island(begins: str, ends: str) -> None:
+    assert ends_island(flags(begins)).tolist() == flags(ends).tolist()
 
 
 @pytest.mark.parametrize(
