@@ -28,13 +28,14 @@ from publisher.model.change import Change, EventType, Position
 from publisher.model.change_batches import changes_of, tuples
 from publisher.planning.names import ObjectNames, SourceNames
 
-WHOLE_ROW = (
-    EventType.DELETE_ROW,
-    EventType.INSERT_ROW_QUERY_BACK,
-    EventType.UPDATE_ROW_QUERY_BACK,
-    EventType.KEY_CHANGE,
-)
-"""Event types that name no single column."""
+
+def flag_types(*types: int) -> BoolArray:
+    """Flags some event types by their numbers."""
+    return np.isin(np.arange(max(EventType) + 1), types)
+
+
+WHOLE_ROW = flag_types(4, 5, 6, 9)
+"""Flags event types that name no single column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Fields:
         table = names.number_tables(batch.column("schema"), batch.column("table"))
         obj, first = _number_objects(table, batch.column("key"))
         lengths = integers(pc.list_value_length(batch.column("columns")))
-        lengths[np.isin(kind, WHOLE_ROW)] = 0
+        lengths[WHOLE_ROW[kind]] = 0
         counts = np.maximum(lengths, 1)
         change = np.repeat(np.arange(batch.num_rows), counts)
         place = np.arange(len(change)) - np.repeat(np.cumsum(counts) - counts, counts)

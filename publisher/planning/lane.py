@@ -150,7 +150,7 @@ class LanePlanner:
             np.searchsorted(np.cumsum(weights), limit, "right")
             for weights, limit in (
                 (columns, 2 * self.fields_at_once),
-                (np.isin(types, READS), self.reads_at_once),
+                (READS[types], self.reads_at_once),
                 (sizes, self.bytes_at_once),
             )
         ]

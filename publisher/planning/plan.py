@@ -26,7 +26,7 @@ from publisher.model.arrays import (
 from publisher.model.change import INSERTS, Change, Object, Outcome, Reason, raw_record
 from publisher.model.key_changes import KeyHistory, object_after
 from publisher.model.outcomes import NUMBERS, REASONS, Outcomes
-from publisher.planning.fields import Fields
+from publisher.planning.fields import Fields, flag_types
 from publisher.planning.filters import Filter, PositionRange
 from publisher.planning.joined_keys import join_key_changes
 from publisher.planning.names import SourceNames, SourceNaming, key_forms
@@ -36,9 +36,9 @@ from publisher.planning.values import Contents, convert_fields
 from publisher.xds.association import association
 from publisher.xds.escape import ValueProblem
 
-_UPDATE_FIELD, _REPLACE_FIELD, DELETE, KEY_CHANGE = 2, 3, 4, 9
-BARRIERS = (DELETE, KEY_CHANGE)
-ROW_READS, FIELD_READS, READS = (5, 6), (7, 8), (5, 6, 7, 8)
+_UPDATE_FIELD, DELETE, KEY_CHANGE = 2, 4, 9
+_UPDATES, BARRIERS = flag_types(2, 3), flag_types(DELETE, KEY_CHANGE)
+ROW_READS, FIELD_READS, READS = flag_types(5, 6), flag_types(7, 8), flag_types(5, 6, 7, 8)
 _CARRIED = len(REASONS) + 1
 """The number of fields that the next chunk plans."""
 _REMEMBERED = 100_000
@@ -350,7 +350,7 @@ class ChunkPlan:
         of_class = live[ends_children[fields.objects.table[fields.object[live]]]]
         if not len(of_class):
             return
-        concerned = fields.object[of_class[np.isin(fields.type[of_class], BARRIERS)]]
+        concerned = fields.object[of_class[BARRIERS[fields.type[of_class]]]]
         if deleted:
             keys = pa.array({obj.key for obj in deleted}, pa.string())
             known = np.flatnonzero(booleans(pc.is_in(fields.objects.key, keys)))
@@ -364,7 +364,7 @@ class ChunkPlan:
             if self.rules.windows is None and before is not None:
                 # a delete counts in its transaction only; records without a transaction are one
                 before = before if before.transaction == change.transaction else None
-            if change.event_type in BARRIERS:
+            if BARRIERS[change.event_type]:
                 before = change
             elif change.event_type in INSERTS or (
                 before is not None and history.changes_owner(change.object, before, change)
@@ -392,14 +392,14 @@ class ChunkPlan:
         first stays.  Query-backs before a delete are ignored: their row is gone."""
         fields, live = self.fields, self.live()
         kind, row, column = fields.type[live], fields.row[live], fields.column[live]
-        if not np.isin(kind, READS).any():
+        if not READS[kind].any():
             return
-        is_barrier = np.isin(kind, BARRIERS)
+        is_barrier = BARRIERS[kind]
         begins = begins_island(fields.object[live], self.window[live])
         begins[1:] |= is_barrier[:-1]
         segment = np.cumsum(begins) - 1
 
-        reads_row = np.isin(kind, ROW_READS)
+        reads_row = ROW_READS[kind]
         winner = smallest_of_group(segment, kind, row, among=reads_row)
         is_in_row = self.rules.names.column_flags(lambda each: each.is_in_row)
         loses = (winner >= 0) & (row != row[winner]) & ~is_barrier & (reads_row | is_in_row[column])
@@ -409,13 +409,13 @@ class ChunkPlan:
 
         of_column = segment * (len(self.rules.names.columns) + 1) + column
         _, group = np.unique(of_column, return_inverse=True)
-        reads_field = np.isin(kind, FIELD_READS) & ~loses
+        reads_field = FIELD_READS[kind] & ~loses
         winner = smallest_of_group(group, kind, row, among=reads_field)
         loses = (winner >= 0) & (row != row[winner])
         self.drop(live[loses], Reason.FIELD_QUERY_BACK, row[winner[loses]])
 
         delete = smallest_of_group(segment, row, among=kind == DELETE)
-        ends = np.isin(kind, READS) & (delete >= 0)
+        ends = READS[kind] & (delete >= 0)
         self.drop(live[ends], Reason.ENDED_BY_DELETE, row[delete[ends]])
 
     def _is_of_key(self, places: Int64Array) -> BoolArray:
@@ -461,7 +461,7 @@ class ChunkPlan:
         fields = self.fields
         absent = ~(booleans(fields.old.is_valid()) | booleans(fields.new.is_valid()))
         is_empty = (fields.type == _UPDATE_FIELD) & absent
-        is_empty |= np.isin(fields.type, (_UPDATE_FIELD, _REPLACE_FIELD)) & (fields.column < 0)
+        is_empty |= _UPDATES[fields.type] & (fields.column < 0)
         self.drop(np.flatnonzero(is_empty), Reason.NOTHING_TO_PUBLISH)
 
     def outcomes(self) -> Outcomes:

@@ -22,6 +22,7 @@ from publisher.model.change import Object, Reason
 from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.distinct_values import lists_of
 from publisher.model.joined_texts import join_texts
+from publisher.planning.fields import flag_types
 from publisher.planning.names import key_columns
 from publisher.planning.plan import READS, ROW_READS, ChunkPlan
 from publisher.planning.query_back import (
@@ -37,6 +38,7 @@ from publisher.xds.operations import Part, add_attr, cut_attribute, replace_attr
 from publisher.xds.values import Converter
 
 _NO_TEXTS = pa.array([], pa.string())
+_INSERTS = flag_types(5, 7)
 _MARK = "\ue000"
 
 
@@ -75,7 +77,7 @@ def ask(plan: ChunkPlan) -> Questions | None:
     """Returns what query-backs must read; ``None`` if there are none."""
     fields, names, live = plan.fields, plan.rules.names, plan.live()
     kind = fields.type[live]
-    reads = np.isin(kind, READS)
+    reads = READS[kind]
     if not reads.any():
         return None
     begins = begins_island(fields.object[live], plan.window[live], plan.part[live])
@@ -129,7 +131,7 @@ def _follow_keys(
 def _named_columns(plan: ChunkPlan, field: Int64Array, row: Int64Array) -> NamedColumns:
     """The columns that suffice for rows that only query-backs of columns read."""
     fields, columns = plan.fields, plan.rules.names.columns
-    whole = np.isin(fields.type[field], ROW_READS)
+    whole = ROW_READS[fields.type[field]]
     only = ~np.isin(row, row[whole])
     named: dict[int, set[str]] = {}
     for place, column in zip(row[only].tolist(), fields.column[field[only]].tolist(), strict=True):
@@ -148,8 +150,8 @@ def read(plan: ChunkPlan, questions: Questions, answers: Answers, adds: bool) ->
         row = partners(asked, rows.places)
         field, row = questions.field[row >= 0], row[row >= 0]
         kind = plan.fields.type[field]
-        is_add = np.isin(kind, (5, 7)) & adds
-        column = np.where(np.isin(kind, ROW_READS), -1, plan.fields.column[field])
+        is_add = _INSERTS[kind] & adds
+        column = np.where(ROW_READS[kind], -1, plan.fields.column[field])
         _, group = np.unique(column * 2 + is_add, return_inverse=True)
         for number in range(int(group.max(initial=-1)) + 1):
             chosen = np.flatnonzero(group == number)
@@ -159,7 +161,7 @@ def read(plan: ChunkPlan, questions: Questions, answers: Answers, adds: bool) ->
     text = pa.concat_arrays([part.text for part in parts])
     empty = ~np.isin(questions.field, field)
     if adds:
-        empty &= ~np.isin(plan.fields.type[questions.field], (5, 7))
+        empty &= ~_INSERTS[plan.fields.type[questions.field]]
     plan.drop(questions.field[empty], Reason.NOTHING_TO_PUBLISH)
     is_live = plan.reason[field] == 0
     if is_live.all():
@@ -191,7 +193,7 @@ def _write(
     ``row`` has the row of each field, ``part`` renders an attribute."""
     fields, names, first = plan.fields, plan.rules.names, int(field[0])
     obj = int(fields.object[first])
-    of_row = fields.type[first] in ROW_READS
+    of_row = bool(ROW_READS[fields.type[first]])
     named = None if of_row else names.columns[fields.column[first]].name
     key = key_columns(fields.objects.key[obj].as_py())
     table = int(fields.objects.table[obj])

@@ -101,7 +101,7 @@ def group_operations(plan: ChunkPlan, form: Form) -> OperationNumbers:
     A change that carries a whole row is an operation by itself."""
     fields, live = plan.fields, plan.live()
     kind, row = fields.type[live], fields.row[live]
-    is_whole = np.isin(kind, WHOLE_ROW)
+    is_whole = WHOLE_ROW[kind]
     in_window = begins_island(fields.object[live], plan.window[live], plan.part[live])
     begins = in_window | begins_island(form.kinds[kind])
     begins |= is_whole & ((kind != KEY_CHANGE) | in_window)
@@ -122,7 +122,7 @@ def group_operations(plan: ChunkPlan, form: Form) -> OperationNumbers:
 def gather_pieces(plan: ChunkPlan, form: Form, read: ReadTexts) -> Pieces:
     """Gathers what the live fields publish: their logged values, what was read for them, or nothing."""
     fields, live = plan.fields, plan.live()
-    of_read = np.isin(fields.type[live], READS)
+    of_read = READS[fields.type[live]]
     logged, bare = live[~of_read], live[of_read]
     if len(bare):
         bare = bare[~np.isin(bare, read.field)]

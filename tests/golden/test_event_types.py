@@ -109,7 +109,7 @@ def render_case(case: EventTypeCase) -> str:
     changes: list[Change] = []
     row: Texts = dict.fromkeys(key_columns(case.obj.key), "1")
     for number, (event_type, old, new) in enumerate(case.changes):
-        names = () if event_type in WHOLE_ROW else tuple(new)
+        names = () if WHOLE_ROW[event_type] else tuple(new)
         change = Change(
             row=number,
             object=case.obj,
