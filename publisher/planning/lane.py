@@ -154,7 +154,16 @@ class LanePlanner:
                 (sizes, self.bytes_at_once),
             )
         ]
-        return min(max(1, least, int(min(ends))), len(types))
+        end = min(max(1, least, int(min(ends))), len(types))
+        windows = self._rules.windows
+        if windows is None or end == len(types):
+            return end
+        # few windows are open after the end of a poll and the slack behind it
+        rank, size = integers(batch["rank"]), windows.poll_size
+        begin = (rank[end - 1] - 1) // size * size + windows.poll_slack
+        before, after = np.searchsorted(rank, (begin, begin + size), "right").tolist()
+        is_short = before + 1 < least or rank[0] > begin
+        return min(after + 1, len(types)) if is_short else min(before + 1, end)
 
     def _begin_reading(self, questions: Questions) -> Future[Answers]:
         if self._thread is None:
