@@ -77,8 +77,7 @@ class Fields:
         lengths = integers(pc.list_value_length(batch.column("columns")))
         lengths[WHOLE_ROW[kind]] = 0
         counts = np.maximum(lengths, 1)
-        change = np.repeat(np.arange(batch.num_rows), counts)
-        place = np.arange(len(change)) - np.repeat(np.cumsum(counts) - counts, counts)
+        change, place = ranges(np.zeros_like(counts), counts)
         column_names, old, new = (
             _elements(batch.column(name), change, place, lengths > 0)
             for name in ("columns", "old", "new")
@@ -143,9 +142,20 @@ def _elements(
     lists: pa.ListArray, change: Int64Array, place: Int64Array, has_columns: BoolArray
 ) -> pa.StringArray:
     """The element of each field in the lists of changes; null without one."""
-    flat = lists.flatten()
-    if len(flat) == len(change) == len(lists) and not lists.null_count and has_columns.all():
-        return flat  # one for each change
     present = has_columns & booleans(lists.is_valid())
     starts = integers(lists.offsets)[:-1]
-    return lists.values.take(pa.array(starts[change] + place, mask=~present[change]))
+    return take(lists.values, np.where(present[change], starts[change] + place, -1))
+
+
+def take(column: pa.Array, rows: Int64Array) -> pa.Array:
+    """Some rows of a column or a batch, null for -1; rows that are neighbours are not copied."""
+    first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (-1, -1)
+    if first >= 0 and last - first == len(rows) - 1 and (rows[1:] > rows[:-1]).all():
+        return column.slice(first, len(rows))
+    return column.take(pa.array(rows, mask=rows < 0))
+
+
+def join_columns(columns: Sequence[pa.Array]) -> pa.Array:
+    """Joins columns of one type; does not copy the only one that has rows."""
+    filled = [column for column in columns if len(column)]
+    return filled[0] if len(filled) == 1 else pa.concat_arrays(columns)

@@ -6,10 +6,11 @@ are read, the rest.  While rows are read, the first step of the next chunk is do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -21,10 +22,10 @@ from publisher.model.change_batches import objects_of
 from publisher.model.outcomes import Outcomes
 from publisher.model.packed_batches import concat
 from publisher.model.published_objects import PublishedObjects
-from publisher.planning.fields import Fields
+from publisher.planning.fields import Fields, take
 from publisher.planning.minimal import reduce_pieces
 from publisher.planning.plan import READS, ChunkPlan, Memory, PlanRules
-from publisher.planning.query_back import Answers, Lookup, ObjectLookup, RowLookups
+from publisher.planning.query_back import Answer, Answers, Lookup, ObjectLookup, RowLookups
 from publisher.planning.reads import NOTHING_READ, Questions, ask, read
 from publisher.planning.texts import Form, Writer, gather_pieces, group_operations
 
@@ -44,7 +45,7 @@ class _OpenChunk(NamedTuple):
 
     plan: ChunkPlan
     questions: Questions | None
-    answers: Future[Answers] | None
+    answers: Callable[[], Answers]
     first_open: int | None
     """Row of the first change of an open window, which later documents follow; ``None`` without one."""
 
@@ -55,7 +56,7 @@ class LanePlanner:
     fields_at_once: ClassVar[int] = 20_000
     """Size of a chunk, which is up to twice as large where batches are."""
     reads_at_once: ClassVar[int] = 2_000
-    """Maximum number of query-backs in a chunk: rows may be long."""
+    """Number of query-backs in a chunk, more if a poll has more: rows may be long."""
     bytes_at_once: ClassVar[int] = 8 << 20
     """Size of the values of a chunk; a chunk has at least one change."""
 
@@ -109,10 +110,8 @@ class LanePlanner:
         least = _size(self._open)[0]
         parts = [*self._open, *self._waiting]
         self._open, self._waiting = [], []
-        rows, batch = (
-            np.concatenate([part[0] for part in parts]),
-            concat([part[1] for part in parts]),
-        )
+        rows = np.concatenate([part for part, _ in parts])
+        batch = concat([part for _, part in parts])
         del parts
         end = self._end_of_chunk(batch, 2 * least)
         is_last = is_last and end == len(rows)
@@ -125,13 +124,9 @@ class LanePlanner:
         if end < len(rows):
             self._waiting.append((rows[end:], batch.slice(end)))
         questions = ask(plan)
-        answers = None
-        if questions is not None and not (is_last and self._chunk is None):
-            answers = self._begin_reading(questions)
+        answers = self._begin_reading(questions, ahead=not is_last or self._chunk is not None)
         first_open = int(rows[carried[0]]) if len(carried) else None
-        before, self._chunk = self._chunk, None
-        if before is not None:
-            yield self._result(before)
+        yield from self._complete()
         self._chunk = _OpenChunk(plan, questions, answers, first_open)
 
     def _complete(self) -> Iterator[PlanResult]:
@@ -146,13 +141,10 @@ class LanePlanner:
         if batch.nbytes > self.bytes_at_once:
             sizes = _value_sizes(batch["old"]) + _value_sizes(batch["new"])
         columns = np.maximum(integers(pc.list_value_length(batch["columns"])), 1)
+        weights = (columns, READS[types], sizes)
+        limits = (2 * self.fields_at_once, self.reads_at_once, self.bytes_at_once)
         ends = [
-            np.searchsorted(np.cumsum(weights), limit, "right")
-            for weights, limit in (
-                (columns, 2 * self.fields_at_once),
-                (READS[types], self.reads_at_once),
-                (sizes, self.bytes_at_once),
-            )
+            np.searchsorted(np.cumsum(w), n, "right") for w, n in zip(weights, limits, strict=True)
         ]
         end = min(max(1, least, int(min(ends))), len(types))
         windows = self._rules.windows
@@ -160,27 +152,29 @@ class LanePlanner:
             return end
         # few windows are open after the end of a poll and the slack behind it
         rank, size = integers(batch["rank"]), windows.poll_size
-        begin = (rank[end - 1] - 1) // size * size + windows.poll_slack
-        before, after = np.searchsorted(rank, (begin, begin + size), "right").tolist()
-        is_short = before + 1 < least or rank[0] > begin
-        return min(after + 1, len(types)) if is_short else min(before + 1, end)
+        begin = int(rank[end - 1] - 1) // size * size + windows.poll_slack
+        before, after = (np.searchsorted(rank, (begin, begin + size), "right") + 1).tolist()
+        if before < least or rank[0] > begin:
+            before, end = after, len(types)
+        return min(int(before), end)
 
-    def _begin_reading(self, questions: Questions) -> Future[Answers]:
+    def _begin_reading(self, questions: Questions | None, *, ahead: bool) -> Callable[[], Answers]:
+        """Reads rows in the thread if ``ahead``, else when the answers are asked for."""
+        if questions is None:
+            return partial(Answers, [], {})
+        read_rows = partial(self._lookup.read, questions.rows, questions.named)
+        if not ahead:
+            return read_rows
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "look-up")
         # the thread uses the connections that this thread keeps
-        read_rows = self._lookup.read
-        return self._thread.submit(copy_context().run, read_rows, questions.rows, questions.named)
+        return self._thread.submit(copy_context().run, read_rows).result
 
     def _result(self, chunk: _OpenChunk) -> PlanResult:
         """Completes a chunk when its rows are read."""
         plan, result, texts = chunk.plan, PlanResult(), NOTHING_READ
         if chunk.questions is not None:
-            answers = (
-                self._lookup.read(chunk.questions.rows, chunk.questions.named)
-                if chunk.answers is None
-                else chunk.answers.result()
-            )
+            answers = chunk.answers()
             result.lookups = list(_lookups(plan, chunk.questions, answers))
             adds = self._form.options.insert_query_back == "add"
             texts = read(plan, chunk.questions, answers, adds)
@@ -240,24 +234,23 @@ def _lookups(
 ) -> Iterator[ObjectLookup | RowLookups]:
     """The questions with their answers, for the record of look-ups."""
     objects = plan.fields.objects
-    keys = objects.key.take(pa.array(questions.object))
-    of_row = questions.rows.take(pa.array(questions.asked))
+    keys = take(objects.key, questions.object)
+    of_row = take(questions.rows, questions.asked)
     is_same = booleans(pc.equal(keys, of_row["key"]))
+    single: dict[int, Answer] = {}
     for rows in answers.rows:
         row = partners(questions.asked, rows.places)
         same = np.flatnonzero((row >= 0) & is_same)
         if len(same):
             chosen = rows.select(row[same])
             numbers = questions.window_number[same]
-            yield RowLookups(of_row.take(pa.array(same)), numbers, rows.columns, chosen.values)
+            yield RowLookups(take(of_row, same), numbers, rows.columns, chosen.values)
         for question in np.flatnonzero((row >= 0) & ~is_same).tolist():
-            ((_, current),) = rows.select(row[question : question + 1]).answers()
-            (obj,) = objects_of(of_row.slice(question, 1))
-            number = int(questions.window_number[question])
-            yield ObjectLookup(obj._replace(key=keys[question].as_py()), number, current, obj.key)
+            ((_, single[question]),) = rows.select(row[question : question + 1]).answers()
     for question in np.flatnonzero(np.isin(questions.asked, list(answers.others))).tolist():
+        single[question] = answers.others[int(questions.asked[question])]
+    for question, answer in single.items():
         (obj,) = objects_of(of_row.slice(question, 1))
         key, row_key = keys[question].as_py(), None if is_same[question] else obj.key
-        answer = answers.others[int(questions.asked[question])]
         number = int(questions.window_number[question])
         yield ObjectLookup(obj._replace(key=key), number, answer, row_key)

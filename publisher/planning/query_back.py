@@ -77,6 +77,8 @@ class CurrentRows(NamedTuple):
 
     def select(self, rows: npt.NDArray[np.int64]) -> CurrentRows:
         """Returns some of the rows by their indexes."""
+        if np.array_equal(rows, np.arange(len(self.places))):
+            return self
         values = [column.take(pa.array(rows)) for column in self.values]
         return CurrentRows(self.places[rows], self.columns, values)
 

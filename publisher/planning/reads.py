@@ -22,22 +22,16 @@ from publisher.model.change import Object, Reason
 from publisher.model.change_batches import batch_of_objects, objects_of
 from publisher.model.distinct_values import lists_of
 from publisher.model.joined_texts import join_texts
-from publisher.planning.fields import flag_types
+from publisher.planning.fields import flag_types, join_columns, take
 from publisher.planning.names import key_columns
 from publisher.planning.plan import READS, ROW_READS, ChunkPlan
-from publisher.planning.query_back import (
-    Answers,
-    CurrentRows,
-    NamedColumns,
-    RefusedLookup,
-)
+from publisher.planning.query_back import Answers, CurrentRows, NamedColumns, RefusedLookup
 from publisher.planning.rendered_columns import RenderedColumn
 from publisher.planning.values import Contents, convert_column
 from publisher.xds.escape import ValueProblem
 from publisher.xds.operations import Part, add_attr, cut_attribute, replace_attr
 from publisher.xds.values import Converter
 
-_NO_TEXTS = pa.array([], pa.string())
 _INSERTS = flag_types(5, 7)
 _MARK = "\ue000"
 
@@ -53,7 +47,7 @@ class ReadTexts(NamedTuple):
     text: pa.StringArray
 
 
-NOTHING_READ = ReadTexts(NO_ROWS, NO_ROWS, _NO_TEXTS)
+NOTHING_READ = ReadTexts(NO_ROWS, NO_ROWS, pa.array([], pa.string()))
 
 
 class Questions(NamedTuple):
@@ -75,30 +69,21 @@ class Questions(NamedTuple):
 
 def ask(plan: ChunkPlan) -> Questions | None:
     """Returns what query-backs must read; ``None`` if there are none."""
-    fields, names, live = plan.fields, plan.rules.names, plan.live()
-    kind = fields.type[live]
-    reads = READS[kind]
+    fields, live = plan.fields, plan.live()
+    reads = READS[fields.type[live]]
     if not reads.any():
         return None
     begins = begins_island(fields.object[live], plan.window[live], plan.part[live])
-    group = np.cumsum(begins) - 1
-    groups = np.unique(group[reads])
-    firsts, lasts = (np.flatnonzero(flags)[groups] for flags in (begins, ends_island(begins)))
+    group = (np.cumsum(begins) - 1)[reads]
+    asks = begins_island(group)
+    firsts, lasts = (np.flatnonzero(flags)[group[asks]] for flags in (begins, ends_island(begins)))
     objects = fields.object[live[firsts]]
-    rows, asked = np.unique(objects, return_inverse=True)
-    keys = fields.objects.key.take(pa.array(rows))
-    tables = fields.objects.table[rows]
-    batch = pa.RecordBatch.from_arrays(
-        [
-            pa.array([table.schema for table in names.tables], pa.string()).take(pa.array(tables)),
-            pa.array([table.name for table in names.tables], pa.string()).take(pa.array(tables)),
-            keys,
-        ],
-        names=list(Object._fields),
-    )
-    batch, asked = _follow_keys(plan, batch, asked, fields.row[live[lasts]])
+    is_first = begins_island(objects)
+    first = fields.change[live[firsts[is_first]]]
+    batch = take(fields.batch.select(list(Object._fields)), first)
+    batch, asked = _follow_keys(plan, batch, np.cumsum(is_first) - 1, fields.row[live[lasts]])
     order = np.argsort(live[reads], kind="stable")
-    question = np.searchsorted(groups, group[reads])[order]
+    question = (np.cumsum(asks) - 1)[order]
     field = live[reads][order]
     named = _named_columns(plan, field, asked[question])
     return Questions(
@@ -156,9 +141,9 @@ def read(plan: ChunkPlan, questions: Questions, answers: Answers, adds: bool) ->
         for number in range(int(group.max(initial=-1)) + 1):
             chosen = np.flatnonzero(group == number)
             part = add_attr if is_add[chosen[0]] else replace_attr
-            parts.append(_write(plan, rows, field[chosen], row[chosen], part))
+            parts += _write(plan, rows, field[chosen], row[chosen], part)
     field, column = (np.concatenate([part[place] for part in parts]) for place in (0, 1))
-    text = pa.concat_arrays([part.text for part in parts])
+    text = join_columns([part.text for part in parts])
     empty = ~np.isin(questions.field, field)
     if adds:
         empty &= ~_INSERTS[plan.fields.type[questions.field]]
@@ -178,16 +163,15 @@ def _drop_unanswered(
     if not others:
         return
     gone = [place for place, answer in others.items() if answer is None]
-    rows = plan.fields.row[field]
     plan.drop(field[np.isin(asked, gone)], Reason.ROW_GONE)
-    refused = {place: answer for place, answer in others.items() if answer is not None}
-    pairs = zip(rows.tolist(), asked.tolist(), strict=True)
-    plan.reject({row: refused[place] for row, place in pairs if place in refused})
+    pairs = zip(plan.fields.row[field].tolist(), asked.tolist(), strict=True)
+    found = ((row, others.get(place)) for row, place in pairs)
+    plan.reject({row: answer for row, answer in found if answer is not None})
 
 
 def _write(
     plan: ChunkPlan, rows: CurrentRows, field: Int64Array, row: Int64Array, part: Part
-) -> ReadTexts:
+) -> list[ReadTexts]:
     """Writes what query-backs of one kind publish of rows with the same columns.
 
     ``row`` has the row of each field, ``part`` renders an attribute."""
@@ -202,27 +186,24 @@ def _write(
     except ValueProblem as problem:
         every = fields.row[field].tolist()
         plan.reject(dict.fromkeys(every, (problem.reason, problem.detail)))
-        return NOTHING_READ
+        return []
     problems: dict[int, tuple[Reason, str]] = {}
     texts: list[tuple[int, list[str | pa.StringArray]]] = []
     for place, number in columns:
         column = names.columns[number].rendered
         assert column is not None
-        contents = _contents(rows.values[place].take(pa.array(row)), column.convert)
+        contents = _contents(take(rows.values[place], row), column.convert)
         for at, found in contents.problems.items():
             problems.setdefault(int(fields.row[field[at]]), (found.reason, found.detail))
         texts.append((number, _around(contents.texts, column, part, with_tags=of_row)))
     plan.reject(problems)
     if of_row and texts:
-        pieces = [piece for _, pieces in texts for piece in pieces]
-        return ReadTexts(field, np.full(len(field), -1), join_texts(pieces))
-    read = [(number, join_texts(pieces)) for number, pieces in texts]
-    shown = [np.where(booleans(pc.equal(text, "")), -1, number) for number, text in read]
-    return ReadTexts(
-        np.tile(field, len(read)),
-        np.concatenate([NO_ROWS, *shown]),
-        pa.concat_arrays([_NO_TEXTS, *(text for _, text in read)]),
-    )
+        texts = [(-1, [piece for _, pieces in texts for piece in pieces])]
+    read = ((number, join_texts(pieces)) for number, pieces in texts)
+    return [
+        ReadTexts(field, np.where(booleans(pc.equal(text, "")), -1, number), text)
+        for number, text in read
+    ]
 
 
 def _around(

@@ -30,7 +30,8 @@ from publisher.model.change import Object
 from publisher.model.change_batches import objects_of
 from publisher.model.distinct_values import lists_of
 from publisher.model.document_schema import DOCUMENT_SCHEMA
-from publisher.planning.fields import WHOLE_ROW
+from publisher.model.joined_texts import join_texts
+from publisher.planning.fields import WHOLE_ROW, join_columns, take
 from publisher.planning.names import PlannedTable
 from publisher.planning.plan import DELETE, KEY_CHANGE, READS, ChunkPlan
 from publisher.planning.reads import ReadTexts
@@ -86,13 +87,8 @@ class Pieces(NamedTuple):
 
     def take(self, chosen: Int64Array | slice) -> Pieces:
         """Some of the pieces."""
-        return Pieces(
-            self.field[chosen],
-            self.shown[chosen],
-            self.text[chosen],
-            self.is_inner[chosen],
-            self.texts,
-        )
+        field, shown, text = (column[chosen] for column in self[:3])
+        return Pieces(field, shown, text, self.is_inner[chosen], self.texts)
 
 
 def group_operations(plan: ChunkPlan, form: Form) -> OperationNumbers:
@@ -139,14 +135,15 @@ def gather_pieces(plan: ChunkPlan, form: Form, read: ReadTexts) -> Pieces:
         (bare, np.full(len(bare), -1), pa.nulls(len(bare), pa.string())),
         (renamed, np.full(len(renamed), -1), _new_associations(plan, renamed)),
     )
-    texts = pa.concat_arrays([plan.new.texts, *(text for _, _, text in others)])
-    more = len(texts) - len(plan.new.texts)
+    own = plan.new.texts.slice(0, len(fields) if len(logged) else 0)
+    texts = join_columns([own, *(text for _, _, text in others)])
+    more = len(texts) - len(own)
     logged = np.flatnonzero(fields.type[logged] != KEY_CHANGE)
     pieces = pieces.take(logged)
     return Pieces(
         np.concatenate([pieces.field, *(field for field, _, _ in others)]),
         np.concatenate([pieces.shown, *(shown for _, shown, _ in others)]),
-        np.concatenate([pieces.text, len(plan.new.texts) + np.arange(more)]),
+        np.concatenate([pieces.text, len(own) + np.arange(more)]),
         np.concatenate([pieces.is_inner, np.ones(more, np.bool_)]),
         texts,
     )
@@ -246,11 +243,9 @@ class Writer:
             "text": _join_islands(text, begins_document).cast(pa.large_string()),
             "rows": lists_of(pa.array(fields.rows[members]), sizes),
         }
-        names = DOCUMENT_SCHEMA.names
-        of_change = fields.batch.select([name for name in names if name not in columns])
-        of_change = of_change.take(pa.array(change))
-        arrays = [columns.get(name) if name in columns else of_change[name] for name in names]
-        return pa.RecordBatch.from_arrays(arrays, schema=DOCUMENT_SCHEMA)
+        others = [name for name in DOCUMENT_SCHEMA.names if name not in columns]
+        columns |= {name: take(fields.batch[name], change) for name in others}
+        return pa.RecordBatch.from_pydict(columns, schema=DOCUMENT_SCHEMA)
 
     def _new_associations(self, change: Int64Array) -> pa.StringArray:
         """The associations after changes of keys; null for other documents."""
@@ -290,15 +285,15 @@ class Writer:
         codes, number = np.unique(code, return_inverse=True)
         frames = [self._frame(each, len(flags)) for each in codes.tolist()]
         before, between, after = (
-            pa.array(texts, pa.string()).take(pa.array(number))
+            texts[0] if len(codes) == 1 else pa.array(texts, pa.string()).take(pa.array(number))
             for texts in zip(*frames, strict=True)
         )
-        old = _texts_at(self._plan.old.texts, np.where(has_old, field, -1))
+        old = _texts_at(self._plan.old.texts, np.where(has_old, field, -1)) if has_old.any() else ""
         new = _texts_at(pieces.texts, np.where(has_new, pieces.text, -1))
         parts = [before, old, between, new, after]
         if begins_operation is not None and begins_document is not None:
             parts.insert(0, self._heads(pieces, begins_operation, begins_document))
-        return pc.binary_join_element_wise(*parts, "")
+        return join_texts(parts)
 
     def _frame(self, code: int, count: int) -> tuple[str, str, str]:
         """The text before the old value, between both values, and after the new value."""
@@ -353,7 +348,7 @@ class Writer:
         names = fields.objects.xml.take(pa.array(obj))
         parts += ["><association>", names, "</association>"]
         place = np.where(begins_operation, np.cumsum(begins_operation) - 1, -1)
-        return _texts_at(pc.binary_join_element_wise(*parts, ""), place)
+        return _texts_at(join_texts(parts), place)
 
 
 def position_texts(plan: ChunkPlan, changes: Int64Array) -> pa.StringArray:
@@ -392,7 +387,7 @@ def _class_name(table: PlannedTable) -> str:
 
 def _texts_at(texts: pa.StringArray, places: Int64Array) -> pa.StringArray:
     """The texts at some places; empty for -1."""
-    return pc.fill_null(texts.take(pa.array(places, mask=places < 0)), "")
+    return pc.fill_null(take(texts, places), "")
 
 
 def _join_islands(texts: pa.StringArray, begins: BoolArray) -> pa.StringArray:

@@ -14,12 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.model.arrays import NO_ROWS, BoolArray, Int64Array, booleans
-from publisher.planning.characters import (
-    is_forbidden,
-    is_long,
-    is_verbatim,
-    present_characters,
-)
+from publisher.planning.characters import is_forbidden, is_long, is_verbatim, present_characters
+from publisher.planning.fields import join_columns
 from publisher.planning.names import SourceNames
 from publisher.xds.escape import REFERENCES, VERBATIM, VERBATIM_TRIMMED, ValueProblem
 from publisher.xds.values import Converter
@@ -71,7 +67,7 @@ def _convert(
         )
         rows += [of_pattern[~is_single], single]
         contents += [escaped.filter(pa.array(~is_single)), pa.array(converted, pa.string())]
-    return Contents(_replace(texts, np.concatenate(rows), pa.concat_arrays(contents)), problems)
+    return Contents(_replace(texts, np.concatenate(rows), join_columns(contents)), problems)
 
 
 def _is_verbatim(texts: pa.StringArray, pattern: str | None) -> BoolArray:
