@@ -56,7 +56,7 @@ class LanePlanner:
     fields_at_once: ClassVar[int] = 20_000
     """Size of a chunk, which is up to twice as large where batches are."""
     reads_at_once: ClassVar[int] = 2_000
-    """Number of query-backs in a chunk, more if a poll has more: rows may be long."""
+    """Number of query-backs in a chunk, more if a poll has more; of short rows twice as many."""
     bytes_at_once: ClassVar[int] = 8 << 20
     """Size of the values of a chunk; a chunk has at least one change."""
 
@@ -81,6 +81,8 @@ class LanePlanner:
         self._held: list[pa.RecordBatch] = []
         """Documents after the first change of an open window."""
         self._thread: ThreadPoolExecutor | None = None
+        self._are_short = False
+        """True if twice as many documents of rows as those last read are at most ``bytes_at_once``."""
 
     def close(self) -> None:
         """Ends the thread that reads rows; needed after an error, too."""
@@ -141,8 +143,9 @@ class LanePlanner:
         if batch.nbytes > self.bytes_at_once:
             sizes = _value_sizes(batch["old"]) + _value_sizes(batch["new"])
         columns = np.maximum(integers(pc.list_value_length(batch["columns"])), 1)
+        reads_at_once = self.reads_at_once * (2 if self._are_short else 1)
         weights = (columns, READS[types], sizes)
-        limits = (2 * self.fields_at_once, self.reads_at_once, self.bytes_at_once)
+        limits = (2 * self.fields_at_once, reads_at_once, self.bytes_at_once)
         ends = [
             np.searchsorted(np.cumsum(w), n, "right") for w, n in zip(weights, limits, strict=True)
         ]
@@ -186,6 +189,9 @@ class LanePlanner:
                 plan, self._form, operations, pieces, self._published
             )
         documents = list(Writer(plan, self._form, operations).documents(pieces))
+        if chunk.questions is not None:
+            size = 2 * self.reads_at_once * sum(batch.nbytes for batch in documents)
+            self._are_short = 0 < size <= self.bytes_at_once * chunk.questions.rows.num_rows
         result.documents = self._release(documents, chunk.first_open)
         result.outcomes = [plan.outcomes()]
         return result
