@@ -72,7 +72,7 @@ _INTRODUCTIONS: Mapping[str, str] = {
     "classes": "Classes: parent tables with their child tables and references.",
     "documents": "The form of documents and values.",
     "dispatch": "The sink that documents are sent to.",
-    "journal": "The journals of all runs of the job.",
+    "ledger": "The ledgers of all runs of the job.",
     "acknowledge": "Statuses of rows, for event logs that are read from a database.",
     "follow": "The schedule of `publish --follow`.",
     "metrics": "[Metrics](metrics.md) of `publish` for Prometheus.",

@@ -221,7 +221,7 @@ def of_system(error: OSError) -> FatalError:
     # a copy names its source first, its target second
     path = error.filename2 or error.filename
     if error.errno in NO_SPACE:
-        where = path or "the disk of the output, of the journal or of Spark's temporary files"
+        where = path or "the disk of the output, of the ledger or of Spark's temporary files"
         return FatalError(f"no space left on {where}: free space and start again")
     about = f"{path}: " if path else ""
     advice = _ADVICE.get(error.errno or 0, "fix it")

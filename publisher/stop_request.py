@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-_STEP = 0.25
+_STEP = 0.05
 """Seconds after which a pause looks for work again."""
 
 

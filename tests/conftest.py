@@ -58,7 +58,7 @@ LONG = (
     "runs/test_verify.py",
     "services/test_consumer.py",
     "services/test_kafka_dispatch.py",
-    "services/test_lost_journals.py",
+    "services/test_lost_ledgers.py",
 )
 """Groups of more than 20 seconds."""
 

@@ -7,10 +7,7 @@ nor reports a reject more than once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,70 +16,30 @@ import pyarrow.parquet as pq
 
 from publisher.acknowledge.reasons import written_id
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned_file, write_durably
-from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.job import Leftovers
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
 
-FORMAT = 1
-_FILE = "leftovers.json"
 _HELD = ("part", "high", "schema", "table", "key", "event_type", "event_time", "columns")
 """Columns that identify a held row."""
 _COLUMNS = [*_HELD, "source", "outcome", "reason", "raw"]
 _ALL_BITS = (1 << 64) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """Rows of one source that stay N."""
-
-    held: str = ""
-    """Digest of the held rows in any order; empty if no row is held."""
-    reported: frozenset[int] = frozenset()
-    """Digests of the raw records of rejected rows without a usable record id."""
-
-
-def read_leftovers(root: Path) -> dict[str, Leftovers]:
-    """Reads the rows that stay N after the last run of a job, by source.
-
-    Raises:
-        FatalError: The file is damaged, or another version of the program wrote it.
-    """
-
-    def decode(content: dict[str, Any]) -> dict[str, Leftovers]:
-        return {
-            name: Leftovers(entry["held"], frozenset(int(n, 16) for n in entry["reported"]))
-            for name, entry in content["sources"].items()
-        }
-
-    remedy = "remove it: rejected rows that stay N are then reported once more"
-    return read_versioned_file(root / _FILE, FORMAT, decode, remedy) or {}
-
-
-def write_leftovers(root: Path, leftovers: Mapping[str, Leftovers]) -> None:
-    """Writes the leftovers durably if they changed."""
-    present = {name: rows for name, rows in sorted(leftovers.items()) if rows != Leftovers()}
-    if present == read_leftovers(root):
-        return
-    sources = {
-        name: {"held": rows.held, "reported": sorted(f"{n:016x}" for n in rows.reported)}
-        for name, rows in present.items()
-    }
-    write_durably(root / _FILE, json.dumps({"format": FORMAT, "sources": sources}) + "\n")
-
-
-def leftovers_of(journal: Journal, manifest: Manifest, source: int) -> Leftovers:
+def leftovers_of(ledger_run: LedgerRun, manifest: Manifest, source: int) -> Leftovers:
     """Finds the rows of one source that stay N after a run, planned or committed.
 
     Raises:
-        FatalError: A file of the journal cannot be read.
+        FatalError: A file of the ledger cannot be read.
     """
     if not _may_stay(manifest, source):
         return Leftovers()
     held, count, reported = 0, 0, set[int]()
-    for row in _rows(journal, manifest, source):
+    for row in _rows(ledger_run, manifest, source):
         if row["outcome"] == Outcome.HELD:
             held = held + digest_of_text(repr([row[name] for name in _HELD])) & _ALL_BITS
             count += 1
@@ -100,18 +57,18 @@ def _may_stay(manifest: Manifest, source: int) -> bool:
     )
 
 
-def _rows(journal: Journal, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
+def _rows(ledger_run: LedgerRun, manifest: Manifest, source: int) -> Iterator[dict[str, Any]]:
     """Reads the rows of a source that are held, or rejected without a record id."""
     for result in manifest.results:
         name = LaneNames(result.lane).decisions
-        staged, final = result.folder(journal.staging) / name, journal.root / name
+        staged, final = result.folder(ledger_run.staging) / name, ledger_run.place / name
         try:
             file = pq.ParquetFile(final if final.exists() else staged)
             for batch in file.iter_batches(columns=_COLUMNS, use_threads=False):
                 yield from batch.filter(_stays_new(batch, source)).to_pylist()
         except (OSError, pa.ArrowInvalid) as error:
             raise FatalError(
-                f"{final} of the journal cannot be read ({error}): restore it"
+                f"{final} of the ledger cannot be read ({error}): restore it"
             ) from error
 
 
@@ -126,7 +83,10 @@ def _stays_new(batch: pa.RecordBatch, source: int) -> pa.Array:
 
 
 def has_nothing_new(
-    journal: Journal, manifest: Manifest, live: Collection[str], earlier: Mapping[str, Leftovers]
+    ledger_run: LedgerRun,
+    manifest: Manifest,
+    live: Collection[str],
+    earlier: Mapping[str, Leftovers],
 ) -> bool:
     """Returns whether a planned run has read only rows that stayed N after earlier runs.
 
@@ -147,7 +107,7 @@ def has_nothing_new(
             elif count.reason != Reason.REPORTED:
                 return False
     return all(
-        leftovers_of(journal, manifest, source).held
+        leftovers_of(ledger_run, manifest, source).held
         == earlier.get(manifest.sources[source].name, Leftovers()).held
         for source in held
     )

@@ -14,7 +14,8 @@ from publisher.acknowledge.write_status import log_table, no_lease
 from publisher.database.connection import Database
 from publisher.database.options import DatabaseOptions
 from publisher.database.statuses import StatusWriter
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Status
 from publisher.sources.event_log.options import EventLogOptions
 
@@ -22,10 +23,10 @@ FAILED = (Status.ERROR, Status.FATAL)
 """Statuses of rows that may be published again."""
 
 
-class JournaledRun(NamedTuple):
-    """A run of the job: its journal, the number of the source in it, and the refused documents."""
+class RecordedRun(NamedTuple):
+    """A run of the job: its ledger, the number of the source in it, and the refused documents."""
 
-    journal: Journal
+    ledger_run: LedgerRun
     manifest: Manifest
     source: int
     refused: RefusedDocuments
@@ -43,8 +44,8 @@ class RetrySelection:
     """Record ids."""
 
     @property
-    def needs_journals(self) -> bool:
-        """Returns whether the rows can be found only in journals."""
+    def needs_ledgers(self) -> bool:
+        """Returns whether the rows can be found only in ledger."""
         return bool(self.reasons or self.tables)
 
     def matches(self, entry: StatusReason) -> bool:
@@ -64,7 +65,7 @@ class RetryReport:
     rows: int
     """Number of rows that are N again."""
     reasons: frozenset[str] = field(default_factory=frozenset)
-    """Reasons of all failed records in the journals."""
+    """Reasons of all failed records in the ledger."""
     others: int = 0
     """Number of record ids that now belong to other rows than those that failed."""
     corrected: tuple[int, ...] = ()
@@ -80,13 +81,13 @@ class FailedRecords(NamedTuple):
     reasons: frozenset[str]
 
 
-def select_failed_records(runs: Iterable[JournaledRun], selection: RetrySelection) -> FailedRecords:
+def select_failed_records(runs: Iterable[RecordedRun], selection: RetrySelection) -> FailedRecords:
     """Selects records that failed in the last run that read them; ``runs`` begin with the oldest."""
     ids: Ids = np.empty(0, np.int64)
     fingerprints: set[int] = set()
     reasons: set[str] = set()
     for run in runs:
-        lanes = lanes_of(run.journal, run.manifest, run.source, run.refused)
+        lanes = lanes_of(run.ledger_run, run.manifest, run.source, run.refused)
         for window in status_windows(lanes):
             ids = np.setdiff1d(ids, window.ids, assume_unique=True)
         failed: set[int] = set()
@@ -105,28 +106,28 @@ def retry(
     table: str,
     options: EventLogOptions,
     selection: RetrySelection,
-    runs: Iterable[JournaledRun] = (),
+    runs: Iterable[RecordedRun] = (),
     *,
     corrected: Collection[int] = (),
     dry_run: bool = False,
 ) -> RetryReport:
     """Sets the selected rows of an event log that still have E or F to N; only counts them if ``dry_run``.
 
-    ``runs`` are the runs of the job whose journals exist, oldest first.  Rows whose ``corrected``
+    ``runs`` are the runs of the job whose ledger exist, oldest first.  Rows whose ``corrected``
     records are published keep their status.
 
     Raises:
-        FatalError: A journal is damaged, or the database refuses.
+        FatalError: A ledger is damaged, or the database refuses.
         UnreachableError: The database does not answer.
     """
     without = np.array(sorted(corrected), np.int64)
     with Database(database, writing=not dry_run) as served:
         writer = StatusWriter(served, log_table(served, table, options), no_lease)
-        if not selection.needs_journals and not selection.ids:
+        if not selection.needs_ledgers and not selection.ids:
             return RetryReport(writer.reset_all(FAILED, without), corrected=(*without.tolist(),))
         named = np.array(sorted(selection.ids), np.int64)
         failed = FailedRecords(named, None, frozenset())
-        if selection.needs_journals:
+        if selection.needs_ledgers:
             failed = select_failed_records(runs, selection)
         kept = np.intersect1d(failed.ids, without)
         rows = writer.reset(np.setdiff1d(failed.ids, kept), FAILED, failed.fingerprints)

@@ -1,10 +1,10 @@
-"""The status of each record of a live event log, computed from a committed journal.
+"""The status of each record of a live event log, computed from a committed ledger.
 
 S published, W nothing to publish, E rejected, F permanently refused by the sink (event log page,
 status); a superseded record has the status of its superseding record.  Held records stay N; records that were
 ignored because of their status keep that status.
 
-Works by the column: memory holds one byte for each record of the journal and the ids of one window.
+Works by the column: memory holds one byte for each record of the ledger and the ids of one window.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import pyarrow.parquet as pq
 
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
-from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import STATUS_OF, Outcome, Reason, Status
 
 Ids = npt.NDArray[np.int64]
@@ -118,7 +119,7 @@ class LaneLetters:
     """The letters of one lane's records of one source.
 
     Raises:
-        FatalError: A file of the journal is missing or damaged.
+        FatalError: A file of the ledger is missing or damaged.
     """
 
     def __init__(
@@ -183,14 +184,18 @@ class LaneLetters:
 
 
 def lanes_of(
-    journal: Journal, manifest: Manifest, source: int, refused: RefusedDocuments, behind: int = 0
+    ledger_run: LedgerRun,
+    manifest: Manifest,
+    source: int,
+    refused: RefusedDocuments,
+    behind: int = 0,
 ) -> list[LaneLetters]:
-    """The letters of all lanes of one source of a journal; see ``LaneLetters`` for ``behind``."""
+    """The letters of all lanes of one source of a ledger; see ``LaneLetters`` for ``behind``."""
     by_lane: dict[int, list[int]] = {}
     for lane, document in refused:
         by_lane.setdefault(lane, []).append(document)
     return [
-        LaneLetters(journal.root, lane, source, by_lane.get(lane, ()), behind)
+        LaneLetters(ledger_run.place, lane, source, by_lane.get(lane, ()), behind)
         for lane in range(manifest.lanes)
     ]
 
@@ -206,7 +211,7 @@ def read_progress(root: Path, lane: int, source: int, behind: int) -> ReadProgre
     Reads no records if the statistics of the file show that none of them is late.
 
     Raises:
-        FatalError: A file of the journal is missing or damaged.
+        FatalError: A file of the ledger is missing or damaged.
     """
     with _open_decisions(root, lane) as file:
         return join_progress(
@@ -227,7 +232,7 @@ def _open_decisions(root: Path, lane: int) -> pq.ParquetFile:
         return pq.ParquetFile(path, read_dictionary=_REPEATING)
     except (OSError, pa.ArrowInvalid) as error:
         raise FatalError(
-            f"{path} of the journal cannot be read ({error}): restore it; its run cannot be acknowledged "
+            f"{path} of the ledger cannot be read ({error}): restore it; its run cannot be acknowledged "
             "without it"
         ) from error
 

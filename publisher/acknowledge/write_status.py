@@ -36,7 +36,8 @@ from publisher.database.reason_table import Entry, ReasonTable
 from publisher.database.row_check import RowCheck
 from publisher.database.statuses import DELETED, LogTable, StatusWriter
 from publisher.database.user_statements import run_post_polling
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Status
 from publisher.model.plain import restore
 from publisher.sources.event_log.fingerprints import FINGERPRINTED, fingerprints_of
@@ -54,7 +55,7 @@ class AcknowledgeReport:
     """The counts of acknowledging one source."""
 
     letters: Mapping[str, int]
-    """Number of record ids by the status in the journal: S, W, E, F."""
+    """Number of record ids by the status in the ledger: S, W, E, F."""
     changed: Mapping[str, int] = field(default_factory=dict)
     """Number of rows that this call changed, by letter; D counts deleted rows."""
     unnamed: int = 0
@@ -79,7 +80,7 @@ class WritingHooks(NamedTuple):
 
 
 def acknowledge(
-    journal: Journal,
+    ledger_run: LedgerRun,
     manifest: Manifest,
     source: int,
     log: LogPlace,
@@ -94,10 +95,10 @@ def acknowledge(
     statuses.
 
     Raises:
-        FatalError, UnreachableError: The journal is damaged, or the database refuses or does not answer.
+        FatalError, UnreachableError: The ledger is damaged, or the database refuses or does not answer.
     """
     entry, refused, check_lease = manifest.sources[source], refused or {}, hooks.check_lease
-    lanes = letters_of(journal, manifest, source, refused)
+    lanes = letters_of(ledger_run, manifest, source, refused)
     with Database(log.database, writing=True) as served:
         table = log_table(served, log.table, restore(EventLogOptions, entry.options))
         reasons = 0
@@ -126,19 +127,19 @@ def log_table(database: Database, table: str, options: EventLogOptions) -> LogTa
     return LogTable(relation, record_id, status, check)
 
 
-def read_progress_of(journal: Journal, manifest: Manifest, source: int) -> ReadProgress:
-    """The progress of a run in a source, from its journal alone."""
+def read_progress_of(ledger_run: LedgerRun, manifest: Manifest, source: int) -> ReadProgress:
+    """The progress of a run in a source, from its ledger alone."""
     behind = manifest.behind.get(manifest.sources[source].name, 0)
     lanes = range(manifest.lanes)
-    return join_progress(read_progress(journal.root, lane, source, behind) for lane in lanes)
+    return join_progress(read_progress(ledger_run.place, lane, source, behind) for lane in lanes)
 
 
 def letters_of(
-    journal: Journal, manifest: Manifest, source: int, refused: RefusedDocuments
+    ledger_run: LedgerRun, manifest: Manifest, source: int, refused: RefusedDocuments
 ) -> list[LaneLetters]:
     """The letters of one source of a run, see ``lanes_of``."""
     behind = manifest.behind.get(manifest.sources[source].name, 0)
-    return lanes_of(journal, manifest, source, refused, behind)
+    return lanes_of(ledger_run, manifest, source, refused, behind)
 
 
 def deleted_letters(options: AcknowledgeOptions) -> frozenset[str]:

@@ -13,7 +13,7 @@ from publisher.cli.print_report import echo, echo_json, echo_notes
 
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
-    from publisher.journal.conservation import RunReport
+    from publisher.ledger.conservation import RunReport
 
 
 @command("acknowledge -c hr.toml --run hr-000042 --abandon")
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     expose_value=False,
     help="Write no statuses, because the table or database is gone, and count the run as done.",
 )
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.dry_run_option("Count the statuses that would be written, and write nothing.")
 @parameters.report_form
 def acknowledge(
     config: Path,
     run: str,
-    journal: Path | None,
+    ledger: Path | None,
     dry_run: bool,
     json_: bool,
 ) -> None:
@@ -45,7 +45,7 @@ def acknowledge(
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.runs.rehearse import rehearse_acknowledgement
 
-    settings = load_to_publish(config, Overrides(journal=journal))
+    settings = load_to_publish(config, Overrides(ledger=ledger))
     act = rehearse_acknowledgement if dry_run else _acknowledge
     report = act(settings, run)
     rows = ", ".join(f"{letter} {count:,}" for letter, count in report.statuses.items())

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 @parameters.config_required
 @parameters.database
 @parameters.schema
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
 def check(config: Path, json_: bool, **overrides: Any) -> None:
     """Check a job without writing anything.
 
-    It checks the settings, the files, the database, and that documents and journal can be written.
+    It checks the settings, the files, the database, and that documents and ledger can be written.
     """
     from publisher.cli import output
     from publisher.reports.check import check as findings_of

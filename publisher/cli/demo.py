@@ -20,7 +20,7 @@ def demo(directory: Path) -> None:
     """Create a small company and publish its changes.
 
     DIRECTORY, demo-output by default, receives the company's database with its event log, a job file,
-    documents, and a journal.
+    documents, and a ledger.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""``xds-publisher diff``: compares two journals object by object."""
+"""``xds-publisher diff``: compares two ledgers object by object."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from publisher.errors import FindingsError
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.reports.diff.compare_objects import Counts
-    from publisher.reports.diff.differences import JournalDiff, JournalSummary
+    from publisher.reports.diff.differences import LedgerDiff, LedgerSummary
     from publisher.reports.diff.examples import OperationExample, RecordExample
 
 _ATTRIBUTES = 10
@@ -30,7 +30,7 @@ _ATTRIBUTES_OF_EXAMPLE = 5
     "diff before/ after/",
     "diff -c hr.toml hr-000001 hr-000002",
 )
-@click.argument("first", metavar="JOURNAL", type=parameters.PATH)
+@click.argument("first", metavar="LEDGER", type=parameters.PATH)
 @click.argument("second", metavar="OTHER", type=parameters.PATH)
 @click.option(
     "--examples",
@@ -50,22 +50,22 @@ def diff(
 ) -> None:
     """Compare two runs object by object: records, outcomes and documents.
 
-    JOURNAL and OTHER are each the journal of a run, a directory that replay wrote, or the journal
+    LEDGER and OTHER are each the ledger of a run, a directory that replay wrote, or the ledger
     directory of a job, whose runs are compared as a whole; with -c also names of runs of the job.  The exit
     code is 3 if anything differs.
     """
-    from publisher.reports.diff.build import diff_journals
+    from publisher.reports.diff.build import diff_ledgers
 
     job = None if config is None else parameters.load_settings(config)
-    _show(diff_journals(_place(first, job), _place(second, job), examples), json_)
+    _show(diff_ledgers(_place(first, job), _place(second, job), examples), json_)
 
 
 def _place(path: Path, job: Settings | None) -> Path:
-    """The place of a journal, which may be the name of a run of the job."""
-    return path if job is None or path.exists() else job.journals / path
+    """The place of a ledger, which may be the name of a run of the job."""
+    return path if job is None or path.exists() else job.ledger_folder / path
 
 
-def _show(found: JournalDiff, json_: bool) -> None:
+def _show(found: LedgerDiff, json_: bool) -> None:
     """Prints a comparison.  Raises ``FindingsError`` if anything differs."""
     from publisher.cli import output
 
@@ -74,10 +74,10 @@ def _show(found: JournalDiff, json_: bool) -> None:
     else:
         echo(_text(found))
     if found.differs:
-        raise FindingsError(f"{found.first.journal} and {found.second.journal} differ")
+        raise FindingsError(f"{found.first.ledger} and {found.second.ledger} differ")
 
 
-def _text(found: JournalDiff) -> Iterator[str]:
+def _text(found: LedgerDiff) -> Iterator[str]:
     for name, side in (("first", found.first), ("second", found.second)):
         yield f"{name:<10}  {_summary(side)}"
     for name in ("objects", "records", "operations", "documents"):
@@ -102,9 +102,9 @@ def _text(found: JournalDiff) -> Iterator[str]:
             yield from _operation(operation)
 
 
-def _summary(side: JournalSummary) -> str:
+def _summary(side: LedgerSummary) -> str:
     return (
-        f"{side.journal}: {side.runs:,} run(s), {side.records:,} records, "
+        f"{side.ledger}: {side.runs:,} run(s), {side.records:,} records, "
         f"{side.documents:,} documents"
     )
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from publisher.engine.contract import EngineName
 
 
-@command("dispatch out/journal --to kafka://localhost:9092/people")
-@click.argument("journal", type=parameters.PATH)
+@command("dispatch out/ledger --to kafka://localhost:9092/people")
+@click.argument("ledger", type=parameters.PATH)
 @parameters.target
 @parameters.config
 @parameters.again
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @parameters.dry_run
 @parameters.report_form
 def dispatch(
-    journal: Path,
+    ledger: Path,
     target: str,
     config: Path | None,
     again: bool,
@@ -42,8 +42,8 @@ def dispatch(
 
     settings = parameters.load_settings(config, engine=engine)
     if dry_run:
-        show(rehearse_dispatch(journal, target, settings, again=again), json_, None)
+        show(rehearse_dispatch(ledger, target, settings, again=again), json_, None)
         return
     with show_progress() as progress:
-        report = run_dispatch(journal, target, settings, again=again, progress=progress)
+        report = run_dispatch(ledger, target, settings, again=again, progress=progress)
     show(report, json_, None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @command("history -c hr.toml idu=1", "history out/ idu=1")
-@click.argument("words", metavar="[JOURNAL...] OBJECT", nargs=-1, required=True)
+@click.argument("words", metavar="[LEDGER...] OBJECT", nargs=-1, required=True)
 @click.option("--source", metavar="NAME", help="Show only the records of this source.")
 @click.option(
     "--to",
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     help="Write the history as a page that needs no network; an existing file is replaced.",
 )
 @parameters.config
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
 def history(
     words: tuple[str, ...],
     source: str | None,
     config: Path | None,
-    journal: Path | None,
+    ledger: Path | None,
     target: Path | None,
     json_: bool,
 ) -> None:
     """Show the history of one object over runs.
 
     It shows each record with its outcome, and the values before and after each document.  OBJECT is a
-    key (idu=1) or an association (idu=1,table=usr,schema=indirect).  Each JOURNAL is the journal of a
-    run, a directory that replay wrote, or the journal directory of a job; with -c it is the job's.  An
+    key (idu=1) or an association (idu=1,table=usr,schema=indirect).  Each LEDGER is the ledger of a
+    run, a directory that replay wrote, or the ledger directory of a job; with -c it is the job's.  An
     object whose key changes has one history under all of its keys.
     """
     from publisher.cli import output
-    from publisher.journal.durable import check_report_target, write_report
+    from publisher.ledger.durable import check_report_target, write_report
     from publisher.reports.history import read_history
 
     *places, what = _object_last(words)
-    directories = parameters.journal_directories(map(Path, places), config, journal)
+    directories = parameters.ledger_directories(map(Path, places), config, ledger)
     if target is not None:
         check_report_target(target)
     histories = read_history(directories, what, source=source)
@@ -79,7 +79,7 @@ def _text(histories: Sequence[IdentityHistory]) -> Iterator[str]:
     for number, found in enumerate(histories):
         if number:
             yield ""
-        runs = len({(entry.journal, entry.story.run) for entry in found.entries})
+        runs = len({(entry.ledger, entry.story.run) for entry in found.entries})
         yield (
             f"{found.object.key} of {found.object.qualified_table}: {len(found.entries):,} record(s) in "
             f"{runs:,} run(s), {found.documents:,} document(s)"
@@ -98,7 +98,7 @@ def _entry_text(entry: HistoryEntry, obj: Object) -> Iterator[str]:
     because = f": {story.meaning}" if story.meaning else ""
     written = {None: "", "D": ", row deleted"}.get(story.written, ", written")
     yield (
-        f"  {story.position} of {story.source} in {story.run or Path(entry.journal).absolute().name}: "
+        f"  {story.position} of {story.source} in {story.run or Path(entry.ledger).absolute().name}: "
         f"{story.outcome}{reason}, status {story.status}{written}{because}"
     )
     if story.document is not None:

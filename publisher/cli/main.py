@@ -246,7 +246,7 @@ def main() -> None:
     # pydantic searches all installed packages for plugins, which takes 0.02 s; settings need none
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     hide_pandas()
-    # documents, journals and job files hold personal data and secrets
+    # documents, ledger and job files hold personal data and secrets
     os.umask(os.umask(0o077) | 0o077)
     redact_uncaught()
     _open_missing_streams()

@@ -38,7 +38,7 @@ from publisher.cli.print_report import show
     help="Migrate rows with this text in this column; if repeated, all conditions must hold.",
 )
 @parameters.now
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.engine
 @parameters.dry_run
 @parameters.report_form

@@ -23,8 +23,8 @@ from publisher.console import (
 from publisher.model.change import Reason, Status
 
 if TYPE_CHECKING:
-    from publisher.journal.conservation import RunReport
-    from publisher.journal.lane_reader import PublishedDocument
+    from publisher.ledger.conservation import RunReport
+    from publisher.ledger.lane_reader import PublishedDocument
     from publisher.reports.check import CheckFinding
     from publisher.reports.classes import ClassDescription
     from publisher.reports.explain import RecordStory
@@ -91,8 +91,8 @@ def run_text(report: RunReport) -> Iterator[str]:
     rejects = rejects_file(report)
     if rejects is not None:
         yield f"  rejects    {rejects}"
-    if report.journal:
-        yield f"  journal    {report.journal}"
+    if report.ledger:
+        yield f"  ledger     {report.ledger}"
     if report.engine is not None:
         yield f"  engine     {report.engine.name}: {report.engine.reason}"
     if report.seconds:
@@ -111,10 +111,10 @@ def _document_text(text: str, margin: str = "") -> Iterator[Styled]:
 
 
 def rejects_file(report: RunReport) -> Path | None:
-    """Returns the file with the rejected records, which is at the target or, for Kafka, in the journal."""
+    """Returns the file with the rejected records, which is at the target or, for Kafka, in the ledger."""
     from publisher.dispatch.files import REJECTS
 
-    places = (Path(place) / REJECTS for place in (report.target, report.journal) if place)
+    places = (Path(place) / REJECTS for place in (report.target, report.ledger) if place)
     return next(filter(Path.is_file, places), None) if report.rejected else None
 
 
@@ -136,7 +136,7 @@ def documents_text(report: RunReport | LastRun) -> str:
 
 def _outcome(name: str, report: RunReport) -> str:
     """Name of an outcome; a rehearsal publishes nothing."""
-    from publisher.journal.conservation import PLANNED
+    from publisher.ledger.conservation import PLANNED
 
     return "to publish" if name == "published" and report.state == PLANNED else name
 
@@ -243,8 +243,8 @@ def _document_lines(story: RecordStory, document: PublishedDocument) -> Iterator
         "document",
         f"{document.operation} of records {document.records}, event id {document.event_id}",
     )
-    if story.segment is not None:
-        yield "written to", f"segment {story.segment}"
+    if story.ledger is not None:
+        yield "written to", f"ledger {story.ledger}"
     else:
         line = f"{story.target}/{document.part}:{document.number + 1}"
         yield "written to", f"{line}, byte {document.offset}"

@@ -66,7 +66,7 @@ class Target(click.ParamType[str]):
 
 
 class TextPath(click.Path):
-    """A path whose name is text, because reports and journals contain it."""
+    """A path whose name is text, because reports and ledgers contain it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Checks that the name of a path is UTF-8, and not empty as that of an unset variable."""
@@ -140,8 +140,8 @@ config = click.option("-c", "--config", metavar="JOB.toml", type=_JOB_FILE, help
 config_required = click.option(
     "-c", "--config", metavar="JOB.toml", type=_JOB_FILE, required=True, help="Job file."
 )
-journal_of_job = click.option(
-    "--journal", metavar="DIR", type=PATH, help="Directory of the job's journals."
+ledger_of_job = click.option(
+    "--ledger", metavar="DIR", type=PATH, help="Directory of the job's ledger."
 )
 
 
@@ -234,15 +234,15 @@ def load_settings(config: Path | None, *, format_: str | None = None, **override
     return defaults(options) if config is None else load(config, options)
 
 
-def journal_directories(
-    journals: Iterable[Path], config: Path | None, journal: Path | None
+def ledger_directories(
+    ledgers: Iterable[Path], config: Path | None, ledger: Path | None
 ) -> list[Path]:
-    """The journals of a question, and those of the job of ``-c``.  Raises ``UsageError`` without any."""
-    directories = list(journals)
+    """The ledgers of a question, and that of the job of ``-c``.  Raises ``UsageError`` without any."""
+    directories = list(ledgers)
     if config is not None:
-        directories.append(load_settings(config, journal=journal).journals)
+        directories.append(load_settings(config, ledger=ledger).ledger_folder)
     if not directories:
-        raise UsageError("no journal is given: name directories of journals, or a job file with -c")
+        raise UsageError("no ledger is given: name directories with one, or a job file with -c")
     return directories
 
 

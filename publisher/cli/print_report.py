@@ -11,7 +11,7 @@ from publisher.cli.verbosity import Verbosity, verbosity
 from publisher.errors import BudgetError
 
 if TYPE_CHECKING:
-    from publisher.journal.conservation import RunReport
+    from publisher.ledger.conservation import RunReport
 
 
 _LINES_AT_ONCE = 200

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from publisher.stop_request import StopRequest
 if TYPE_CHECKING:
     from publisher.config.settings import Settings
     from publisher.console import Progress
-    from publisher.journal.conservation import RunReport
+    from publisher.ledger.conservation import RunReport
     from publisher.observing.contract import Observer
 
 
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 @parameters.schema
 @parameters.lanes
 @parameters.engine
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
 def publish(
     config: Path,
@@ -114,21 +113,22 @@ def _ask_running_instance(
     only a run of its own can obey."""
     from publisher.runs.following import is_followed
 
-    options += tuple(value for name, value in overrides.items() if name != "journal")
-    if any(option is not None for option in options) or not is_followed(settings.journals):
+    options += tuple(value for name, value in overrides.items() if name != "ledger")
+    if any(option is not None for option in options) or not is_followed(settings.ledger_folder):
         return None
-    from publisher.runs.repair_orders import order_poll
+    from publisher.ledger.job import Ledger
+    from publisher.runs.requests import request_poll
 
-    return order_poll(settings.journals, settings.name)
+    return request_poll(Ledger(settings.ledger_folder, settings.name))
 
 
 def follow_until_signal(settings: Settings, *, as_json: bool, trace: int) -> None:
     """Follows the sources of a job until SIGTERM or SIGINT; reports polls on standard error."""
     from publisher.cli.progress import show_progress
+    from publisher.ledger.job import Ledger, RequestWatch
     from publisher.runs.follow import follow
-    from publisher.runs.repair_orders import has_order
 
-    stop = StopRequest(partial(has_order, settings.journals))
+    stop = StopRequest(RequestWatch(Ledger(settings.ledger_folder, settings.name)))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     # the bar first: log lines appear above it
@@ -177,11 +177,11 @@ def _observe(
 ) -> AbstractContextManager[Observer]:
     from publisher.observing.compose import observe
 
-    journals = settings.journals
+    ledger = settings.ledger_folder
     return observe(
         sys.stderr,
         settings.name,
-        journals,
+        ledger,
         settings.metrics,
         as_json=as_json,
         trace=trace,

@@ -1,4 +1,4 @@
-"""``xds-publisher recover``: continues a job whose journal was lost."""
+"""``xds-publisher recover``: continues a job whose ledger was lost."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 @command("recover -c hr.toml")
 @parameters.config_required
 @parameters.now
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.engine
 @parameters.dry_run
 @parameters.report_form
 def recover(
     config: Path,
     now: datetime | None,
-    journal: Path | None,
+    ledger: Path | None,
     engine: EngineName | None,
     dry_run: bool,
     json_: bool,
 ) -> None:
-    """Continue a job whose journal was lost or is an older copy.
+    """Continue a job whose ledger was lost or is an older copy.
 
     It publishes all pending records.  If the topic already has a pending record of an object, all
     documents of this object are sent again with the header recovered; all other documents are sent
-    exactly once.  A directory gets all pending records again.  Event ids are those of the lost journal.
+    exactly once.  A directory gets all pending records again.  Event ids are those of the lost ledger.
     An interrupted recovery resumes.
     """
     from publisher.cli.progress import show_progress
@@ -41,7 +41,7 @@ def recover(
     from publisher.runs.recover import recover as run_recovery
     from publisher.runs.recover import rehearse_recovery
 
-    settings = load_to_publish(config, Overrides(journal=journal, engine=engine))
+    settings = load_to_publish(config, Overrides(ledger=ledger, engine=engine))
     with show_progress() as progress:
         run = rehearse_recovery if dry_run else run_recovery
         report = run(settings, now=now, progress=progress)

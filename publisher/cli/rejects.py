@@ -28,7 +28,7 @@ _LONGEST = 200
     "rejects -c hr.toml --reason value --export corrections.jsonl",
     "rejects -c hr.toml --retry corrections.jsonl",
 )
-@click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
+@click.argument("ledgers", metavar="[LEDGER...]", nargs=-1, type=parameters.PATH)
 @click.option(
     "--source", "sources", multiple=True, metavar="NAME", help="Only of this source; repeatable."
 )
@@ -57,11 +57,11 @@ _LONGEST = 200
 @parameters.config
 @parameters.now
 @parameters.engine
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.dry_run_option("With --retry: plan only, and publish nothing.")
 @parameters.report_form
 def rejects(
-    journals: tuple[Path, ...],
+    ledgers: tuple[Path, ...],
     sources: tuple[str, ...],
     reasons: tuple[str, ...],
     export: Path | None,
@@ -73,12 +73,12 @@ def rejects(
     """List the records that are rejected now, and publish corrected ones.
 
     It shows the number of records of each source and reason, what to do, and a sample.  Records that were
-    requeued, corrected or published later are not listed.  Each JOURNAL
-    is the journal of a run, a directory that replay wrote, or the journal directory of a job; with -c it is
+    requeued, corrected or published later are not listed.  Each LEDGER
+    is the ledger of a run, a directory that replay wrote, or the ledger directory of a job; with -c it is
     the job's.  --export writes the raw records to a file.  Correct "raw" in it, and publish the records with
     --retry: they are read as new records of their source, after all others.
     """
-    selects = bool(journals or sources or reasons)
+    selects = bool(ledgers or sources or reasons)
     _refuse_combinations(others, corrected, export, selects=selects, json_=json_)
     if corrected is not None:
         _retry(config, corrected, others, json_=json_)
@@ -86,7 +86,7 @@ def rejects(
     from publisher.reports.rejects import RejectSelection
 
     selection = RejectSelection(frozenset(sources), frozenset(reasons))
-    reading = _reading(journals, config, others["journal"])
+    reading = _reading(ledgers, config, others["ledger"])
     if export is not None:
         summary, notes = _export(reading.to_export(selection), export, config)
         echo([summary])
@@ -108,7 +108,7 @@ def _refuse_combinations(
         raise click.UsageError("--dry-run needs --retry: add it, or leave both out")
     if corrected is not None and (selects or export is not None):
         raise click.UsageError(
-            "--retry excludes JOURNAL, --source, --reason and --export: leave them out"
+            "--retry excludes LEDGER, --source, --reason and --export: leave them out"
         )
     if export is not None and json_:
         raise click.UsageError("--export writes JSON lines anyway: leave --json out")
@@ -116,7 +116,7 @@ def _refuse_combinations(
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """The rejected records of journals."""
+    """The rejected records of ledgers."""
 
     directories: tuple[Path, ...]
     requeued: Container[str | None] = ()
@@ -131,7 +131,7 @@ class _Reading:
 
     def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
         """Reads those that are selected, with all others of their transactions."""
-        from publisher.journal.scan_runs import scan_runs
+        from publisher.ledger.read import scan_runs
         from publisher.reports.rejects import read_to_export
         from publisher.runs.known_rejects import read_known_rejects
 
@@ -139,19 +139,17 @@ class _Reading:
         return read_to_export(self.records, selection, dict(ChainMap(*known)))
 
 
-def _reading(journals: tuple[Path, ...], config: Path | None, journal: Path | None) -> _Reading:
+def _reading(ledgers: tuple[Path, ...], config: Path | None, ledger: Path | None) -> _Reading:
     from publisher.reports.requeued_rejects import find_requeued
 
     if config is None:
-        if not journals:
-            raise UsageError(
-                "no journal is given: name directories of journals, or a job file with -c"
-            )
-        return _Reading(journals)
-    settings = parameters.load_settings(config, journal=journal)
+        if not ledgers:
+            raise UsageError("no ledger is given: name directories with one, or a job file with -c")
+        return _Reading(ledgers)
+    settings = parameters.load_settings(config, ledger=ledger)
     requeued, notes = find_requeued(settings)
     echo_notes(notes)
-    return _Reading((*journals, settings.journals), requeued)
+    return _Reading((*ledgers, settings.ledger_folder), requeued)
 
 
 def _list_groups(reading: _Reading, selection: RejectSelection, *, json_: bool) -> None:
@@ -176,7 +174,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
 
     if config is None:
         raise UsageError("--retry publishes with a job: name its job file with -c")
-    overrides = Overrides(journal=others["journal"], engine=others["engine"])
+    overrides = Overrides(ledger=others["ledger"], engine=others["engine"])
     settings = load_to_publish(config, overrides)
     corrections = read_corrections(corrected)
     with show_progress() as progress:

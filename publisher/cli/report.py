@@ -13,7 +13,7 @@ from publisher.cli.print_report import echo, echo_json
 
 
 @command("report -c hr.toml", "report out/ --to out.html")
-@click.argument("journals", metavar="[JOURNAL...]", nargs=-1, type=parameters.PATH)
+@click.argument("ledgers", metavar="[LEDGER...]", nargs=-1, type=parameters.PATH)
 @click.option(
     "--to",
     "target",
@@ -24,28 +24,28 @@ from publisher.cli.print_report import echo, echo_json
     help="File to write; an existing one is replaced.",
 )
 @parameters.config
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
 def report(
-    journals: tuple[Path, ...],
+    ledgers: tuple[Path, ...],
     target: Path,
     config: Path | None,
-    journal: Path | None,
+    ledger: Path | None,
     json_: bool,
 ) -> None:
     """Write a page about runs: where every record went.
 
     The page shows outcomes and reasons, documents over time, rejected records, tables, lanes and times,
     and the history of objects.  It is one file that needs no network, and contains personal data.  Each
-    JOURNAL is the journal of a run, a directory that replay wrote, or the journal directory of a job; with
+    LEDGER is the ledger of a run, a directory that replay wrote, or the ledger directory of a job; with
     -c it is the job's.
     """
     from publisher.cli import output
     from publisher.console import counts_text
-    from publisher.journal.durable import check_report_target, write_report
+    from publisher.ledger.durable import check_report_target, write_report
     from publisher.reports.page.build import build_report
 
-    directories = parameters.journal_directories(journals, config, journal)
+    directories = parameters.ledger_directories(ledgers, config, ledger)
     check_report_target(target)
     built = build_report(directories, datetime.now(UTC))
     write_report(target, built.page)

@@ -16,7 +16,7 @@ from publisher.cli.print_report import echo, echo_json, echo_notes
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.acknowledge.retry import JournaledRun, RetryReport, RetrySelection
+    from publisher.acknowledge.retry import RecordedRun, RetryReport, RetrySelection
     from publisher.config.settings import Settings, SourceSettings
 
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="Reset the row with this record_id; repeatable.",
 )
 @click.option("--source", "name", metavar="NAME", help="Reset rows of this source only.")
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.dry_run_option("Count the rows that would be reset, and change none.")
 @parameters.report_form
 def retry(
@@ -54,20 +54,20 @@ def retry(
     tables: tuple[str, ...],
     positions: tuple[str, ...],
     name: str | None,
-    journal: Path | None,
+    ledger: Path | None,
     dry_run: bool,
     json_: bool,
 ) -> None:
     """Reset rows with status E or F to N.
 
     The next publish reads them again, so fix the cause first.  Without options all rows with E or F are
-    reset, otherwise only rows that match every option.  --reason and --table need the journal of the run:
-    use --position for rows of runs whose journals are deleted.
+    reset, otherwise only rows that match every option.  --reason and --table need the ledger of the run:
+    use --position for rows of runs whose ledger are deleted.
     """
     from publisher.acknowledge.retry import retry as reset_rows
     from publisher.config.job_file import Overrides, load
 
-    settings = load(config, Overrides(journal=journal))
+    settings = load(config, Overrides(ledger=ledger))
     selection = _selection(reasons, tables, positions)
     reports = []
     for source in _sources(settings, name):
@@ -137,28 +137,32 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
 def _corrected(settings: Settings, source: SourceSettings) -> set[int]:
     """Reads the ids of rows whose corrected records ``rejects --retry`` has published."""
-    from publisher.journal.scan_runs import scan_kept_runs
+    from publisher.ledger.read import scan_kept_runs
     from publisher.runs.settled_rejects import read_corrected_ids
 
     assert source.table is not None
-    return read_corrected_ids(partial(scan_kept_runs, settings.journals), source.name, source.table)
+    return read_corrected_ids(
+        partial(scan_kept_runs, settings.ledger_folder), source.name, source.table
+    )
 
 
-def _runs(settings: Settings, source: SourceSettings) -> Iterator[JournaledRun]:
+def _runs(settings: Settings, source: SourceSettings) -> Iterator[RecordedRun]:
     """Yields the runs of the job that read this source, oldest first.
 
-    Omits runs in segments that have no failed records.
+    Omits small runs that have no failed records.
     """
-    from publisher.acknowledge.retry import JournaledRun
+    from publisher.acknowledge.retry import RecordedRun
     from publisher.acknowledge.status_letters import refused_documents
     from publisher.dispatch.refusals import read_records
-    from publisher.journal.job_journals import Journals
-    from publisher.journal.read_runs import open_runs
-    from publisher.journal.search_segments import runs_with_failures
+    from publisher.ledger.job import Ledger
+    from publisher.ledger.read import Wanted, read_runs
 
-    journals = Journals(settings.journals, settings.name)
-    for journal, manifest in open_runs(journals, runs_with_failures):
-        refusals = [entry for record in read_records(journal) for entry in record.refusals]
-        for number, entry in enumerate(manifest.sources):
-            if (entry.name, entry.table) == (source.name, source.table):
-                yield JournaledRun(journal, manifest, number, refused_documents(refusals))
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    for kept in read_runs(ledger, Wanted(failed=True)):
+        assert kept.content is not None
+        manifest = kept.content.manifest
+        refusals = [entry for record in read_records(kept) for entry in record.refusals]
+        with kept.unpacked(manifest) as run:
+            for number, entry in enumerate(manifest.sources):
+                if (entry.name, entry.table) == (source.name, source.table):
+                    yield RecordedRun(run, manifest, number, refused_documents(refusals))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @command("status -c hr.toml")
 @parameters.config_required
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
-def status(config: Path, journal: Path | None, json_: bool) -> None:
+def status(config: Path, ledger: Path | None, json_: bool) -> None:
     """Show the state of a job.
 
     It shows pending records, the last run, and what the next start will do.  It writes nothing and does
@@ -40,7 +40,7 @@ def status(config: Path, journal: Path | None, json_: bool) -> None:
     from publisher.config.job_file import Overrides, load_to_publish
     from publisher.reports.status import status as status_of
 
-    report = status_of(load_to_publish(config, Overrides(journal=journal)))
+    report = status_of(load_to_publish(config, Overrides(ledger=ledger)))
     if json_:
         echo_json([output.as_json(report)])
     else:
@@ -65,7 +65,7 @@ def _failure(problems: Sequence[StatusProblem]) -> PublisherError:
 def status_text(report: JobStatus) -> Iterator[str]:
     """Lines of text about the state of a job."""
     epoch = f"epoch {report.epoch}" if report.epoch else "never started"
-    yield f"job {report.job}: {epoch}, journals in {report.journals}"
+    yield f"job {report.job}: {epoch}, ledger in {report.ledger}"
     problems = {problem.where: problem.message for problem in report.problems}
     for log in report.logs:
         yield f"source {log.source}: {problems.get(f'source {log.source}') or _log(log)}"

@@ -73,7 +73,7 @@ _UNREADABLE_ROWS = (
 @parameters.database
 @parameters.schema
 @parameters.engine
-@parameters.journal_of_job
+@parameters.ledger_of_job
 @parameters.report_form
 def verify(
     config: Path,
@@ -111,7 +111,7 @@ def verify(
 def _show(report: VerifyReport, json_: bool, target: Path | None) -> None:
     """Prints a report, and writes its page.  Raises ``FindingsError`` if something is wrong."""
     from publisher.cli import output
-    from publisher.journal.durable import write_report
+    from publisher.ledger.durable import write_report
     from publisher.reports.verify_page import render_verification
 
     if target is not None:

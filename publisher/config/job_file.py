@@ -16,7 +16,7 @@ from publisher.config.publish_problems import publish_problems
 from publisher.config.schedule import FollowOptions
 from publisher.config.settings import (
     JobOptions,
-    JournalOptions,
+    LedgerOptions,
     RunOptions,
     Settings,
     SinkOptions,
@@ -55,7 +55,7 @@ SECTIONS: Mapping[str, tuple[type, ...]] = {
     "classes": (ClassOptions,),
     "documents": (DocumentOptions, EnvelopeOptions, ValueOptions),
     "dispatch": (SinkOptions, KafkaOptions),
-    "journal": (JournalOptions,),
+    "ledger": (LedgerOptions,),
     "acknowledge": (AcknowledgeOptions,),
     "follow": (FollowOptions,),
     "metrics": (MetricsOptions,),
@@ -235,7 +235,7 @@ class _JobReader:
         )
         documents = self._section("documents")
         dispatch = self._section("dispatch")
-        journal = self._whole("journal", JournalOptions)
+        ledger = self._whole("ledger", LedgerOptions)
         settings = Settings(
             name=job.name or name,
             directory=self._directory,
@@ -249,8 +249,8 @@ class _JobReader:
             documents=documents.options(DocumentOptions),
             sink=self._sink(dispatch),
             kafka=self._kafka(dispatch),
-            journal=self._journal(journal),
-            retention=journal,
+            ledgers=self._ledger(ledger),
+            retention=ledger,
             acknowledge=self._whole("acknowledge", AcknowledgeOptions),
             follow=self._whole("follow", FollowOptions),
             metrics=self._metrics(),
@@ -293,9 +293,9 @@ class _JobReader:
             client.problem(name, problem)
         return options
 
-    def _journal(self, options: JournalOptions) -> Path:
-        if self._overrides.journal is not None:
-            return self._overrides.journal.absolute()
+    def _ledger(self, options: LedgerOptions) -> Path:
+        if self._overrides.ledger is not None:
+            return self._overrides.ledger.absolute()
         return self._path(options.path)
 
     def _metrics(self) -> MetricsOptions:

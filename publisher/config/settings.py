@@ -57,7 +57,7 @@ class JobOptions:
     """``[job]``."""
 
     name: Annotated[str, Len(1)] | None = None
-    """Name of the job, which names its runs and journals; by default the name of the job file
+    """Name of the job, which names its runs and ledger; by default the name of the job file
     without its ending."""
     reject_budget: Annotated[int, Ge(0)] | Literal["unlimited"] | None = None
     """Maximum number of rejected records. A run with more is complete, but ends with exit code 4. By
@@ -98,16 +98,13 @@ class SinkOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalOptions:
-    """``[journal]``."""
+class LedgerOptions:
+    """``[ledger]``."""
 
     path: Path = Path(".xds-publisher")
-    """Directory of the journals."""
+    """Directory of the ledgers of all jobs."""
     retention_days: Annotated[float, Ge(0)] = 7.0
-    """Days for which journals of finished runs are kept."""
-    retention_runs: Annotated[int, Ge(1)] | None = None
-    """Maximum number of finished runs whose journals are kept. If it is not set, only ``retention_days``
-    limits them."""
+    """Days for which finished runs are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,10 +242,10 @@ class Settings:
     """Sink of ``publish``."""
     kafka: KafkaOptions
     """Options of every Kafka sink."""
-    journal: Path
-    """Directory of the journals of all jobs."""
-    retention: JournalOptions
-    """Retention of the journals."""
+    ledgers: Path
+    """Directory of the ledgers of all jobs."""
+    retention: LedgerOptions
+    """Retention of finished runs."""
     acknowledge: AcknowledgeOptions
     follow: FollowOptions
     metrics: MetricsOptions
@@ -263,9 +260,9 @@ class Settings:
     """True for a masked replay or inspection."""
 
     @property
-    def journals(self) -> Path:
-        """Directory of the journals of this job."""
-        return (self.journal / self.name).absolute()
+    def ledger_folder(self) -> Path:
+        """Directory of the ledger of this job."""
+        return (self.ledgers / self.name).absolute()
 
     @property
     def rules(self) -> Rules:

@@ -33,7 +33,7 @@ class Overrides:
     status: str | None = None
     lanes: int | None = None
     engine: EngineName | None = None
-    journal: Path | None = None
+    ledger: Path | None = None
 
 
 def source_parts(format_: str) -> tuple[type, ...]:

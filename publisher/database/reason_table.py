@@ -5,7 +5,7 @@
     source     name of the source in the job
     record_id  of the event log; NULL if the row has none
     status     W, E or F
-    reason     as in the journal: no-database, row-gone, ...
+    reason     as in the ledger: no-database, row-gone, ...
     detail     description and advice
     run        the run that decided the status
     time       time of writing, UTC

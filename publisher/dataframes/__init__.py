@@ -1,4 +1,4 @@
-"""The program in a Spark session of your own: changes, documents and journals as DataFrames.
+"""The program in a Spark session of your own: changes, documents and ledger as DataFrames.
 
 ::
 
@@ -10,14 +10,14 @@
 """
 
 from publisher.dataframes.input import changes, documents, plan, replay
-from publisher.dataframes.output import JournalTables, journal, operations, read_documents
+from publisher.dataframes.output import LedgerTables, ledger, operations, read_documents
 from publisher.dataframes.session import publisher_errors
 
 __all__ = [
-    "JournalTables",
+    "LedgerTables",
     "changes",
     "documents",
-    "journal",
+    "ledger",
     "operations",
     "plan",
     "publisher_errors",

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from publisher.config.job_file import Overrides, load_to_read
 from publisher.config.settings import Settings
-from publisher.dataframes.output import JournalTables, tables_of
+from publisher.dataframes.output import LedgerTables, tables_of
 from publisher.dataframes.session import KEPT, engine_of, shared_folder
 from publisher.engine.spark.data_frames import changes_frame
 from publisher.engine.tasks import Work
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs.prepare import SPLITS
 from publisher.runs.prepare_reading import prepare_reading
 from publisher.runs.replay import replay as run_replay
@@ -80,8 +80,8 @@ def plan(
     now: datetime | None = None,
     scratch: PathName | None = None,
     **options: Any,
-) -> JournalTables:
-    """Plans a run over files at once, and returns its journal; publishes nothing.
+) -> LedgerTables:
+    """Plans a run over files at once, and returns its ledger; publishes nothing.
 
     ``now`` is the time of the run, by default the current time; for ``masked=True`` see ``replay``.
 

@@ -1,4 +1,4 @@
-"""Reads journals and published documents into DataFrames."""
+"""Reads ledger and published documents into DataFrames."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from publisher.consumer.files import part_files
-from publisher.dataframes.session import KEPT
-from publisher.engine.spark.data_frames import documents_frame, journal_frame, operations_column
+from publisher.engine.spark.data_frames import documents_frame, ledger_frame, operations_column
 from publisher.engine.spark.session import check_session
-from publisher.journal.conservation import RunReport
-from publisher.journal.scan_runs import open_parts, read_settled
-from publisher.journal.segment_files import DECISIONS, DOCUMENTS, LOOKUPS
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.read import scan_runs
+from publisher.ledger.tables import DOCUMENTS, LOOKUPS, RECORDS
 
 PathName = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
-class JournalTables:
-    """A journal: the tables of one run, or of all kept runs of a job."""
+class LedgerTables:
+    """A ledger: the tables of one run, or of all kept runs of a job."""
 
     decisions: DataFrame
     """One row for each change and each other record, with its outcome."""
@@ -39,7 +38,7 @@ class JournalTables:
 
         ``prefix`` is put before their names.
 
-        >>> journal(spark, "out").create_views("xds_")
+        >>> ledger(spark, "out").create_views("xds_")
         >>> spark.sql("SELECT position, reason FROM xds_decisions WHERE outcome = 'rejected'").show()
         +--------+---------+
         |position|   reason|
@@ -51,13 +50,13 @@ class JournalTables:
             getattr(self, name).createOrReplaceTempView(prefix + name)
 
 
-def journal(spark: SparkSession, path: PathName) -> JournalTables:
-    """Opens a journal: of a run, of the output directory of a replay, or of all kept runs of a job.
+def ledger(spark: SparkSession, path: PathName) -> LedgerTables:
+    """Opens a ledger: of a run, of the output directory of a replay, or of all kept runs of a job.
 
-    The DataFrames show the runs that the journal has now.  If a publisher moves or deletes runs in the
-    meantime, open the journal again.
+    The DataFrames show the runs that the ledger has now.  If a publisher moves or deletes runs in the
+    meantime, open the ledger again.
 
-    >>> tables = journal(spark, "out")
+    >>> tables = ledger(spark, "out")
     >>> tables.documents.select("event_id", "operation", "association").show(truncate=False)
     +------------------------------+---------+--------------------------------+
     |event_id                      |operation|association                     |
@@ -69,20 +68,20 @@ def journal(spark: SparkSession, path: PathName) -> JournalTables:
     +------------------------------+---------+--------------------------------+
 
     Raises:
-        UsageError: There is no journal with a complete run.
-        FatalError: The journal is damaged, or another version of the program wrote it.
+        UsageError: There is no ledger with a complete run.
+        FatalError: The ledger is damaged, or another version of the program wrote it.
         SettingsError: The program cannot work in the session.
     """
     return tables_of(check_session(spark), Path(path).absolute())
 
 
-def tables_of(spark: SparkSession, path: Path, report: RunReport | None = None) -> JournalTables:
-    """Opens a journal, with the report of its run if it is known."""
-    parts = read_settled([path], lambda: list(open_parts(path, KEPT)))
+def tables_of(spark: SparkSession, path: Path, report: RunReport | None = None) -> LedgerTables:
+    """Opens a ledger, with the report of its run if it is known."""
+    parts = list(scan_runs(path))
     decisions, documents, lookups = (
-        journal_frame(spark, parts, table) for table in (DECISIONS, DOCUMENTS, LOOKUPS)
+        ledger_frame(spark, parts, table) for table in (RECORDS, DOCUMENTS, LOOKUPS)
     )
-    return JournalTables(decisions, documents, lookups, report)
+    return LedgerTables(decisions, documents, lookups, report)
 
 
 def read_documents(spark: SparkSession, paths: PathName | Iterable[PathName]) -> DataFrame:
@@ -119,7 +118,7 @@ def _files_of(path: Path) -> list[Path]:
 def operations(document: Column | str) -> Column:
     """Returns the operations of documents in a column, for instance of values of a topic.
 
-    >>> tables = journal(spark, "out")
+    >>> tables = ledger(spark, "out")
     >>> tables.documents.where("records = '6'").select(operations("text").kind.alias("kinds")).show()
     +--------+
     |   kinds|

@@ -19,7 +19,7 @@ from publisher.demo.company import JACK, NOW, REJECTED, SUPERSEDED, Company
 from publisher.demo.database import change_phone_unlogged, write_database, write_snapshot
 from publisher.demo.show import find_operation, print_operation, print_outcomes
 from publisher.errors import InternalError, UsageError
-from publisher.journal.durable import write_report
+from publisher.ledger.durable import write_report
 from publisher.reports.page.build import build_report
 from publisher.resources import resource
 from publisher.runs.publisher_instance import publish
@@ -57,7 +57,7 @@ def run_demo(console: Console, directory: Path, run: Run, bar: Bar) -> None:
     job = ["-c", _word(directory / JOB)]
     print_explanation(console, run, job)
     print_repair(console, directory, run, job)
-    print_report(console, directory, settings.journals)
+    print_report(console, directory, settings.ledger_folder)
     print_next(console, job)
 
 
@@ -121,10 +121,10 @@ def print_repair(console: Console, directory: Path, run: Run, job: Sequence[str]
     console.print("[bold green]All equal: consumers have what the tables have.")
 
 
-def print_report(console: Console, directory: Path, journals: Path) -> None:
+def print_report(console: Console, directory: Path, ledger: Path) -> None:
     """Writes the page of the runs, and prints its path."""
     page = directory / REPORT
-    write_report(page, build_report([journals], datetime.now(UTC)).page)
+    write_report(page, build_report([ledger], datetime.now(UTC)).page)
     console.print(f"\n[bold]Where every record went[/]: open {_relative(page)} in a browser.")
 
 

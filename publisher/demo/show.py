@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.model.change import Outcome
 from publisher.xds.layout import document_lines
 

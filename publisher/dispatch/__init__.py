@@ -1,1 +1,1 @@
-"""Dispatchers: send journals to a sink.  The sink stores the progress beside the data."""
+"""Dispatchers: send ledger to a sink.  The sink stores the progress beside the data."""

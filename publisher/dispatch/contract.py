@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from publisher.dispatch.refusals import Refusal
-from publisher.journal.conservation import RunReport
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 
 
 class Dispatcher(Protocol):
-    """Sends committed journals to one sink."""
+    """Sends committed ledger to one sink."""
 
     @property
     def target(self) -> str:
@@ -50,11 +51,11 @@ class Dispatcher(Protocol):
         nothing.
 
         Raises:
-            FatalError: The sink has progress of another journal or plan, or of a newer run.
+            FatalError: The sink has progress of another ledger or plan, or of a newer run.
         """
 
-    def refusals(self, journal: Journal) -> Sequence[Refusal]:
-        """The documents of a journal that the sink is known to refuse permanently."""
+    def refusals(self, ledger_run: LedgerRun) -> Sequence[Refusal]:
+        """The documents of a ledger that the sink is known to refuse permanently."""
 
     def forget(self) -> None:
         """Removes the progress of the sink, so that a complete run is sent again."""
@@ -63,13 +64,13 @@ class Dispatcher(Protocol):
         """Removes the results of ``prepare`` for a run that was never planned completely."""
 
     def dispatch(
-        self, journal: Journal, manifest: Manifest, report: RunReport
+        self, ledger_run: LedgerRun, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
-        """Sends the documents of a committed journal that the sink does not have; may be repeated.
+        """Sends the documents of a committed ledger that the sink does not have; may be repeated.
 
         Returns the documents that the sink refuses, see ``refusals``.
 
         Raises:
-            FatalError: A file of the journal is missing.
+            FatalError: A file of the ledger is missing.
             UnreachableError: The sink does not answer.
         """

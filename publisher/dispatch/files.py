@@ -4,6 +4,8 @@
 ``.staging`` names the run that was begun there.
 """
 
+# ruff: noqa: PLC0415 - a start that finds nothing to publish reads no rows
+
 from __future__ import annotations
 
 import json
@@ -18,16 +20,13 @@ from typing import Any
 
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UsageError
-from publisher.journal.conservation import RunReport
-from publisher.journal.durable import make_private, read_versioned_file, sync_folder, write_durably
-from publisher.journal.job_journals import RUN, Journals
-from publisher.journal.lane_result import LaneNames
-from publisher.journal.lineage import Lineage
-from publisher.journal.manifest import (
-    DOCUMENT_STAGING,
-    Journal,
-    Manifest,
-)
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.durable import make_private, read_versioned_file, sync_folder, write_durably
+from publisher.ledger.job import RUN, Ledger
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
+from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, to_lines
 
 REJECTS = "rejects.jsonl"
@@ -65,16 +64,16 @@ class RunMark:
 class FileDispatcher:
     """Publishes to a directory.
 
-    ``lineage`` has the runs of the job; ``None`` for a replay, and for a journal that is sent to a
+    ``ledger`` has the runs of the job; ``None`` for a replay, and for a ledger that is sent to a
     further directory.  ``identity`` is the identity of the manifest, if it differs from the name of the
     run.  ``ignored`` are names of the program's own entries in the
     directory.
     """
 
     directory: Path
-    lineage: Lineage | None = None
+    ledger: Ledger | None = None
     identity: str | None = None
-    ignored: frozenset[str] = frozenset({"_journal"})
+    ignored: frozenset[str] = frozenset({"_ledger"})
 
     @property
     def target(self) -> str:
@@ -88,7 +87,7 @@ class FileDispatcher:
 
         Raises:
             UsageError: The directory holds other content, or is not a directory.
-            FatalError: It has a run with the same name that the job's journal does not know.
+            FatalError: It has a run with the same name that the job's ledger does not know.
         """
         if not self.directory.exists():
             return
@@ -107,20 +106,20 @@ class FileDispatcher:
         )
 
     def refuse_unknown_run(self) -> None:
-        """Refuses a directory with a run that the job's journal does not know.  Writes nothing.
+        """Refuses a directory with a run that the job's ledger does not know.  Writes nothing.
 
         Raises:
-            FatalError: The run is of another journal, is newer than the journal, or has another plan.
+            FatalError: The run is of another ledger, is newer than the ledger, or has another plan.
         """
         mark = self._read_mark()
-        if mark is None or self.lineage is None:
+        if mark is None or self.ledger is None:
             return
-        problem = self.lineage.find_problem(mark.identity, mark.run, mark.plan)
+        problem = self.ledger.find_problem(mark.identity, mark.run, mark.plan)
         if problem is not None:
             raise FatalError(
-                f"{self.directory} does not fit the journal: {problem}; nothing was written. Restore "
-                "the latest journal directory; or, if two jobs share the name, set another "
-                "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
+                f"{self.directory} does not fit the ledger: {problem}; nothing was written. Restore "
+                "the latest ledger directory; or, if two jobs share the name, set another "
+                "name in [job]; or, if the ledger is lost, run `xds-publisher recover -c JOB.toml`"
             )
 
     def prepare(self, run: str) -> None:
@@ -148,7 +147,7 @@ class FileDispatcher:
     def refuse_conflicts(self, manifest: Manifest) -> None:
         """Does nothing: ``check`` refuses a directory with other content."""
 
-    def refusals(self, journal: Journal) -> Sequence[Refusal]:  # noqa: ARG002 - no journal has any
+    def refusals(self, ledger_run: LedgerRun) -> Sequence[Refusal]:  # noqa: ARG002 - no ledger has any
         """Returns no refusals: a directory accepts every document."""
         return ()
 
@@ -166,21 +165,20 @@ class FileDispatcher:
             self.directory.rmdir()
 
     def dispatch(
-        self, journal: Journal, manifest: Manifest, report: RunReport
+        self, ledger_run: LedgerRun, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         """Moves or copies the part files to their places, then writes rejects, then ``run.json``.
 
         Returns no refusals, see ``refusals``.
 
         Raises:
-            FatalError: A file of the journal is missing.
+            FatalError: A file of the ledger is missing.
         """
-        journal.complete(manifest)
-        documents = journal.documents(manifest)
+        documents = ledger_run.documents(manifest)
         if documents != self.directory.resolve():
             for lane in range(manifest.lanes):
                 self._copy(documents / LaneNames(lane).part)
-        self._write_rejects(journal, manifest)
+        self._write_rejects(ledger_run, manifest)
         write_durably(self.directory / RUN, run_json(manifest, report))
         shutil.rmtree(self.directory / DOCUMENT_STAGING, ignore_errors=True)
         return ()
@@ -197,8 +195,8 @@ class FileDispatcher:
         )
 
     def _identity_of(self, run: str) -> str:
-        if self.lineage is not None:
-            return self.lineage.identity
+        if self.ledger is not None:
+            return self.ledger.identity() or ""
         return self.identity or run
 
     def _is_mark_of(self, mark: RunMark, run: str) -> bool:
@@ -207,30 +205,30 @@ class FileDispatcher:
     def _copy(self, part: Path) -> None:
         staged = self.directory / DOCUMENT_STAGING / part.name
         if not part.exists():
-            raise FatalError(f"{part} of the journal is missing: restore it, or publish again")
+            raise FatalError(f"{part} of the ledger is missing: restore it, or publish again")
         shutil.copyfile(part, staged)
         make_private(staged)
         staged.replace(self.directory / part.name)
 
-    def _write_rejects(self, journal: Journal, manifest: Manifest) -> None:
+    def _write_rejects(self, ledger_run: LedgerRun, manifest: Manifest) -> None:
         staged = self.directory / DOCUMENT_STAGING / REJECTS
         with staged.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(
                 json.dumps(entry, ensure_ascii=False) + "\n"
-                for entry in read_rejects(journal, manifest)
+                for entry in read_rejects(ledger_run, manifest)
             )
         make_private(staged)
         staged.replace(self.directory / REJECTS)
         sync_folder(self.directory)
 
 
-def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any]]:
+def read_rejects(ledger_run: LedgerRun, manifest: Manifest) -> Iterator[dict[str, Any]]:
     """Reads the rejected records of a run in the order of their positions."""
-    from publisher.journal.retried_records import reject_id  # noqa: PLC0415 - it can scan all runs
+    from publisher.ledger.retried_records import reject_id
 
-    paths = [journal.root / LaneNames(r.lane).rejects for r in manifest.results if r.has_rejects]
-    lanes = map(_lane_rejects, paths)
-    for _, entry in merge(*lanes, key=itemgetter(0)):
+    results = (result for result in manifest.results if result.has_rejects)
+    paths = [ledger_run.place / LaneNames(result.lane).decisions for result in results]
+    for _, entry in merge(*map(_lane_rejects, paths), key=itemgetter(0)):
         source = manifest.sources[entry["source"]]
         yield {
             "id": reject_id(manifest.run, entry["split"], entry["row"]),
@@ -244,40 +242,47 @@ def read_rejects(journal: Journal, manifest: Manifest) -> Iterator[dict[str, Any
         }
 
 
+_ORDER = ("source", "part", "rank", "high", "low", "ordinal", "split", "row")
+
+
 def _lane_rejects(path: Path) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    with path.open(encoding="utf-8", newline="\n") as file:
-        for line in file:
-            entry = json.loads(line)
-            order = ("source", "part", "rank", "high", "low", "ordinal", "split", "row")
-            yield tuple(entry[name] for name in order), entry
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    columns = [*_ORDER, "outcome", "position", "reason", "detail", "raw"]
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(columns=columns, use_threads=False):
+            rejected = batch.filter(pc.equal(batch["outcome"], int(Outcome.REJECTED)))
+            for entry in rejected.to_pylist():
+                yield tuple(entry[name] for name in _ORDER), entry
 
 
-def refuse_foreign_runs(runs: Path, lineage: Lineage) -> None:
-    """Refuses a directory of runs whose newest run the job's journal does not know.
+def refuse_foreign_runs(runs: Path, ledger: Ledger) -> None:
+    """Refuses a directory of runs whose newest run the job's ledger does not know.
 
     Older runs are compared when their own directories are written.
 
     Raises:
-        FatalError: It has a run of another journal, or a run newer than the journal.
+        FatalError: It has a run of another ledger, or a run newer than the ledger.
     """
-    of_job = _runs_of(runs, lineage.journals)
+    of_job = _runs_of(runs, ledger)
     if of_job:
-        FileDispatcher(max(of_job)[1], lineage).refuse_unknown_run()
+        FileDispatcher(max(of_job)[1], ledger).refuse_unknown_run()
 
 
-def last_marks(runs: Path, journals: Journals) -> tuple[int, RunMark | None]:
+def last_marks(runs: Path, ledger: Ledger) -> tuple[int, RunMark | None]:
     """The number of a job's last run in a directory of runs, and the mark of the last complete one.
 
     Raises ``FatalError`` if a mark is damaged."""
-    of_job = sorted(_runs_of(runs, journals), reverse=True)
+    of_job = sorted(_runs_of(runs, ledger), reverse=True)
     marks = (RunMark.read(path / RUN) for _, path in of_job)
     return max(of_job, default=(0, runs))[0], next(filter(None, marks), None)
 
 
-def _runs_of(runs: Path, journals: Journals) -> list[tuple[int, Path]]:
+def _runs_of(runs: Path, ledger: Ledger) -> list[tuple[int, Path]]:
     if not runs.is_dir():
         return []
-    numbers = [(journals.number_of(path.name), path) for path in runs.iterdir()]
+    numbers = [(ledger.number_of(path.name), path) for path in runs.iterdir()]
     return [(number, path) for number, path in numbers if number is not None]
 
 
@@ -300,17 +305,19 @@ def run_json(manifest: Manifest, report: RunReport) -> str:
     return to_lines(content)
 
 
-def write_journal_rejects(journal: Journal, manifest: Manifest, refused: Sequence[Refusal]) -> None:
-    """Writes rejected records, then the documents that the sink refuses, to the journal's folder.
+def write_ledger_rejects(
+    ledger_run: LedgerRun, manifest: Manifest, refused: Sequence[Refusal]
+) -> None:
+    """Writes rejected records, then the documents that the sink refuses, to the ledger's folder.
 
     Without rejected records and documents, it writes no file."""
-    path = journal.root / REJECTS
+    path = ledger_run.place / REJECTS
     rejected = any(result.has_rejects for result in manifest.results)
     if not (rejected or refused or path.exists()):
         return
     staged = path.with_name(f"{REJECTS}.new")
     with staged.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in chain(read_rejects(journal, manifest), map(_reject, refused)):
+        for entry in chain(read_rejects(ledger_run, manifest), map(_reject, refused)):
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
     make_private(staged)
     staged.replace(path)

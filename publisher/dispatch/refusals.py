@@ -2,7 +2,7 @@
 
 A record with refusals is durable before anything is sent, so a run without a record has none.
 
-The journal's folder has one such file for each sink.  Reports combine it with the decisions: the records
+A run has one such record for each sink.  Reports combine it with the decisions: the records
 of a refused document count as rejected, not as published.
 """
 
@@ -14,12 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from publisher.journal.conservation import RunReport
-from publisher.journal.durable import decode_versioned_text, write_durably, write_report
-from publisher.journal.manifest import Journal
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.durable import decode_versioned_text, read_versioned_file, write_report
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome
 from publisher.model.plain import fields_of, restore
 
@@ -29,7 +28,7 @@ _REMEDY = "remove it and send with --again"
 
 
 class RefusalReason(StrEnum):
-    """Reason of a refusal.  The values are stored in journals: never change or reuse one."""
+    """Reason of a refusal.  The values are stored in ledger: never change or reuse one."""
 
     TOO_LARGE = "too-large"
     """The document is larger than its topic permits."""
@@ -80,42 +79,50 @@ class DispatchRecord:
         refusals = (entry for entry in self.refusals if entry.document >= sent.get(entry.lane, 0))
         return replace(self, refusals=tuple(refusals))
 
-    def write(self, root: Path, sink: str) -> None:
-        """Writes the record into a journal's folder, durably if it has or replaces refusals.
+    def write(self, run: LedgerRun, sink: str) -> None:
+        """Stores the record durably with the run if it has or replaces refusals; else in a file, which the
+        next start need not have.
 
         ``sink`` identifies the sink."""
-        path = record_path(root, sink)
-        write = write_durably if self.refusals or path.exists() else write_report
-        write(path, self.to_json())
+        name = _name_of(sink)
+        if self.refusals or name in run.texts():
+            run.write_text(name, self.to_json(), refusals=len(self.refusals))
+        else:
+            write_report(run.place / name, self.to_json())
 
     def to_json(self) -> str:
         """Formats the record with its version."""
         return json.dumps({"format": RECORD_FORMAT, **fields_of(self)}, default=fields_of) + "\n"
 
 
-def record_path(root: Path, sink: str) -> Path:
-    """The file of a sink's record in a journal's folder."""
-    return root / f"{_PREFIX}{hashlib.sha256(sink.encode()).hexdigest()[:12]}.json"
+def _name_of(sink: str) -> str:
+    """The name of a sink's record among the texts of a run."""
+    return f"{_PREFIX}{hashlib.sha256(sink.encode()).hexdigest()[:12]}"
 
 
-def read_record(root: Path, sink: str) -> DispatchRecord | None:
-    """Reads the record of one sink; ``None`` if the journal has none.
+def read_record(run: LedgerRun, sink: str) -> DispatchRecord | None:
+    """Reads the record of one sink; ``None`` if there is none: then it has refused nothing until now.
 
     Raises:
         FatalError: The record is damaged, or of another version of the program.
     """
-    return _read(Journal(root), record_path(root, sink).name)
+    record = run.decode(_name_of(sink), RECORD_FORMAT, _decode, _REMEDY)
+    path = run.place / _name_of(sink)
+    if record is None and path.exists() and path.stat().st_size:  # a loss of power may empty it
+        record = read_versioned_file(path, RECORD_FORMAT, _decode, _REMEDY)
+    return record
 
 
-def read_records(journal: Journal) -> Iterator[DispatchRecord]:
-    """Reads the records of all sinks that a journal was sent to, or will be sent to.
+def read_records(ledger_run: LedgerRun) -> Iterator[DispatchRecord]:
+    """Reads the records of all sinks that a ledger was sent to, or will be sent to.
 
     Raises:
         FatalError: A record is damaged, or another version of the program wrote it.
     """
-    for name in journal.names(f"{_PREFIX}*.json"):
-        record = _read(journal, name)
-        if record is not None:
+    for name in sorted(ledger_run.texts()):
+        if name.startswith(_PREFIX):
+            record = ledger_run.decode(name, RECORD_FORMAT, _decode, _REMEDY)
+            assert record is not None
             yield record
 
 
@@ -166,10 +173,3 @@ def apply_refusals(report: RunReport, refusals: Sequence[Refusal]) -> RunReport:
 def _decode(content: dict[str, Any]) -> DispatchRecord:
     del content["format"]
     return restore(DispatchRecord, content)
-
-
-def _read(journal: Journal, name: str) -> DispatchRecord | None:
-    path = journal.root / name
-    if journal.in_memory is None and path.exists() and not path.stat().st_size:
-        return None  # a record without refusals that a loss of power has emptied
-    return journal.decode(name, RECORD_FORMAT, _decode, _REMEDY)

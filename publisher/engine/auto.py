@@ -12,13 +12,13 @@ from publisher.engine.contract import Engine, InputSize
 from publisher.engine.local.engine import ONE_PROCESS, LocalEngine, OutgrownError
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from publisher.journal.conservation import EngineUse
+from publisher.ledger.conservation import EngineUse
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
-    from publisher.journal.lane_result import LaneResult
+    from publisher.ledger.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 SMALL = InputSize(rows=20_000_000, bytes=3_000_000_000)

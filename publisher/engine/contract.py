@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
-    from publisher.journal.conservation import EngineUse
-    from publisher.journal.lane_result import LaneResult
+    from publisher.ledger.conservation import EngineUse
+    from publisher.ledger.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 EngineName = Literal["auto", "spark", "local"]

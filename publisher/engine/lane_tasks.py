@@ -17,10 +17,10 @@ from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
-from publisher.journal.lane_result import LaneResult
-from publisher.journal.lane_writer import LaneFiles
-from publisher.journal.lookups import LookupAnswer
-from publisher.journal.object_states import LaneStates, StatesOfSource
+from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.lane_writer import LaneFiles
+from publisher.ledger.lookups import LookupAnswer
+from publisher.ledger.object_states import LaneStates, StatesOfSource
 from publisher.model.arrays import Int64Array, booleans, integers
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import IDS, TALLY, Reason
@@ -220,7 +220,7 @@ class LanePlan:
 
 
 def _answer_text(answer: Answer) -> tuple[LookupAnswer, str | None]:
-    """Returns the kind of an answer and its text in the journal."""
+    """Returns the kind of an answer and its text in the ledger."""
     if answer is None:
         return LookupAnswer.GONE, None
     if isinstance(answer, RefusedLookup):

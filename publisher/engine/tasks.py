@@ -15,7 +15,7 @@ from publisher.engine.event_ranks import ranks_by_id, with_ids
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.masked_records import mask_records, masks_of
 from publisher.engine.task_resources import Resources, Rules
-from publisher.journal.object_states import StatesBefore
+from publisher.ledger.object_states import StatesBefore
 from publisher.model.catalogue import Catalogue
 from publisher.model.event_ids import IdOrigin
 from publisher.model.key_changes import (

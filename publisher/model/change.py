@@ -45,7 +45,7 @@ INSERTS = frozenset({1, 5, 7})
 class Outcome(IntEnum):
     """Result of a source record.  Every record has exactly one of the five outcomes.
 
-    The numbers are stored in journals: never change or reuse one.
+    The numbers are stored in ledger: never change or reuse one.
     """
 
     PUBLISHED = 1
@@ -94,7 +94,7 @@ LOG_COLUMNS = (
 
 
 class Reason(StrEnum):
-    """Reason of an outcome.  The values are stored in journals: never change or reuse one."""
+    """Reason of an outcome.  The values are stored in ledger: never change or reuse one."""
 
     # superseded
     ROW_QUERY_BACK = "row-query-back"

@@ -1,4 +1,4 @@
-"""The Arrow schema of documents on their way from planning to the journal."""
+"""The Arrow schema of documents on their way from planning to the ledger."""
 
 from __future__ import annotations
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from publisher.journal.epoch import last_epoch
+from publisher.ledger.job import Ledger
 from publisher.observing.contract import Observer, Observers
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
@@ -18,7 +17,7 @@ from publisher.observing.options import MetricsOptions
 def observe(
     stream: TextIO,
     job: str,
-    journals: Path,
+    ledger: Path,
     metrics: MetricsOptions,
     *,
     as_json: bool = False,
@@ -27,7 +26,7 @@ def observe(
 ) -> Iterator[Observer]:
     """Opens the log (unless ``quiet``) and the trace on ``stream``, and the metrics that are set.
 
-    ``journals`` is the directory of the job's journals.
+    ``ledger`` is the directory of the job's ledger.
 
     Raises:
         FatalError: The port or the file of the metrics cannot be opened.
@@ -38,8 +37,8 @@ def observe(
         if metrics.port is not None or metrics.textfile is not None:
             from publisher.observing.metrics import Metrics  # noqa: PLC0415 - few jobs have metrics
 
-            epoch = partial(last_epoch, journals)
-            counter = Metrics(metrics, job, epoch=epoch, warn=lines.note)
+            job_ledger = Ledger(ledger, job)
+            counter = Metrics(metrics, job, epoch=lambda: job_ledger.epoch, warn=lines.note)
             observers.append(stack.enter_context(counter))
         if trace:
             from publisher.observing.trace import Trace  # noqa: PLC0415 - few commands trace

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from publisher.errors import PublisherError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ level  the driver's guide             here, in addition to the level below
 2      properties of the database     sources and sink of a poll
 3      event log records, SQL         each record with its outcome, each XDS document
 4      verbose                        polls that found nothing, the work of each lane
-5      resources and state files      the files of the poll's journal
+5      resources and state files      the files of the poll's ledger
 6      calls of JDBC                  SQL statements of the driver process, without parameters
 7      third-party drivers            log messages of the clients of database and broker
 ====== ============================== ===========================================================
@@ -29,8 +29,11 @@ from annotated_types import Ge, Le
 
 from publisher.console import counts_text
 from publisher.errors import PublisherError, of_system
-from publisher.journal.lane_reader import DecidedRecord, LaneReader, PublishedDocument
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.lane_reader import DecidedRecord, PublishedDocument, readers_of
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.read import find_run
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.storage import LEDGER
 from publisher.observing.contract import Poll
 from publisher.redaction import redact_all
 
@@ -72,13 +75,13 @@ class Trace:
         self._client_lines = 0
         run = poll.report.run
         self._show_lines(1, (f"{run} {line}" for line in _minimal(poll)))
-        if self._level < 2 or not poll.report.journal:
+        if self._level < 2 or not poll.report.ledger:
             return
         try:
-            journal = Journal(Path(poll.report.journal))
-            manifest = journal.manifest()
+            ledger_run = find_run(Path(poll.report.ledger))
+            manifest = ledger_run.manifest()
             if manifest is not None:
-                self._show_run(journal, manifest)
+                self._show_run(ledger_run, manifest)
         except PublisherError as error:
             self._show(1, f"{run} cannot be traced: {error.message}")
         except OSError as error:
@@ -95,18 +98,17 @@ class Trace:
     def on_stop(self, reason: str) -> None:
         """Writes no line: the log has one."""
 
-    def _show_run(self, journal: Journal, manifest: Manifest) -> None:
+    def _show_run(self, ledger_run: LedgerRun, manifest: Manifest) -> None:
         run = manifest.run
         self._show_lines(2, (f"{run} {line}" for line in _sources(manifest)))
         if self._level >= 3:
-            folder = journal.documents(manifest)
-            lanes = [LaneReader(journal.root, folder, result.lane) for result in manifest.results]
+            lanes = readers_of(ledger_run, manifest)
             records = (entry for lane in lanes for entry in lane.decisions())
             self._show_lines(3, (f"{run} {_record(entry, manifest)}" for entry in records))
             documents = (entry for lane in lanes for entry in lane.documents())
             self._show_lines(3, (f"{run} {_document(entry)}" for entry in documents))
         self._show_lines(4, (f"{run} {line}" for line in _lanes(manifest)))
-        self._show_lines(5, (f"{run} {line}" for line in _files(journal)))
+        self._show_lines(5, (f"{run} {line}" for line in _files(ledger_run)))
 
     def _show_lines(self, level: int, lines: Iterator[str]) -> None:
         if level > self._level:
@@ -218,8 +220,8 @@ def _lanes(manifest: Manifest) -> Iterator[str]:
         )
 
 
-def _files(journal: Journal) -> Iterator[str]:
-    yield f"journal {journal.root}"
-    for path in sorted(journal.root.iterdir()):
+def _files(ledger_run: LedgerRun) -> Iterator[str]:
+    yield f"run {ledger_run.root} in {ledger_run.folder / LEDGER}"
+    for path in sorted(ledger_run.root.iterdir()) if ledger_run.root.is_dir() else ():
         if path.is_file():
             yield f"file {path.name}, {path.stat().st_size:,} bytes"

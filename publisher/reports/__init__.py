@@ -1,1 +1,1 @@
-"""Answers for people, read from journals and sources: explain, status, check, inspect."""
+"""Answers for people, read from ledger and sources: explain, status, check, inspect."""

@@ -1,4 +1,4 @@
-"""Checks whether a job can run: settings, inputs, databases, sink and journal.  Writes nothing."""
+"""Checks whether a job can run: settings, inputs, databases, sink and ledger.  Writes nothing."""
 
 # ruff: noqa: PLC0415 - only a check of executors needs Spark, and only a check of Kafka needs its client
 
@@ -20,8 +20,7 @@ from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
 from publisher.engine.task_resources import Resources
 from publisher.errors import FatalError, PublisherError, of_system
-from publisher.journal.job_journals import RUNS, Journals
-from publisher.journal.lineage import Lineage
+from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name
 from publisher.model.view_names import find_variant
 from publisher.reports.classes import summarize_classes
@@ -51,7 +50,7 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
         sink = thread.submit(_check_sink, settings)
         yield from _check_sources(settings)
         yield from sink.result()
-    yield _run_check("journal", partial(_journal, settings))
+    yield _run_check("ledger", partial(_ledger_run, settings))
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
         yield _run_check(f"executors of {master}", partial(_executors, settings))
@@ -118,7 +117,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
     if source.comparison is not None:
         return _compared_tables(settings, source, source.comparison)
     # like publish, refuses published files that have changed
-    new_files(settings, source, Journals(settings.journals, settings.name).published_files())
+    new_files(settings, source, Ledger(settings.ledger_folder, settings.name).published_files())
     splits = source.reader.splits(source.snapshots, 1)
     size = sum(split.size for split in splits)
     return f"{len({split.path for split in splits})} file(s), {size:,} bytes"
@@ -126,7 +125,7 @@ def _source(settings: Settings, source: SourceSettings) -> str:
 
 def _refuse_other_table(settings: Settings, source: SourceSettings) -> None:
     """Refuses a change table that differs from its mark, as ``publish`` does."""
-    state = Journals(settings.journals, settings.name).state_of(source.name)
+    state = Ledger(settings.ledger_folder, settings.name).state_of(source.name)
     if not source.has_status and state is not None:
         with closing(source.backlog()) as backlog:
             backlog.count(state)
@@ -144,7 +143,7 @@ def _sample(settings: Settings, source: SourceSettings) -> str:
     if source.table is None and not source.compares_database:
         paths = source.reader.files(source.snapshots)
         if not source.descriptor.compares:
-            published = Journals(settings.journals, settings.name).published_files()
+            published = Ledger(settings.ledger_folder, settings.name).published_files()
             paths = new_files(settings, source, published) or paths
         source = replace(source, snapshots=tuple(paths))
     sample = sample_of(settings, source)
@@ -181,7 +180,7 @@ def _compared_tables(
     settings: Settings, source: SourceSettings, comparison: ComparingSource
 ) -> str:
     with Resources(settings.rules) as resources:
-        state = Journals(settings.journals, settings.name).state_of(source.name)
+        state = Ledger(settings.ledger_folder, settings.name).state_of(source.name)
         return comparison.describe_tables(
             source.snapshots,
             resources.catalogue_of(source.format),
@@ -237,29 +236,29 @@ def _kafka(settings: Settings) -> str:
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
 
     summary = check_sink(settings)
-    refuse_foreign_tokens(settings.kafka, settings.name, _lineage(settings))
+    refuse_foreign_tokens(settings.kafka, settings.name, _ledger(settings))
     return summary
 
 
 def _files(settings: Settings, path: Path) -> str:
-    refuse_foreign_runs(path.absolute() / RUNS, _lineage(settings))
+    refuse_foreign_runs(path.absolute() / RUNS, _ledger(settings))
     return _writable(path)
 
 
-def _journal(settings: Settings) -> str:
-    _lineage(settings)
-    return _writable(settings.journal)
+def _ledger_run(settings: Settings) -> str:
+    _ledger(settings).check()
+    return _writable(settings.ledgers)
 
 
-def _lineage(settings: Settings) -> Lineage:
-    return Lineage.read(Journals(settings.journals, settings.name))
+def _ledger(settings: Settings) -> Ledger:
+    return Ledger(settings.ledger_folder, settings.name)
 
 
 def _executors(settings: Settings) -> str:
-    """Checks that executors run the program's package and see the journal."""
+    """Checks that executors run the program's package and see the ledger."""
     from publisher.engine.spark.package_shipping import probe, ship
     from publisher.engine.spark.session import spark_session
 
     with spark_session(settings.spark) as spark:
-        count = probe(spark, ship(spark), journal=settings.journal)
-    return f"{count} executor(s) run this package and see {settings.journal}"
+        count = probe(spark, ship(spark), ledger=settings.ledgers)
+    return f"{count} executor(s) run this package and see {settings.ledgers}"

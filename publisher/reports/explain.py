@@ -1,4 +1,4 @@
-"""Explains records from the journal and, if it still exists, from the input."""
+"""Explains records from the ledger and, if it still exists, from the input."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from pathlib import Path, PurePath
 
 from publisher.dispatch.refusals import read_records
 from publisher.errors import UsageError
-from publisher.journal.find_journal import find_job, find_journal, read_journal
-from publisher.journal.job_journals import Journals
-from publisher.journal.lane_reader import (
+from publisher.ledger.job import Ledger
+from publisher.ledger.lane_reader import (
     DecidedRecord,
-    JournalLookup,
     LaneReader,
     PublishedDocument,
+    RecordedLookup,
     readers_of,
 )
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.journal.read_runs import read_runs
-from publisher.journal.retried_records import RetryResult, read_retries, reject_id, retried_files
-from publisher.journal.scan_runs import scan_runs
-from publisher.journal.search_segments import find_runs
-from publisher.journal.segment_header import SegmentSource
-from publisher.journal.segments import Segment
+from publisher.ledger.manifest import Manifest, SourceEntry
+from publisher.ledger.read import find_job, find_run, read_runs, scan_runs
+from publisher.ledger.retried_records import RetryResult, read_retries, reject_id, retried_files
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import (
     QUERY_BACK,
     STATUS_OF,
@@ -40,12 +36,12 @@ from publisher.model.reason_texts import EVENT_NAMES
 from publisher.reports.late_records import late_text
 from publisher.reports.resolution import Resolution, filter_options, meaning_of, resolve
 from publisher.reports.selectors import (
-    condition_on,
     is_of_table,
     key_texts,
     position_in,
     refuse_unknown_selector,
     split_association,
+    wanted_for,
 )
 from publisher.runs.known_rejects import read_raw
 from publisher.sources.contract import Source
@@ -77,7 +73,7 @@ class RecordStory:
     status: str
     by: str | None
     """Position of the change that superseded, ended or repeats it."""
-    lookups: tuple[JournalLookup, ...]
+    lookups: tuple[RecordedLookup, ...]
     document: PublishedDocument | None
     target: str
     """Folder of the document."""
@@ -85,8 +81,8 @@ class RecordStory:
     """Further sinks of the run."""
     late: str | None = None
     """The reason of a late publication, after records with greater ids."""
-    segment: str | None = None
-    """Folder of the segment that has the document."""
+    ledger: str | None = None
+    """Folder of the ledger that has the document; ``None`` if a file has it."""
     run: str | None = None
     """The run, if all runs of a job were searched."""
     reject_id: str | None = None
@@ -123,99 +119,86 @@ def explain(
 ) -> list[RecordStory]:
     """Explains the records that a position, event id, key or association selects, in their order.
 
-    ``directory`` is a journal, a directory of ``replay``, or the journal directory of a job, all of whose
+    ``directory`` is a ledger, a directory of ``replay``, or the ledger directory of a job, all of whose
     runs are searched.  ``find`` chooses among the records of a run; ``with_raw`` reads the records in their
     files again.  Starts no Spark.
 
     Raises:
-        UsageError: There is no journal, or ``selector`` selects no record.
-        FatalError: The journal is damaged, or another version of the program wrote it.
+        UsageError: There is no ledger, or ``selector`` selects no record.
+        FatalError: The ledger is damaged, or another version of the program wrote it.
     """
     job = find_job(directory)
     if job is not None:
         return _with_retries(_search_job(job, selector, find, with_raw=with_raw), job)
 
-    def read(journal: Journal) -> list[RecordStory]:
-        manifest = journal.manifest()
-        if manifest is None:
-            raise UsageError(f"{directory} has no complete run: start it again, then explain")
-        stories = stories_of(
-            journal, manifest, lambda reader: find(reader, selector), with_raw=with_raw
-        )
-        return stories or refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
-
-    stories = read_journal(directory, read)
-    job = find_job(find_journal(directory).absolute().parent)
-    return stories if job is None else _with_retries(stories, job)
+    run = find_run(directory)
+    manifest = run.manifest()
+    if manifest is None:
+        raise UsageError(f"{directory} has no complete run: start it again, then explain")
+    stories = stories_of(run, manifest, lambda reader: find(reader, selector), with_raw=with_raw)
+    if not stories:
+        refuse_unknown_selector(f"run {manifest.run}", selector, manifest.sources)
+    return (
+        stories if run.ledger is None else _with_retries(stories, Ledger(run.ledger, manifest.job))
+    )
 
 
-def _with_retries(stories: list[RecordStory], journals: Journals) -> list[RecordStory]:
+def _with_retries(stories: list[RecordStory], ledger: Ledger) -> list[RecordStory]:
     """Adds the retries of rejected records, which later runs of the job know."""
     if all(story.reject_id is None for story in stories):
         return stories
-    retries = read_retries(scan_runs(journals.root))
+    retries = read_retries(scan_runs(ledger.root))
     return [replace(story, retry=retries.get(story.reject_id or "")) for story in stories]
 
 
 def stories_of(
-    journal: Journal,
+    ledger_run: LedgerRun,
     manifest: Manifest,
     find: Callable[[StoryReader], list[DecidedRecord]],
     *,
     with_raw: bool = True,
 ) -> list[RecordStory]:
     """Tells the stories of some records of a run; for ``with_raw`` see ``explain``."""
-    reader = StoryReader(journal, manifest, with_raw=with_raw)
+    reader = StoryReader(ledger_run, manifest, with_raw=with_raw)
     return [reader.story(record) for record in find(reader)]
 
 
-def _search_job(
-    journals: Journals, selector: str, find: Find, *, with_raw: bool
-) -> list[RecordStory]:
+def _search_job(ledger: Ledger, selector: str, find: Find, *, with_raw: bool) -> list[RecordStory]:
     """Tells the stories in all runs of a job, in the order of runs."""
-    sources: dict[str, SourceEntry | SegmentSource] = {}
-
-    def select(segment: Segment) -> list[int]:
-        header = segment.header()
-        sources.update({source.name: source for source in header.sources})
-        condition = condition_on(header.sources, selector)
-        return [] if condition is None else find_runs(segment, condition)
-
-    def read(journal: Journal, manifest: Manifest) -> list[RecordStory]:
-        sources.update({entry.name: entry for entry in manifest.sources})
-        found = stories_of(
-            journal, manifest, lambda reader: find(reader, selector), with_raw=with_raw
-        )
-        return [replace(story, run=manifest.run) for story in found]
-
+    sources = ledger.origins()
     if "=" in selector:
         key_texts(split_association(selector)[0])  # refuses a wrong key
-    stories = [story for of_run in read_runs(journals, select, read) for story in of_run]
-    return stories or refuse_unknown_selector(
-        f"job {journals.job}", selector, list(sources.values())
-    )
+    stories: list[RecordStory] = []
+    wanted = wanted_for(sources, selector)
+    for run in read_runs(ledger, wanted) if wanted is not None else ():
+        assert run.content is not None
+        manifest = run.content.manifest
+        found = stories_of(run, manifest, lambda reader: find(reader, selector), with_raw=with_raw)
+        stories += [replace(story, run=manifest.run) for story in found]
+    return stories or refuse_unknown_selector(f"job {ledger.job}", selector, sources)
 
 
 class StoryReader:
     """Finds records in all lanes and builds their explanations."""
 
-    def __init__(self, journal: Journal, manifest: Manifest, *, with_raw: bool = True) -> None:
+    def __init__(self, ledger_run: LedgerRun, manifest: Manifest, *, with_raw: bool = True) -> None:
         """For ``with_raw`` see ``explain``."""
         self._manifest = manifest
         self._with_raw = with_raw
-        self._journal = journal
-        self._documents = journal.documents(manifest)
-        origin = journal.unpacked_from
-        is_inside = self._documents.is_relative_to(journal.root.absolute())
-        self._segment = str(origin.segment) if origin is not None and is_inside else None
-        self.sinks = list(read_records(journal))
-        self._end = journal.acknowledgement
+        self._ledger_run = ledger_run
+        self._documents = ledger_run.documents(manifest)
+        is_in_ledger = (
+            ledger_run.tables() is not None and ledger_run.own_documents(manifest) is not None
+        )
+        self._in_ledger = str(ledger_run.folder) if is_in_ledger else None
+        self.sinks = list(read_records(ledger_run))
+        self._end = ledger_run.acknowledgement
         self._refused = {
             (refusal.lane, refusal.document): refusal
             for sink in self.sinks
             for refusal in sink.refusals
         }
-        self._lanes = readers_of(journal, manifest)
+        self._lanes = readers_of(ledger_run, manifest)
         self._sources: list[Source] = [
             FORMATS[entry.format].restore(entry.options, entry.reading)
             for entry in manifest.sources
@@ -292,10 +275,10 @@ class StoryReader:
             by=None if by is None else source.position_text(by.position),
             lookups=tuple(_lookups(lane, record)),
             document=document,
-            target=self._segment or str(self._documents),
+            target=self._in_ledger or str(self._documents),
             sent_to=tuple(sink.target for sink in self.sinks),
-            late=late_text(self._journal, self._manifest, record),
-            segment=self._segment,
+            late=late_text(self._ledger_run, self._manifest, record),
+            ledger=self._in_ledger,
             reject_id=self._reject_id(record),
             retry_of=self._retry_of(record),
             not_shown="the run is masked" if self._manifest.is_masked else None,
@@ -348,7 +331,7 @@ class StoryReader:
         return Status.FATAL if is_refused else _status(record, by)
 
 
-def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[JournalLookup]:
+def _lookups(lane: LaneReader, record: DecidedRecord) -> Sequence[RecordedLookup]:
     if record.object is None or record.event_type not in QUERY_BACK:
         return ()
     return lane.lookups(record.source, record.object)

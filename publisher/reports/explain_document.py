@@ -6,12 +6,9 @@ import re
 from pathlib import Path
 
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.dispatch.refusals import read_records
 from publisher.errors import UsageError
-from publisher.journal.find_journal import find_job, find_journal, read_journal
-from publisher.journal.lane_reader import DecidedRecord
-from publisher.journal.manifest import Journal
-from publisher.journal.read_runs import read_runs
+from publisher.ledger.lane_reader import DecidedRecord
+from publisher.ledger.read import find_job, find_run
 from publisher.reports.explain import RecordStory, StoryReader, explain, stories_of
 from publisher.reports.places import FilePlace, TopicPlace, target_of
 
@@ -22,25 +19,22 @@ def explain_line(place: FilePlace) -> list[RecordStory]:
     """Explains the records of the document on a line of a part file.
 
     Raises:
-        UsageError: The file is not a part file beside a journal, or has no such line.
-        FatalError: The journal is damaged, or another version of the program wrote it.
+        UsageError: The file is not a part file beside a ledger, or has no such line.
+        FatalError: The ledger is damaged, or another version of the program wrote it.
     """
     lane, number = place.lane, place.line - 1
 
-    def read(journal: Journal) -> list[RecordStory]:
-        manifest = journal.manifest()
-        results = manifest.results if manifest is not None else ()
-        count = next((result.documents for result in results if result.lane == lane), 0)
-        if manifest is None or not 0 <= number < count:
-            raise UsageError(f"{place.file} has {count:,} document(s): correct line {place.line}")
-        return stories_of(journal, manifest, lambda reader: reader.of_document(lane, number))
-
     folder = place.file.absolute().parent
     try:
-        find_journal(folder)
-    except UsageError:  # the documents of a topic are in a folder of the journal
-        return read_journal(folder.parent, read)
-    return read_journal(folder, read)
+        run = find_run(folder)
+    except UsageError:  # the documents of a topic are in a folder of the run
+        run = find_run(folder.parent)
+    manifest = run.manifest()
+    results = manifest.results if manifest is not None else ()
+    count = next((result.documents for result in results if result.lane == lane), 0)
+    if manifest is None or not 0 <= number < count:
+        raise UsageError(f"{place.file} has {count:,} document(s): correct line {place.line}")
+    return stories_of(run, manifest, lambda reader: reader.of_document(lane, number))
 
 
 def explain_offset(
@@ -48,11 +42,11 @@ def explain_offset(
 ) -> list[RecordStory]:
     """Explains the records of the document at an offset, which is read from its topic.
 
-    ``options`` configure the connection; by default the brokers are those that the journal names.
+    ``options`` configure the connection; by default the brokers are those that the ledger names.
 
     Raises:
-        UsageError: There is no document at this place, or the journal does not have it.
-        FatalError: The journal is damaged, or another version of the program wrote it.
+        UsageError: There is no document at this place, or the ledger does not have it.
+        FatalError: The ledger is damaged, or another version of the program wrote it.
         UnreachableError: The brokers do not answer.
     """
     from publisher.dispatch.kafka.read_headers import read_headers  # noqa: PLC0415 - an extra
@@ -85,14 +79,11 @@ def explain_offset(
 
 
 def _options_of(directory: Path) -> KafkaOptions:
-    """The brokers that the newest run of a journal names, without a login."""
-
-    def read(journal: Journal, _: object = None) -> list[str]:
-        return [record.target for record in read_records(journal)]
-
+    """The brokers that the newest run of a ledger names, without a login."""
     job = find_job(directory)
-    runs = [read_journal(directory, read)] if job is None else read_runs(job, lambda _: [], read)
-    targets = [target for of_run in runs for target in of_run]
+    newest = find_run(directory) if job is None else job.newest_run()
+    end = None if newest is None else newest.acknowledgement
+    targets = [] if end is None or end.target is None else [end.target]
     if not targets:
         raise UsageError(
             f"{directory} names no brokers: give the job file with -c, whose [dispatch] names them"

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from publisher.consumer import ModifyAssociation, parse_document
 from publisher.errors import UsageError
-from publisher.journal.lane_reader import PublishedDocument
+from publisher.ledger.lane_reader import PublishedDocument
 from publisher.model.change import Object
 from publisher.reports.changed_keys import former_associations
 from publisher.reports.explain import RecordStory, explain
@@ -58,7 +58,7 @@ class HistoryEntry:
     ``changes`` are those of its document: ``None`` without a document, or if a later record has the same
     document, or if the document cannot be read."""
 
-    journal: str
+    ledger: str
     story: RecordStory
     changes: tuple[ValueChange, ...] | None
 
@@ -84,13 +84,13 @@ def read_history(
 ) -> list[IdentityHistory]:
     """Reads the history of the objects that a key or an association selects.
 
-    ``directories`` are journals, directories of ``replay``, or journal directories of jobs, oldest first.
+    ``directories`` are ledger, directories of ``replay``, or ledger directories of jobs, oldest first.
     ``source`` selects the records of one source.  An object whose key changes has one history under all of
     its keys; if another object gets a key later, it has a history of its own.  Starts no Spark.
 
     Raises:
-        UsageError: There is no journal, or none has the object, or no record of it is from the source.
-        FatalError: A journal is damaged, or another version of the program wrote it.
+        UsageError: There is no ledger, or none has the object, or no record of it is from the source.
+        FatalError: A ledger is damaged, or another version of the program wrote it.
     """
     if "=" not in selector:
         raise UsageError(
@@ -158,7 +158,7 @@ def _find_stories(directories: Sequence[Path], selector: str) -> list[FoundStory
         try:
             found = explain(directory, selector, with_raw=False)
             stories += [FoundStory(number, directory, story) for story in found]
-        except UsageError as refusal:  # another journal may have the object
+        except UsageError as refusal:  # another ledger may have the object
             refusals.append(refusal)
     if len(refusals) == len(directories):
         raise refusals[0]

@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from publisher.journal.job_journals import Journals
-from publisher.journal.lane_reader import DecidedRecord, LaneReader
-from publisher.journal.manifest import Journal, Manifest, SourceEntry
-from publisher.journal.read_runs import read_runs
-from publisher.journal.search_segments import find_runs
+from publisher.ledger.job import Ledger
+from publisher.ledger.lane_reader import DecidedRecord, readers_of
+from publisher.ledger.manifest import Manifest, SourceEntry
+from publisher.ledger.read import Wanted, read_runs
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import at_position
 
 
-def late_text(journal: Journal, manifest: Manifest, record: DecidedRecord) -> str | None:
+def late_text(ledger_run: LedgerRun, manifest: Manifest, record: DecidedRecord) -> str | None:
     """Explains a record with a smaller id than earlier runs have read; ``None`` for other records."""
     entry = manifest.sources[record.source]
     behind = manifest.behind.get(entry.name, 0)
     number = record.position.high
     if record.outcome is not Outcome.PUBLISHED or record.position.part or number >= behind:
         return None
-    root = journal.place.absolute().parent
-    journals = Journals(root, manifest.job)
-    condition = at_position(record.position)
-    select = partial(find_runs, condition=condition)
-
-    def read(other: Journal, earlier: Manifest) -> tuple[str, str | None]:
-        return earlier.run, _outcome_in(other, earlier, entry, record.position)
-
-    for run, outcome in read_runs(journals, select, read):
-        if run == manifest.run:
+    ledger = Ledger(ledger_run.folder, manifest.job)
+    wanted = Wanted(at_position(record.position), between=(number, number))
+    for other in read_runs(ledger, wanted):
+        assert other.content is not None
+        earlier = other.content.manifest
+        if earlier.run == manifest.run:
             break
+        outcome = _outcome_in(other, earlier, entry, record.position)
         if outcome is not None:
-            return f"an earlier run has read this record: {outcome} in run {run}"
-    has_all_journals = journals.has_first_run()
+            return f"an earlier run has read this record: {outcome} in run {earlier.run}"
+    has_all_ledgers = ledger.has_first_run()
     return (
         f"an earlier run has read record {behind}, but none has read this record: it was committed late"
-        + ("" if has_all_journals else ", or was read by a run whose journal is deleted")
+        + ("" if has_all_ledgers else ", or was read by a run whose ledger is deleted")
     )
 
 
 def _outcome_in(
-    journal: Journal, manifest: Manifest, source: SourceEntry, position: Position
+    ledger_run: LedgerRun, manifest: Manifest, source: SourceEntry, position: Position
 ) -> str | None:
     """Returns the outcome of a record in another run; ``None`` if that run did not read it."""
     wanted = source.name, source.origin
     numbers = [
         n for n, entry in enumerate(manifest.sources) if (entry.name, entry.origin) == wanted
     ]
-    for lane in range(manifest.lanes):
-        reader = LaneReader(journal.root, journal.documents(manifest), lane, journal.in_memory)
+    for reader in readers_of(ledger_run, manifest):
         for number in numbers:
             records = reader.by_position(number, position)
             if records:

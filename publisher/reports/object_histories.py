@@ -25,7 +25,7 @@ from publisher.consumer import (
     parse_document,
 )
 from publisher.dispatch.refusals import refusals_in
-from publisher.journal.scan_runs import JournalPart, document_rows
+from publisher.ledger.read import LedgerPart, document_rows
 from publisher.model.change import EventType, Object, Outcome, Position, Reason
 from publisher.model.reason_texts import EVENT_NAMES, REASON_TEXTS
 from publisher.reports.selectors import PositionTexts
@@ -104,12 +104,12 @@ class ObjectHistory:
 
 
 def read_histories(
-    part: JournalPart, objects: Collection[Object]
+    part: LedgerPart, objects: Collection[Object]
 ) -> Iterator[tuple[Object, HistoryEvent]]:
     """Yields the events of these objects in the order of their lanes.
 
     Raises:
-        FatalError: A file of the journal is missing or damaged.
+        FatalError: A file of the ledger is missing or damaged.
     """
     keys = pc.field("key").isin(sorted({obj.key for obj in objects}))
     wanted = set(objects)
@@ -127,7 +127,7 @@ def read_histories(
 
 
 def _read_documents(
-    part: JournalPart, documents: pa.Table, rows: Sequence[int]
+    part: LedgerPart, documents: pa.Table, rows: Sequence[int]
 ) -> dict[int, HistoryDocument]:
     """Reads documents by their row in the index."""
     entries = documents.take(pa.array(rows, pa.int64())).to_pylist()
@@ -140,7 +140,7 @@ def _read_documents(
 class _EventReader:
     """Turns the decisions of a part into events."""
 
-    def __init__(self, part: JournalPart) -> None:
+    def __init__(self, part: LedgerPart) -> None:
         self._runs = part.runs
         self._positions = PositionTexts(part.runs)
         self._refused = {

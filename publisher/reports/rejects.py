@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import refusals_in
-from publisher.journal.retried_records import file_of, reject_id
-from publisher.journal.scan_runs import JournalPart, scan_runs
-from publisher.journal.scanned_run import ScannedRun
+from publisher.ledger.read import LedgerPart, ScannedRun, scan_runs
+from publisher.ledger.retried_records import file_of, reject_id
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 from publisher.runs.known_rejects import KnownReject, read_again
@@ -83,14 +82,14 @@ class RejectSelection:
 
 
 def read_rejects(directories: Sequence[Path]) -> Iterator[RejectedRecord]:
-    """Yields the records of journals that are rejected now, oldest run first.
+    """Yields the records of ledgers that are rejected now, oldest run first.
 
     Records that were retried, or that a later run has read again, are left out.
-    ``directories`` are journals, directories of ``replay``, or journal directories of jobs.
+    ``directories`` are ledger, directories of ``replay``, or ledger directories of jobs.
 
     Raises:
-        UsageError: There is no journal.
-        FatalError: A journal is damaged, or another version of the program wrote it.
+        UsageError: There is no ledger.
+        FatalError: A ledger is damaged, or another version of the program wrote it.
     """
     for directory in directories:
         settled = read_settled_rejects(partial(scan_runs, directory))
@@ -141,7 +140,7 @@ def group_rejects(records: Iterable[RejectedRecord]) -> list[RejectGroup]:
     return sorted(found, key=lambda group: (-group.records, group.source, group.reason))
 
 
-def _read_rejects(part: JournalPart, settled: Container[str]) -> Iterator[RejectedRecord]:
+def _read_rejects(part: LedgerPart, settled: Container[str]) -> Iterator[RejectedRecord]:
     rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
     positions = PositionTexts(part.runs)
     seen: set[tuple[int, int, int]] = set()
@@ -177,7 +176,7 @@ def _record(run: ScannedRun, entry: Mapping[str, Any], position: str) -> Rejecte
 
 
 def _read_refusals(
-    part: JournalPart, seen: set[str], settled: Container[str]
+    part: LedgerPart, seen: set[str], settled: Container[str]
 ) -> Iterator[RejectedRecord]:
     """The documents that sinks refused; a run with several parts is read once."""
     for run in part.runs:

@@ -8,7 +8,7 @@ from publisher.acknowledge.retry import read_handled_rows
 from publisher.config.settings import Settings
 from publisher.database.deadline import ask_briefly
 from publisher.errors import PublisherError
-from publisher.journal.find_journal import find_job
+from publisher.ledger.read import find_job
 from publisher.reports.rejects import read_rejects
 
 
@@ -16,11 +16,15 @@ def find_requeued(settings: Settings) -> tuple[frozenset[str], list[str]]:
     """Returns the ids of rejected records whose rows are neither E nor F now, and notes about logs that
     could not be read."""
     sources = [source for source in settings.sources if source.has_status and source.database]
-    if not sources or not settings.acknowledge.write_status or find_job(settings.journals) is None:
+    if (
+        not sources
+        or not settings.acknowledge.write_status
+        or find_job(settings.ledger_folder) is None
+    ):
         return frozenset(), []
     requeued: set[str] = set()
     notes: list[str] = []
-    rejects = [*read_rejects([settings.journals])]
+    rejects = [*read_rejects([settings.ledger_folder])]
     for source in sources:
         assert source.database is not None
         assert source.table is not None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from publisher.journal.lane_reader import DecidedRecord
+from publisher.ledger.lane_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.change import EventType, Object, Reason
 from publisher.model.plain import restore
@@ -98,7 +98,7 @@ def _exclusion(record: DecidedRecord, options: FilterOptions) -> str | None:
 
 
 class _CatalogueOfRecord:
-    """Describes the table of a record as far as the journal shows it: its columns and child tables."""
+    """Describes the table of a record as far as the ledger shows it: its columns and child tables."""
 
     closed = False
 

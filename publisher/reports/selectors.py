@@ -11,9 +11,8 @@ from typing import Any, NoReturn
 import pyarrow.compute as pc
 
 from publisher.errors import UsageError
-from publisher.journal.manifest import SourceEntry
-from publisher.journal.scanned_run import ScannedRun
-from publisher.journal.segment_header import SegmentSource
+from publisher.ledger.manifest import SourceEntry, SourceReading
+from publisher.ledger.read import ScannedRun, Wanted
 from publisher.model.change import Object, Position
 from publisher.model.event_ids import split_event_id
 from publisher.model.keys import KeyProblem, canonical, format_key, integer_text, parse
@@ -55,18 +54,24 @@ def key_texts(key: str) -> frozenset[str]:
         raise UsageError(str(problem)) from problem
 
 
-def condition_on(sources: Sequence[SegmentSource], selector: str) -> pc.Expression | None:
-    """A condition on decisions that every wanted record fulfils; ``None`` if there can be none."""
+def wanted_for(sources: Sequence[SourceReading], selector: str) -> Wanted | None:
+    """The runs that may have the records of a selector; ``None`` if there can be none."""
     if "=" in selector:
-        return pc.field("key").isin(sorted(key_texts(split_association(selector)[0])))
-    conditions = []
+        keys = key_texts(split_association(selector)[0])
+        return Wanted(pc.field("key").isin(sorted(keys)), keys=keys)
+    conditions, numbers = [], list[int]()
     for entry in sources:
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
         _, text = split_event_id(selector, entry.name)
         position = position_in(source, text)
-        if position is not None:
-            conditions.append(at_position(position, is_short=source.is_short(text)))
-    return reduce(operator.or_, conditions) if conditions else None
+        if position is None:
+            continue
+        is_short = source.is_short(text)
+        conditions.append(at_position(position, is_short=is_short))
+        numbers += [-(1 << 63), (1 << 63) - 1] if is_short else [position.high]
+    if not conditions:
+        return None
+    return Wanted(reduce(operator.or_, conditions), between=(min(numbers), max(numbers)))
 
 
 def at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
@@ -78,18 +83,18 @@ def at_position(position: Position, *, is_short: bool = False) -> pc.Expression:
 
 
 def refuse_unknown_selector(
-    where: str, selector: str, sources: Sequence[SourceEntry | SegmentSource]
+    where: str, selector: str, sources: Sequence[SourceEntry | SourceReading]
 ) -> NoReturn:
     """Raises ``UsageError`` for a selector that selects no record."""
     if not sources:
-        raise UsageError(f"{where} has no run: publish first, or name another journal")
+        raise UsageError(f"{where} has no run: publish first, or name another ledger")
     raise UsageError(
         f"{where} has no record {selector!r}: give a position as {_forms_of(sources)}, an event id as "
         "SOURCE:POSITION, a key as idu=1, or an association as idu=1,table=usr"
     )
 
 
-def _forms_of(sources: Sequence[SourceEntry | SegmentSource]) -> str:
+def _forms_of(sources: Sequence[SourceEntry | SourceReading]) -> str:
     """Describes how positions are written in these sources."""
     forms: dict[str, list[str]] = {}
     for entry in sources:

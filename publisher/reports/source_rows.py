@@ -26,7 +26,7 @@ def with_rows(stories: Sequence[RecordStory], settings: Settings | None) -> list
     shown = [*stories]
     groups: dict[tuple[str, str], list[int]] = {}
     for number, story in enumerate(stories):
-        is_read = story.raw is not None and story.event is None  # else the journal has a change
+        is_read = story.raw is not None and story.event is None  # else the ledger has a change
         if story.table is not None and story.not_shown is None and not is_read:
             groups.setdefault((story.source, story.table), []).append(number)
     for (name, table), numbers in groups.items():

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,11 +16,10 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.dispatch.refusals import apply_refusals, read_records
 from publisher.errors import PublisherError, of_system
-from publisher.journal.conservation import RunReport, report_of
-from publisher.journal.epoch import last_epoch
-from publisher.journal.job_journals import RUNS, Journals
-from publisher.journal.lineage import Lineage
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import RunReport, report_of
+from publisher.ledger.job import RUNS, Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.pending_sources import new_files, pending_input
 from publisher.sources.contract import ComparingSource
 
@@ -129,7 +128,7 @@ class JobStatus:
     """The status of a job."""
 
     job: str
-    journals: str
+    ledger: str
     epoch: int
     """Epoch of the newest instance; 0 before the first."""
     logs: tuple[LogStatus, ...]
@@ -161,35 +160,36 @@ def status(settings: Settings) -> JobStatus:
 
     Raises:
         SettingsError: The job file lacks something that publishing needs.
-        FatalError: A journal is damaged.
+        FatalError: A ledger is damaged.
     """
     settings = settings.for_publish()
-    journals = Journals(settings.journals, settings.name)
-    lineage = Lineage.read(journals)
-    planned = list(journals.committed_runs())
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    ledger.check()
+    newest = ledger.newest_run()
+    last = None if newest is None else newest.manifest()
     attempts = _Attempts()
     logs = [
-        _log(source, journals, attempts) for source in settings.sources if source.table is not None
+        _log(source, ledger, attempts) for source in settings.sources if source.table is not None
     ]
     files = [
-        _files(settings, source, journals, attempts)
+        _files(settings, source, ledger, attempts)
         for source in settings.sources
         if source.table is None
     ]
     return JobStatus(
         job=settings.name,
-        journals=str(journals.root),
-        epoch=last_epoch(journals.root),
+        ledger=str(ledger.root),
+        epoch=ledger.epoch,
         logs=tuple(logs),
         files=tuple(files),
-        last=_last(*planned[-1]) if planned else None,
-        unfinished=tuple(_find_unfinished_runs(journals, planned)),
-        sink=_sink(settings, lineage, attempts),
+        last=None if newest is None or last is None else _last(newest, last),
+        unfinished=tuple(_find_unfinished_runs(ledger)),
+        sink=_sink(settings, ledger, attempts),
         problems=tuple(attempts.problems),
     )
 
 
-def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> LogStatus:
+def _log(source: SourceSettings, ledger: Ledger, attempts: _Attempts) -> LogStatus:
     assert source.table is not None
     assert source.database is not None  # for_publish checks this
     empty = LogStatus(source.name, source.table)
@@ -197,7 +197,7 @@ def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> Log
 
     def query() -> LogStatus:
         with closing(without_retries.backlog()) as backlog:
-            waiting = backlog.count(journals.state_of(source.name))
+            waiting = backlog.count(ledger.state_of(source.name))
             statuses = backlog.count_by_status()
             return replace(empty, waiting=waiting.rows, oldest=waiting.oldest, statuses=statuses)
 
@@ -205,11 +205,11 @@ def _log(source: SourceSettings, journals: Journals, attempts: _Attempts) -> Log
 
 
 def _files(
-    settings: Settings, source: SourceSettings, journals: Journals, attempts: _Attempts
+    settings: Settings, source: SourceSettings, ledger: Ledger, attempts: _Attempts
 ) -> FilesStatus:
     if source.comparison is not None:
-        return _tables(settings, source, source.comparison, journals, attempts)
-    known = journals.published_files()
+        return _tables(settings, source, source.comparison, ledger, attempts)
+    known = ledger.published_files()
     entries = known.of(source.name)
     refused = sum(entry.refused is not None for entry in entries)
 
@@ -224,15 +224,15 @@ def _tables(
     settings: Settings,
     source: SourceSettings,
     comparison: ComparingSource,
-    journals: Journals,
+    ledger: Ledger,
     attempts: _Attempts,
 ) -> FilesStatus:
-    folder = journals.state_of(source.name)
+    folder = ledger.state_of(source.name)
     empty = FilesStatus(source.name, 0, None, compared=True)
 
     def query() -> FilesStatus:
         known = comparison.count_known_tables(folder) if folder is not None else 0
-        pending = pending_input(settings, source, journals.published_files, lambda: folder)
+        pending = pending_input(settings, source, ledger.published_files, lambda: folder)
         tables = source.with_input(pending).comparison
         assert tables is not None
         return replace(empty, published=known, new=len(tables.table_names(pending.paths)))
@@ -240,11 +240,11 @@ def _tables(
     return attempts.run(f"source {source.name}", query, empty)
 
 
-def _last(journal: Journal, manifest: Manifest) -> LastRun:
-    report = _report(journal, manifest)
-    done, end = None, journal.acknowledgement
-    with suppress(FileNotFoundError):
-        done = datetime.fromtimestamp(journal.sent_at, UTC).isoformat(timespec="seconds")
+def _last(ledger_run: LedgerRun, manifest: Manifest) -> LastRun:
+    report = _report(ledger_run, manifest)
+    done, end = None, ledger_run.acknowledgement
+    if ledger_run.is_sent:
+        done = datetime.fromtimestamp(ledger_run.sent_at, UTC).isoformat(timespec="seconds")
     return LastRun(
         run=report.run,
         begun=manifest.clock,
@@ -259,32 +259,29 @@ def _last(journal: Journal, manifest: Manifest) -> LastRun:
     )
 
 
-def _report(journal: Journal, manifest: Manifest) -> RunReport:
-    report = report_of(manifest, state="", journal=str(journal.root), target="", seconds={})
+def _report(ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
+    report = report_of(manifest, state="", ledger=str(ledger_run.root), target="", seconds={})
     refused = {
         (refusal.lane, refusal.document): refusal
-        for record in read_records(journal)
+        for record in read_records(ledger_run)
         for refusal in record.refusals
     }
     return apply_refusals(report, list(refused.values()))
 
 
-def _find_unfinished_runs(
-    journals: Journals, planned: list[tuple[Journal, Manifest]]
-) -> Iterator[Unfinished]:
-    for journal, manifest in planned:
-        if not journal.is_sent:
-            documents = sum(result.documents for result in manifest.results)
-            yield Unfinished(manifest.run, True, documents, SEND)
-    for run in journals.incomplete_runs():
+def _find_unfinished_runs(ledger: Ledger) -> Iterator[Unfinished]:
+    for _, manifest in ledger.unsent_runs():
+        documents = sum(result.documents for result in manifest.results)
+        yield Unfinished(manifest.run, True, documents, SEND)
+    for run in ledger.incomplete_runs():
         yield Unfinished(run, False, None, DISCARD)
 
 
-def _sink(settings: Settings, lineage: Lineage, attempts: _Attempts) -> SinkStatus:
+def _sink(settings: Settings, ledger: Ledger, attempts: _Attempts) -> SinkStatus:
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks this
         runs = settings.sink.path / RUNS
-        attempts.run("sink", partial(refuse_foreign_runs, runs, lineage), None)
+        attempts.run("sink", partial(refuse_foreign_runs, runs, ledger), None)
         return SinkStatus(str(settings.sink.path), runs=_runs(runs))
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
     from publisher.dispatch.kafka.progress_view import read_progress
@@ -301,7 +298,7 @@ def _sink(settings: Settings, lineage: Lineage, attempts: _Attempts) -> SinkStat
 
     sink = attempts.run("sink", query, empty)
     if sink is not empty:
-        compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, lineage)
+        compare = partial(refuse_foreign_tokens, settings.kafka, settings.name, ledger)
         attempts.run("sink", compare, None)
     return sink
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from publisher.acknowledge.leftovers import leftovers_of, read_leftovers, write_leftovers
+from publisher.acknowledge.leftovers import leftovers_of
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.places import LogPlace, WrongTableError, find_log, log_of_same_name
 from publisher.acknowledge.status_letters import (
@@ -35,12 +35,12 @@ from publisher.database.statuses import DELETED
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError, UnreachableError, UsageError
-from publisher.journal.conservation import RunReport
-from publisher.journal.event_ids import epoch_texts_after
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Journal, Manifest, RunEnd, SourceEntry
-from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.journal.stored_states import forget_refused, remove_replaced_states
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import Manifest, RunEnd, SourceEntry
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.stored_states import forget_refused
 from publisher.runs.keep_unpublished import keep_refused
 from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
 from publisher.sources.live.find_table import LiveTable, relation_of
@@ -69,7 +69,7 @@ class RunStatuses:
 class SentRun(NamedTuple):
     """A run that the sink has, except the documents that the sink refuses."""
 
-    journal: Journal
+    ledger_run: LedgerRun
     manifest: Manifest
     report: RunReport
     refusals: Sequence[Refusal] = ()
@@ -79,7 +79,7 @@ class SentRun(NamedTuple):
 class StatusWriting:
     """Writes the statuses of a run, one source after the other."""
 
-    journal: Journal
+    ledger_run: LedgerRun
     manifest: Manifest
     options: AcknowledgeOptions
     refused: RefusedDocuments
@@ -92,7 +92,7 @@ class StatusWriting:
 
         Raises:
             WrongTableError: The job file no longer names a table that the run has read.
-            FatalError: The journal is damaged, or a database refuses.
+            FatalError: The ledger is damaged, or a database refuses.
             UnreachableError: A database does not answer.
         """
         places = _places_of(sources)
@@ -126,7 +126,7 @@ class StatusWriting:
 
     def _count_letters(self, number: int) -> Counter[str]:
         counts, deleted = Counter[str](), deleted_letters(self.options)
-        lanes = letters_of(self.journal, self.manifest, number, self.refused)
+        lanes = letters_of(self.ledger_run, self.manifest, number, self.refused)
         for window in status_windows(lanes):
             for letter, count in zip(*np.unique(window.letters, return_counts=True), strict=True):
                 counts[DELETED if chr(letter) in deleted else chr(letter)] += int(count)
@@ -136,7 +136,7 @@ class StatusWriting:
         self, number: int, entry: SourceEntry, places: Sequence[LogPlace], statuses: RunStatuses
     ) -> None:
         if not self.options.writes:
-            progress = read_progress_of(self.journal, self.manifest, number)
+            progress = read_progress_of(self.ledger_run, self.manifest, number)
         else:
             try:
                 report = self._acknowledge(number, self._find_log(number, places, statuses))
@@ -166,7 +166,7 @@ class StatusWriting:
 
     def _acknowledge(self, number: int, log: LogPlace) -> AcknowledgeReport:
         return acknowledge(
-            self.journal,
+            self.ledger_run,
             self.manifest,
             number,
             log,
@@ -181,7 +181,7 @@ class Acknowledgement:
     """Acknowledges the runs of a job."""
 
     settings: Settings
-    journals: Journals
+    ledger: Ledger
     check_lease: Callable[[], None]
     progress: Progress | None = None
 
@@ -197,11 +197,11 @@ class Acknowledgement:
     ) -> StatusWriting:
         """Prepares writing the statuses of a run; forgets the published values of refused objects."""
         refused = refused_documents(sent.refusals)
-        forget_refused(sent.journal, sent.manifest, refused)
-        keep_refused(self.journals, sent.journal, sent.manifest, refused)
+        forget_refused(sent.ledger_run, sent.manifest, refused)
+        keep_refused(self.ledger, sent.ledger_run, sent.manifest, refused)
         options = self.settings.acknowledge
         return StatusWriting(
-            sent.journal,
+            sent.ledger_run,
             sent.manifest,
             options,
             refused,
@@ -216,40 +216,44 @@ class Acknowledgement:
         Raises:
             PublisherError: See ``StatusWriting.write_all``.
         """
-        journal, manifest, report, _ = sent
+        ledger_run, manifest, report, _ = sent
         options = self.settings.acknowledge
-        leftovers = read_leftovers(self.journals.root)
         statuses = writing.write_all(self.settings.sources)
-        for number, entry in enumerate(manifest.sources):
-            if has_status(entry) and entry.name in self.live_sources:
-                leftovers[entry.name] = leftovers_of(journal, manifest, number)
+        leftovers = {
+            entry.name: leftovers_of(ledger_run, manifest, number)
+            for number, entry in enumerate(manifest.sources)
+            if has_status(entry) and entry.name in self.live_sources
+        }
         self.check_lease()
-        write_leftovers(self.journals.root, leftovers)
-        report = with_notes(report, [*statuses.notes, *self._finish_states(journal, manifest)])
+        report = with_notes(report, [*statuses.notes, *self._finish_states(ledger_run, manifest)])
+        self.ledger.finish(
+            *(ledger_run, manifest, _end_of(report, options)),
+            greatest=statuses.greatest,
+            leftovers=leftovers,
+        )
         if PUBLISHED_OBJECTS in manifest.states:
-            remove_replaced_states(self.journals, manifest.run)
-        texts = self.journals.texts_after(manifest.run, statuses.greatest)
-        texts |= epoch_texts_after(self.journals.root, manifest)
-        journal.mark_sent(_end_of(report, options), texts, manifest)
+            self.ledger.forget_states(PUBLISHED_OBJECTS, manifest.run)
         report = replace(report, statuses=dict(sorted(statuses.changed.items())))
         has_log = any(has_status(entry) for entry in manifest.sources)
         return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
 
-    def _finish_states(self, journal: Journal, manifest: Manifest) -> list[str]:
+    def _finish_states(self, ledger_run: LedgerRun, manifest: Manifest) -> list[str]:
         """Lets sources remove data that only replaced states needed; returns the notes of the sources."""
         notes = []
         for entry in manifest.sources:
-            state = journal.state(entry.name)
+            state = ledger_run.state(entry.name)
             if state is not None:
                 source = FORMATS[entry.format].restore(entry.options, entry.reading)
-                replaced = self.journals.earlier_states(manifest.run, entry.name)
+                replaced = self.ledger.earlier_states(manifest.run, entry.name)
                 notes += source.finish(state, replaced, entry.name)
         return notes
 
 
-def find_waiting_run(journals: Journals, run: str) -> tuple[Journal, Manifest]:
+def find_waiting_run(ledger: Ledger, run: str) -> tuple[LedgerRun, Manifest]:
     """Finds a planned run that is not acknowledged.  Raises ``UsageError`` if there is none."""
-    waiting = {manifest.run: (journal, manifest) for journal, manifest in journals.unsent_runs()}
+    waiting = {
+        manifest.run: (ledger_run, manifest) for ledger_run, manifest in ledger.unsent_runs()
+    }
     if run not in waiting:
         names = ", ".join(waiting) or "none"
         raise UsageError(f"no run {run} waits for its acknowledgement; waiting runs: {names}")
@@ -296,6 +300,7 @@ def _end_of(report: RunReport, options: AcknowledgeOptions) -> RunEnd:
         None if report.engine is None else report.engine.name,
         writes_status=options.write_status,
         deletes_rows=options.delete_processed_rows,
+        target=report.target,
     )
 
 

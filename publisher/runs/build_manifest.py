@@ -14,12 +14,12 @@ from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
 from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FatalError
-from publisher.journal.conservation import check_conservation
-from publisher.journal.fates import SplitFates, fates_of_splits
-from publisher.journal.file_entries import FileEntry
-from publisher.journal.lane_result import LaneResult
-from publisher.journal.manifest import Manifest, RetriedRecord, SourceEntry
-from publisher.journal.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.conservation import check_conservation
+from publisher.ledger.fates import SplitFates, fates_of_splits
+from publisher.ledger.file_entries import FileEntry
+from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
+from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
 
@@ -60,7 +60,7 @@ def build_manifest(
         settings=json.loads(request.settings.meaning()),
         sources=entries,
         results=tuple(results),
-        documents=_relative(request.directory, request.journal.root),
+        documents=_relative(request.directory, request.ledger_run.root),
         records_read=check_conservation(results, splits),
         behind=dict(request.behind),
         epochs={**request.epochs, **{source.name: source.origin.epoch for source in work.sources}},
@@ -71,7 +71,7 @@ def build_manifest(
         states=tuple(
             name
             for name in (*(source.name for source in work.sources), PUBLISHED_OBJECTS)
-            if request.journal.new_state(name).is_dir()
+            if request.ledger_run.state_folder(name).is_dir()
         ),
     )
 
@@ -95,7 +95,7 @@ def _source_entries(
     needs_fates = any(
         source.snapshots and _follows_files(request, source) for source in request.settings.sources
     )
-    fates = fates_of_splits(results, request.journal.staging, splits) if needs_fates else {}
+    fates = fates_of_splits(results, request.ledger_run.staging, splits) if needs_fates else {}
     for source, read in zip(work.sources, request.settings.sources, strict=True):
         carried = [request.carries(source.name, split) for split in source.splits]
         repeated = (tallies[number] for number, is_old in enumerate(carried, first) if is_old)
@@ -189,7 +189,7 @@ def _drop_states_of_rejected_files(
     A source keeps its previous state if all of its files were rejected and it read no held records."""
     for source, entry in zip(work.sources, entries, strict=True):
         refused = {file.path for file in entry.files if file.refused}
-        state = request.journal.new_state(entry.name)
+        state = request.ledger_run.state_folder(entry.name)
         if not refused:
             continue
         if not entry.again and len(refused) == len(entry.files):

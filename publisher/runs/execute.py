@@ -1,4 +1,4 @@
-"""The flow of one run: prepare the input, plan all lanes, commit the journal, send, report."""
+"""The flow of one run: prepare the input, plan all lanes, commit the ledger, send, report."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine
 from publisher.engine.tasks import Work
-from publisher.journal.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
-from publisher.journal.lane_result import LaneResult
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
-from publisher.journal.source_state import STATE
-from publisher.journal.stored_states import store_states
+from publisher.ledger.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
+from publisher.ledger.lane_result import LaneResult
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
+from publisher.ledger.source_state import STATE
+from publisher.ledger.stored_states import store_states
 from publisher.runs.acknowledge import SentRun, identify_log
 from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
 from publisher.runs.find_torn_transactions import reject_torn
@@ -42,43 +43,45 @@ class Plan(NamedTuple):
 def plan_and_send(
     request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
 ) -> SentRun:
-    """Plans a run unless its journal is committed already, then sends it.
+    """Plans a run unless its ledger is committed already, then sends it.
 
-    A discarded run (``RunRequest.is_repetition``) is not sent; its report names no journal.
+    A discarded run (``RunRequest.is_repetition``) is not sent; its report names no ledger.
     """
-    manifest, seconds, engine_use = request.journal.manifest(), _NO_SECONDS, None
-    if manifest is None:
+    manifest, seconds, engine_use = request.ledger_run.manifest(), _NO_SECONDS, None
+    if manifest is not None:
+        request.ledger_run.write_files(manifest)
+    else:
         manifest, seconds, engine_use = plan(request, engine, progress)
-        if not request.journal.is_committed:
+        if not request.ledger_run.is_committed:
             report = report_of(
                 manifest,
                 state=NOTHING_NEW,
-                journal="",
+                ledger="",
                 target="",
                 seconds=dict(seconds),
                 engine=engine_use,
             )
-            return SentRun(request.journal, manifest, report)
-    return send(request.journal, manifest, dispatcher, seconds, engine_use)
+            return SentRun(request.ledger_run, manifest, report)
+    return send(request.ledger_run, manifest, dispatcher, seconds, engine_use)
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans all lanes and commits the journal, unless the run is to be discarded."""
+    """Plans all lanes and commits the ledger, unless the run is to be discarded."""
     started, session_before = time.monotonic(), engine.seconds
     engine.expect(partial(input_size, request))
     sources = request.settings.sources
     with ExitStack() as stack:
         files = {source.name: file_entries(source) for source in sources}
         if not request.in_place:
-            request.journal.begin(request.directory)
+            request.ledger_run.begin(request.directory)
         if request.settings.is_masked:
-            stack.callback(_remove_values, request.journal)
+            stack.callback(_remove_values, request.ledger_run)
         work = prepare_work(request, engine, stack)
         logs = {source.name: identify_log(source) for source in sources}
         work, results = _plan_lanes(request, work, engine, progress)
         keep_rejected(request, work, results)
         if request.objects is not None and request.job_identity is not None:
-            store_states(request.journal, request.number, request.objects, results)
+            store_states(request.ledger_run, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
     manifest = build_manifest(request, work, results, SourceInputs(files, logs))
     _commit(request, manifest)
@@ -91,10 +94,10 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
     return Plan(manifest, rounded, engine.use)
 
 
-def _remove_values(journal: Journal) -> None:
+def _remove_values(ledger_run: LedgerRun) -> None:
     """Removes the files by which the tasks of a masked run exchange values as they are."""
-    for name in (SHARED, STATE):
-        shutil.rmtree(journal.staging / name, ignore_errors=True)
+    shutil.rmtree(ledger_run.staging / SHARED, ignore_errors=True)
+    shutil.rmtree(ledger_run.folder / STATE, ignore_errors=True)
 
 
 def _plan_lanes(
@@ -104,29 +107,29 @@ def _plan_lanes(
 
     Each repetition rejects at least one more transaction, so the loop ends.
     """
-    staging, documents = request.journal.staging, request.directory / DOCUMENT_STAGING
+    staging, documents = request.ledger_run.staging, request.directory / DOCUMENT_STAGING
     while True:
         results = engine.plan(work, staging=staging, documents=documents, progress=progress)
         reduced = reject_torn(work, results, staging)
         if reduced is None:
             return work, results
-        request.journal.discard(results, request.directory)
+        request.ledger_run.discard(results, request.directory)
         work = reduced
 
 
 def _commit(request: RunRequest, manifest: Manifest) -> None:
-    """Commits the journal, unless the run only repeats earlier runs, or has ids of other documents."""
+    """Commits the ledger, unless the run only repeats earlier runs, or has ids of other documents."""
     if request.is_repetition is not None and request.is_repetition(manifest):
         return
     if request.check_ids is not None and not request.check_ids(manifest):
         return
     if request.check_lease is not None:
         request.check_lease()
-    request.journal.commit(manifest)
+    request.ledger_run.commit(manifest)
 
 
 def send(
-    journal: Journal,
+    ledger_run: LedgerRun,
     manifest: Manifest,
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
@@ -135,34 +138,34 @@ def send(
     """Sends the documents of a planned run that the sink does not have yet."""
     started = time.monotonic()
     # without refusals: the dispatcher may find some now, and adds them itself
-    report = _report_plan(manifest, journal, "published", dispatcher, seconds, engine)
-    refusals = dispatcher.dispatch(journal, manifest, report)
+    report = _report_plan(manifest, ledger_run, "published", dispatcher, seconds, engine)
+    refusals = dispatcher.dispatch(ledger_run, manifest, report)
     seconds = {**seconds, "dispatch": round(time.monotonic() - started, 3)}
     report = apply_refusals(replace(report, seconds=seconds), refusals)
-    return SentRun(journal, manifest, report, refusals)
+    return SentRun(ledger_run, manifest, report, refusals)
 
 
-def find_sent(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> SentRun:
+def find_sent(ledger_run: LedgerRun, manifest: Manifest, dispatcher: Dispatcher) -> SentRun:
     """Describes a run that the sink has already."""
-    refusals = dispatcher.refusals(journal)
-    report = _report_plan(manifest, journal, "published", dispatcher)
-    return SentRun(journal, manifest, apply_refusals(report, refusals), refusals)
+    refusals = dispatcher.refusals(ledger_run)
+    report = _report_plan(manifest, ledger_run, "published", dispatcher)
+    return SentRun(ledger_run, manifest, apply_refusals(report, refusals), refusals)
 
 
 def build_report(
     manifest: Manifest,
-    journal: Journal,
+    ledger_run: LedgerRun,
     state: str,
     dispatcher: Dispatcher,
 ) -> RunReport:
     """Builds the report of a planned run, with the documents that the sink has refused."""
-    report = _report_plan(manifest, journal, state, dispatcher)
-    return apply_refusals(report, dispatcher.refusals(journal))
+    report = _report_plan(manifest, ledger_run, state, dispatcher)
+    return apply_refusals(report, dispatcher.refusals(ledger_run))
 
 
 def _report_plan(
     manifest: Manifest,
-    journal: Journal,
+    ledger_run: LedgerRun,
     state: str,
     dispatcher: Dispatcher,
     seconds: Mapping[str, float] = _NO_SECONDS,
@@ -171,7 +174,7 @@ def _report_plan(
     return report_of(
         manifest,
         state=state,
-        journal=str(journal.place),
+        ledger=str(ledger_run.root),
         target=dispatcher.target,
         seconds=dict(seconds),
         engine=engine,

@@ -2,7 +2,7 @@
 
 A transaction spans objects and so lanes: a record that one lane rejects, for a character that XML
 forbids for instance, does not affect the documents that other lanes have planned.  So the decisions that
-lanes have staged are compared before the journal is committed, and a run that would tear a transaction
+lanes have staged are compared before the ledger is committed, and a run that would tear a transaction
 is planned again with that transaction rejected.  If a run has no rejects, no decisions are read.
 """
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.engine.tasks import SourceWork, Work
-from publisher.journal.lane_result import LaneNames, LaneResult
+from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import (
     TRANSACTION,

@@ -17,8 +17,9 @@ from publisher.console import Phase, Progress
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
-from publisher.errors import FatalError, PublisherError, ReplacedError, UnreachableError
-from publisher.journal.conservation import RunReport, empty_report
+from publisher.errors import PublisherError, ReplacedError, UnreachableError
+from publisher.ledger.conservation import RunReport, empty_report
+from publisher.ledger.job import Ledger
 from publisher.observing.contract import Observer, Poll
 from publisher.runs.following import mark_following
 from publisher.runs.notes import notes_of
@@ -26,7 +27,7 @@ from publisher.runs.pending_work import Backlog
 from publisher.runs.poll_recorder import PollRecorder
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.runs.repair import repair_in
-from publisher.runs.repair_orders import Order, RepairReport, answer_order, next_order
+from publisher.runs.requests import RepairReport, answer, next_request
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest
@@ -63,6 +64,7 @@ class Follower:
     ) -> None:
         """``stop`` ends ``run`` after the current poll; ``clock`` returns a time with a zone."""
         self._settings = settings
+        self._ledger = Ledger(settings.ledger_folder, settings.name)
         self._engine = engine
         self._recorder = PollRecorder(engine)
         self._observer = observer
@@ -108,8 +110,8 @@ class Follower:
         pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
         self._failures += 1
         self._observer.on_failure(error, pause)
-        while (order := self._next_order()) is not None:
-            answer_order(order, error)
+        while (request := next_request(self._ledger)) is not None:
+            answer(self._ledger, request, error)
         self._stop.wait(pause)
 
     def _notifications(self) -> Notifications:
@@ -140,13 +142,13 @@ class Follower:
             self._schedule()
             self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
-            job.tidy(idle=True)
+            job.tidy()
             return max(_SHORTEST_PAUSE, self._pause())
         return self._poll(job, backlog)
 
     def _open_job(self, stack: ExitStack) -> PublisherInstance:
         if self._give_sign_of_life is None:
-            mark = mark_following(self._settings.journals)
+            mark = mark_following(self._settings.ledger_folder)
             self._give_sign_of_life = stack.enter_context(mark)
         self._give_sign_of_life()
         if self._job is None:
@@ -170,36 +172,29 @@ class Follower:
         for poll in polls:
             self._observer.on_poll(poll)
 
-    def _next_order(self) -> Order | None:
-        try:
-            return next_order(self._settings.journals)
-        except FatalError as error:
-            self._observer.on_failure(error, None)
-            return None
-
     def _obey(self, job: PublisherInstance) -> None:
-        """Carries out a poll or a repair that another program has ordered; reports either as a poll."""
-        order = self._next_order()
-        if order is None:
+        """Carries out a poll or a repair that another program has requested; reports either as a poll."""
+        request = next_request(self._ledger)
+        if request is None:
             return
         report: RepairReport | RunReport
         run: RunReport | None
         try:
-            if order.is_poll:
+            if request.is_poll:
                 report = run = self._poll_now(job)
             else:
-                request = VerifyRequest(self._settings, order.examples)
-                report = repair_in(job, request, baseline=order.baseline)
+                verification = VerifyRequest(self._settings, request.examples)
+                report = repair_in(job, verification, baseline=request.baseline)
                 run = report.run
         except PublisherError as error:
-            answer_order(order, error)
+            answer(self._ledger, request, error)
             if isinstance(error, ReplacedError):
                 raise
             self._observer.on_failure(error, None)
             self._is_finished = False
             return
-        answer_order(order, report)
-        if run is not None and run.has_journal:
+        answer(self._ledger, request, report)
+        if run is not None and run.has_ledger:
             self._report([self._recorder.poll(run)])
 
     def _poll_now(self, job: PublisherInstance) -> RunReport:
@@ -217,7 +212,7 @@ class Follower:
         self._schedule()
         if report is None:
             return self._pause()
-        if not report.has_journal:
+        if not report.has_ledger:
             self._observer.on_idle(backlog.rows, backlog.oldest)
             self._send_heartbeat(job)
             return max(_PAUSE_WITHOUT_EFFECT, self._pause())
@@ -226,7 +221,6 @@ class Follower:
         self._observer.on_poll(poll)
         if report.documents:
             self._last_heartbeat = time.monotonic()
-        job.tidy(idle=False)
         effect = report.documents or report.statuses or backlog.files
         return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 

@@ -1,4 +1,4 @@
-"""Shows whether an instance follows a job: it holds a shared lock on a file in the journal directory."""
+"""Shows whether an instance follows a job: it holds a shared lock on a file in the ledger directory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOCK = "follow.lock"
 
 @contextmanager
 def mark_following(root: Path) -> Iterator[Callable[[], None]]:
-    """Shows other programs that an instance follows the job with this journal directory.
+    """Shows other programs that an instance follows the job with this ledger directory.
 
     Returns a function that gives a sign of life.
     """

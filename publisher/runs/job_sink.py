@@ -1,4 +1,4 @@
-"""Sink of a job: its dispatcher for each run, and the comparison of its progress with the journal."""
+"""Sink of a job: its dispatcher for each run, and the comparison of its progress with the ledger."""
 
 # ruff: noqa: PLC0415 - the Kafka client and states of objects are loaded only where they are needed
 
@@ -15,11 +15,8 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher, refuse_foreign_runs
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.contract import Engine
-from publisher.journal.epoch import Epoch
-from publisher.journal.event_ids import epoch_numbers
-from publisher.journal.job_journals import DOCUMENTS, RUNS, Journals
-from publisher.journal.lineage import Lineage
-from publisher.journal.recovery import refuse_interrupted_recovery
+from publisher.ledger.instance import Epoch
+from publisher.ledger.job import DOCUMENTS, RUNS, Ledger
 from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
@@ -27,31 +24,31 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.recovery import Recovery
     from publisher.dispatch.kafka.session import KafkaSession
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
-    from publisher.journal.stored_states import StoredStates
+    from publisher.ledger.stored_states import StoredStates
 
 
-def refuse_foreign_progress(settings: Settings, lineage: Lineage) -> KafkaTopics | None:
-    """Refuses a sink whose progress does not fit the journal.  Writes nothing.
+def refuse_foreign_progress(settings: Settings, ledger: Ledger) -> KafkaTopics | None:
+    """Refuses a sink whose progress does not fit the ledger.  Writes nothing.
 
     Call it before older instances are stopped: one of them may be the right one.  Returns the topics of the
     cluster that it has requested, ``None`` if the sink is a directory.
 
     Raises:
-        FatalError: The sink has progress of another journal or of newer runs, or a recovery was
+        FatalError: The sink has progress of another ledger or of newer runs, or a recovery was
             interrupted.
         UnreachableError: The sink does not answer.
     """
-    refuse_interrupted_recovery(lineage.journals.root)
+    ledger.refuse_interrupted_recovery()
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
-        refuse_foreign_runs(settings.sink.path.absolute() / RUNS, lineage)
+        refuse_foreign_runs(settings.sink.path.absolute() / RUNS, ledger)
         return None
     from publisher.dispatch.kafka.client import KafkaClients
     from publisher.dispatch.kafka.compare_tokens import refuse_foreign_tokens
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
     topics = KafkaTopics.of(KafkaClients(settings.kafka))
-    refuse_foreign_tokens(settings.kafka, settings.name, lineage, topics)
+    refuse_foreign_tokens(settings.kafka, settings.name, ledger, topics)
     return topics
 
 
@@ -70,11 +67,11 @@ def check_sink(settings: Settings, *, recovers: bool = False) -> str:
     return read_only_kafka(settings, recovers=recovers).examine()
 
 
-def read_only_dispatcher(settings: Settings, lineage: Lineage, run: str) -> Dispatcher:
+def read_only_dispatcher(settings: Settings, ledger: Ledger, run: str) -> Dispatcher:
     """Returns a dispatcher for questions about a run; it has prepared and taken over nothing."""
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
-        return FileDispatcher(settings.sink.path.absolute() / RUNS / run, lineage)
+        return FileDispatcher(settings.sink.path.absolute() / RUNS / run, ledger)
     return read_only_kafka(settings)
 
 
@@ -97,18 +94,18 @@ def _recovery_of(settings: Settings) -> Recovery:
     return Recovery({source.name: source.record_id for source in settings.sources})
 
 
-def stored_objects(settings: Settings, journals: Journals, number: int) -> StoredStates | None:
+def stored_objects(settings: Settings, ledger: Ledger, number: int) -> StoredStates | None:
     """Reads the published states of objects before the run ``number`` of a job; ``None`` if it keeps none.
 
     Raises ``FatalError`` if they are damaged."""
     if not settings.documents.minimal:
         return None
-    from publisher.journal.stored_states import read_stored_states
+    from publisher.ledger.stored_states import read_stored_states
 
     if settings.sink.to == "files":
-        return read_stored_states(journals, number, str(settings.sink.path), by_source=False)
+        return read_stored_states(ledger, number, str(settings.sink.path), by_source=False)
     by_source = "source" in TopicTemplate(settings.kafka.topic).fields
-    return read_stored_states(journals, number, settings.kafka.target, by_source=by_source)
+    return read_stored_states(ledger, number, settings.kafka.target, by_source=by_source)
 
 
 @dataclass(frozen=True)
@@ -116,10 +113,10 @@ class JobSink:
     """The sink of one instance of a job.
 
     ``lanes`` is the greatest number of lanes that the job ever used.  With ``recovers``, runs replace
-    those of a lost journal (see ``recover``)."""
+    those of a lost ledger (see ``recover``)."""
 
     settings: Settings
-    lineage: Lineage
+    ledger: Ledger
     engine: Engine
     epoch: Epoch
     lanes: int
@@ -139,7 +136,7 @@ class JobSink:
     def directory(self, run: str) -> Path:
         """Folder for the documents of a run."""
         if not self.is_files:
-            return self.lineage.journals.journal(run).root / DOCUMENTS
+            return self.ledger.run(run).root / DOCUMENTS
         assert self.settings.sink.path is not None
         return self.settings.sink.path.absolute() / RUNS / run
 
@@ -147,7 +144,7 @@ class JobSink:
         """Reads the published states of objects before the run ``number``; ``None`` if the job keeps none.
 
         Raises ``FatalError`` if they are damaged."""
-        objects = stored_objects(self.settings, self.lineage.journals, number)
+        objects = stored_objects(self.settings, self.ledger, number)
         if objects is None:
             return None
         if not self.is_files:
@@ -158,7 +155,7 @@ class JobSink:
         """Returns the dispatcher for a run; ``take_over`` must have prepared the topics."""
         if not self.is_files:
             return self.kafka()
-        dispatcher = FileDispatcher(self.directory(run), self.lineage)
+        dispatcher = FileDispatcher(self.directory(run), self.ledger)
         dispatcher.prepare(run)
         return dispatcher
 
@@ -186,14 +183,14 @@ class JobSink:
             send_heartbeat(self.settings.kafka, self.settings.name, text)
 
     def claim_tokens(self) -> None:
-        """Writes tokens of this journal to the topic when there is no run to send."""
+        """Writes tokens of this ledger to the topic when there is no run to send."""
         if self.is_files:
             return
         from publisher.dispatch.kafka.progress_tokens import Token
 
-        last = self.lineage.journals.last_run()
-        epochs = epoch_numbers(self.lineage.journals.root)
-        self.kafka().claim_tokens(Token(self.lineage.identity, last, "", 0, epochs=epochs))
+        last = self.ledger.last_run()
+        epochs = self.ledger.epochs().numbers()
+        self.kafka().claim_tokens(Token(self.epoch.identity, last, "", 0, epochs=epochs))
 
     def kafka(self) -> KafkaDispatcher:
         """The dispatcher of a topic."""
@@ -207,7 +204,7 @@ class JobSink:
             lanes=self.lanes,
             run_lanes=partial(self.engine.send, progress=self.progress),
             check_lease=self.epoch,
-            lineage=self.lineage,
+            ledger=self.ledger,
             recovery=_recovery_of(self.settings) if self.recovers else None,
             session=self._kafka_session,
         )

@@ -10,12 +10,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from publisher.engine.tasks import Work
-from publisher.journal.job_journals import Journals
-from publisher.journal.lane_result import LaneNames, LaneResult
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.job import Ledger
+from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome
-from publisher.runs.journaled_splits import restore_split
 from publisher.runs.prepare import RunRequest
+from publisher.runs.recorded_splits import restore_split
 from publisher.sources.contract import ComparingSource
 from publisher.sources.registry import FORMATS
 
@@ -27,11 +28,11 @@ def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]
     """Adds the changes that planning has rejected to the new states of compared tables."""
     first = 0
     for number, source in enumerate(work.sources):
-        state = request.journal.new_state(source.name)
+        state = request.ledger_run.state_folder(source.name)
         if isinstance(source.source, ComparingSource) and state.is_dir():
             rows: Rows = {}
             for result in results:
-                folder = result.folder(request.journal.staging)
+                folder = result.folder(request.ledger_run.staging)
                 rejected = pc.field("outcome") == int(Outcome.REJECTED)
                 _add(rows, folder / LaneNames(result.lane).decisions, number, rejected)
             splits = [(source.splits[n - first], frozenset(rows[n])) for n in sorted(rows)]
@@ -42,7 +43,7 @@ def keep_rejected(request: RunRequest, work: Work, results: Sequence[LaneResult]
 
 
 def keep_refused(
-    journals: Journals, journal: Journal, manifest: Manifest, refused: Collection[tuple[int, int]]
+    ledger: Ledger, ledger_run: LedgerRun, manifest: Manifest, refused: Collection[tuple[int, int]]
 ) -> None:
     """Adds the changes whose documents the sink has refused, by lane and document; may be repeated."""
     if not refused:
@@ -51,17 +52,17 @@ def keep_refused(
     for lane, document in refused:
         lanes.setdefault(lane, []).append(document)
     for number, entry in enumerate(manifest.sources):
-        state = journal.state(entry.name)
+        state = ledger_run.state(entry.name)
         source = FORMATS[entry.format].restore(entry.options, entry.reading)
         if state is None or not isinstance(source, ComparingSource):
             continue
         rows: Rows = {}
         for lane, documents in lanes.items():
             sent = pc.field("document").isin(documents)
-            _add(rows, journal.root / LaneNames(lane).decisions, number, sent)
+            _add(rows, ledger_run.place / LaneNames(lane).decisions, number, sent)
         splits = [(restore_split(entry, n), frozenset(rows[n])) for n in sorted(rows)]
         if splits:
-            before = journals.state_before(manifest.run, entry.name)
+            before = ledger.state_before(manifest.run, entry.name)
             source.keep_unpublished(state, before, splits)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError, UsageError
-from publisher.journal.manifest import SourceEntry
-from publisher.journal.retried_records import file_of, reject_id
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.manifest import SourceEntry
+from publisher.ledger.read import LedgerPart
+from publisher.ledger.retried_records import file_of, reject_id
 from publisher.model.change import Outcome, Position
 from publisher.planning.torn_transactions import TRANSACTION, TransactionKey
-from publisher.runs.journaled_splits import restore_split
+from publisher.runs.recorded_splits import restore_split
 from publisher.sources.contract import Source
 from publisher.sources.registry import FORMATS
 
@@ -34,7 +34,7 @@ class KnownReject:
     transaction: TransactionKey | None
     """The transaction that was rejected as a whole; ``None`` if the record belongs to none."""
     is_change: bool
-    """True if it was rejected after it was read: the journal has it as a change, not as it was."""
+    """True if it was rejected after it was read: the ledger has it as a change, not as it was."""
     part: str
     """The part of its position."""
     high: int
@@ -50,8 +50,8 @@ class KnownReject:
         return None if self.transaction is None else (self.source, self.transaction)
 
 
-def read_known_rejects(parts: Iterable[JournalPart]) -> dict[str, KnownReject]:
-    """Reads the rejected records of journals, by their ids.  Raises ``UsageError`` for a masked run."""
+def read_known_rejects(parts: Iterable[LedgerPart]) -> dict[str, KnownReject]:
+    """Reads the rejected records of ledgers, by their ids.  Raises ``UsageError`` for a masked run."""
     known: dict[str, KnownReject] = {}
     runs: dict[str, int] = {}
     readers: dict[tuple[str, int], Source] = {}

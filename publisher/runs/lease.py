@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings
 from publisher.errors import PublisherError, RunningError
-from publisher.journal.epoch import Epoch, begin_epoch
-from publisher.journal.identity import open_identity
-from publisher.journal.job_journals import Journals
-from publisher.journal.lineage import Lineage
+from publisher.ledger.instance import Epoch
+from publisher.ledger.job import Ledger
 from publisher.runs.following import describe_follower, is_followed
 from publisher.runs.job_sink import refuse_foreign_progress
 
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 class Lease:
     """The right of one instance to work on a job, until a newer instance takes it over."""
 
-    journals: Journals
-    lineage: Lineage
+    ledger: Ledger
     check: Epoch
     """Raises ``ReplacedError`` if a newer instance has taken over; tasks on other machines call it too."""
 
@@ -37,20 +34,20 @@ class Lease:
         """Takes a job over from older instances.
 
         Only an instance that ``follows`` takes it over from one that follows: after any other command nobody
-        would publish.  ``recovers`` accepts a sink with progress of a lost journal.  Returns also the topics
+        would publish.  ``recovers`` accepts a sink with progress of a lost ledger.  Returns also the topics
         of the cluster, for ``JobSink.take_over``, if they were requested.
 
         Raises:
             RunningError: An instance follows the job.
-            FatalError: The progress of the sink does not fit the journal.
+            FatalError: The progress of the sink does not fit the ledger.
         """
-        journals = Journals(settings.journals, settings.name)
-        journals.segments.check_versions()
-        lineage = Lineage(open_identity(journals.root), journals)
-        topics = None if recovers else refuse_foreign_progress(settings, lineage)
+        ledger = Ledger(settings.ledger_folder, settings.name)
+        ledger.check()
+        identity = ledger.open_identity()
+        topics = None if recovers else refuse_foreign_progress(settings, ledger)
         refuse = None if follows else partial(_refuse_followed, settings)
-        epoch = begin_epoch(journals.root, lineage.identity, refuse)
-        return cls(journals, lineage, epoch), topics
+        epoch = Epoch(ledger, ledger.begin_epoch(refuse), identity)
+        return cls(ledger, epoch), topics
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -63,8 +60,9 @@ class Lease:
 
 
 def _refuse_followed(settings: Settings) -> None:
-    if is_followed(settings.journals):
+    if is_followed(settings.ledger_folder):
         raise RunningError(
-            f"job {settings.name} is followed by another instance ({describe_follower(settings.journals)}), "
-            "which this command would end: stop that instance, then start this command again"
+            f"job {settings.name} is followed by another instance "
+            f"({describe_follower(settings.ledger_folder)}), which this command would end: stop it, "
+            "then start this command again"
         )

@@ -8,9 +8,10 @@ from datetime import datetime
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
-from publisher.journal.conservation import RunReport
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.choose_sources import choose_sources
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
@@ -73,21 +74,23 @@ def rehearse_migration(
     Raises as ``migrate``."""
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
-    journals = Journals(settings.journals, settings.name)
-    check_takeover(settings, journals)
-    planned = _planned_run(journals.unsent_runs(), migration)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    check_takeover(settings, ledger)
+    planned = _planned_run(ledger.unsent_runs(), migration)
     if planned is not None:
-        return with_notes(report_planned_run(planned), [*unsent_notes(journals), PLANNED_BEFORE])
+        return with_notes(report_planned_run(planned), [*unsent_notes(ledger), PLANNED_BEFORE])
     return rehearse_sources(
-        settings, journals, sources, RunRequest.for_sources, now=now, progress=progress
+        settings, ledger, sources, RunRequest.for_sources, now=now, progress=progress
     )
 
 
-def _planned_run(runs: Iterable[tuple[Journal, Manifest]], migration: Migration) -> Manifest | None:
+def _planned_run(
+    runs: Iterable[tuple[LedgerRun, Manifest]], migration: Migration
+) -> Manifest | None:
     """Finds the run of this migration that an earlier start planned, but did not send completely."""
-    for journal, manifest in runs:
+    for ledger_run, manifest in runs:
         for entry in manifest.sources:
-            state = journal.state(entry.name)
+            state = ledger_run.state(entry.name)
             reader = FORMATS[entry.format].restore(entry.options, entry.reading)
             if (
                 isinstance(reader, ComparingSource)

@@ -8,16 +8,11 @@ from functools import partial
 
 from publisher.console import Progress
 from publisher.engine.contract import Engine
-from publisher.journal.event_ids import (
-    SourceEpoch,
-    epoch_numbers,
-    origins_of,
-    read_epochs,
-    write_epochs,
-)
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.published_ids import PublishedIds, find_shared_positions
+from publisher.ledger.event_ids import SourceEpoch
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.published_ids import PublishedIds, find_shared_positions
+from publisher.ledger.runs import LedgerRun
 from publisher.model.event_ids import IdOrigin
 from publisher.runs.acknowledge import SentRun
 from publisher.runs.execute import plan_and_send
@@ -29,10 +24,10 @@ from publisher.runs.prepare import RunRequest
 class NewIds:
     """Gives the sources of a job the origins of their event ids, and the next epoch when they need one."""
 
-    def __init__(self, journals: Journals, identity: str) -> None:
-        self._journals = journals
+    def __init__(self, ledger: Ledger, identity: str) -> None:
+        self._ledger = ledger
         self._identity = identity
-        self._published = PublishedIds(journals)
+        self._published = PublishedIds(ledger)
         self._by_object: set[str] = set()
         self._notes: list[str] = []
 
@@ -43,40 +38,40 @@ class NewIds:
         self._by_object, self._notes = set(), []
         while True:
             dispatcher, tried = sink.dispatcher(request.run), len(self._notes)
-            accepts = partial(self._accepts, request.journal, request.number)
+            accepts = partial(self._accepts, request.ledger_run, request.number)
             request = replace(
                 request,
                 origins=self._origins(request),
-                epochs=epoch_numbers(self._journals.root),
+                epochs=self._ledger.epochs().numbers(),
                 check_ids=accepts,
             )
             sent = plan_and_send(request, dispatcher, engine, progress)
-            if sent.report.has_journal:
+            if sent.report.has_ledger:
                 return sent._replace(report=with_notes(sent.report, self._notes))
-            dispatcher.discard()  # first: the sink must never have a run that the journal does not know
-            self._journals.discard(request.run)
+            dispatcher.discard()  # first: the sink must never have a run that the ledger does not know
+            self._ledger.discard(request.run)
             if len(self._notes) == tried:
                 return sent
-            self._journals.create_run()  # the discarded one again
-            greatest = self._journals.greatest_ids()
+            self._ledger.create_run()  # the discarded one again
+            greatest = self._ledger.greatest_ids()
             behind = {name: greatest[name] for name in request.behind if name in greatest}
             request = replace(request, behind=behind)
 
     def _origins(self, request: RunRequest) -> dict[str, IdOrigin]:
         names = [source.name for source in request.settings.sources]
-        origins = origins_of(self._journals.root, self._identity, names)
+        origins = self._ledger.epochs().origins(self._identity, names)
         return {
             name: origin._replace(by_object=name in self._by_object)
             for name, origin in origins.items()
         }
 
-    def _accepts(self, journal: Journal, number: int, manifest: Manifest) -> bool:
+    def _accepts(self, ledger_run: LedgerRun, number: int, manifest: Manifest) -> bool:
         """Returns whether the event ids of a run are new; otherwise its sources have other origins now."""
-        before, epochs = len(self._notes), read_epochs(self._journals.root)
-        replaced, shared = list[str](), find_shared_positions(journal, manifest)
+        before, epochs = len(self._notes), self._ledger.epochs().read()
+        replaced, shared = list[str](), find_shared_positions(ledger_run, manifest)
         for source, entry in enumerate(manifest.sources):
             epoch = epochs.get(entry.name, SourceEpoch())
-            if reason := self._reason(journal, manifest, source, epoch):
+            if reason := self._reason(ledger_run, manifest, source, epoch):
                 epochs[entry.name] = epoch.next(number)
                 replaced.append(entry.name)
                 self._notes.append(
@@ -86,21 +81,21 @@ class NewIds:
                 self._by_object.add(entry.name)
                 self._notes.append(object_note(entry.name))
         if replaced:
-            write_epochs(self._journals.root, epochs)
-            self._journals.forget_greatest(replaced)
+            self._ledger.epochs().write(epochs)
+            self._ledger.forget_greatest(replaced)
         return len(self._notes) == before
 
     def _reason(
-        self, journal: Journal, manifest: Manifest, source: int, epoch: SourceEpoch
+        self, ledger_run: LedgerRun, manifest: Manifest, source: int, epoch: SourceEpoch
     ) -> str | None:
         entry = manifest.sources[source]
         if None not in (epoch.table, entry.identity) and epoch.table != entry.identity:
             return f"{entry.table} is another table than the one that was read before"
-        return self._published.find_conflict(journal, manifest, source, epoch)
+        return self._published.find_conflict(ledger_run, manifest, source, epoch)
 
 
-def begin_epochs(journals: Journals, sources: Iterable[str]) -> None:
-    """Gives sources the next epoch after a recovery, which cannot know all ids of the lost journal."""
-    epochs, number = read_epochs(journals.root), journals.last_number() + 1
+def begin_epochs(ledger: Ledger, sources: Iterable[str]) -> None:
+    """Gives sources the next epoch after a recovery, which cannot know all ids of the lost ledger."""
+    epochs, number = ledger.epochs().read(), ledger.last_number() + 1
     next_epochs = {name: epochs.get(name, SourceEpoch()).next(number) for name in sources}
-    write_epochs(journals.root, {**epochs, **next_epochs})
+    ledger.epochs().write(next_epochs)

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 
 if TYPE_CHECKING:
     from publisher.acknowledge.status_letters import ReadProgress
-    from publisher.journal.manifest import Manifest
+    from publisher.ledger.manifest import Manifest
 
 STATUS_NOTE = (
     "statuses are not written back: rows of the event log stay N, the next publish sends them again"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.errors import UnreachableError
-from publisher.journal.published_files import FileRules, PublishedFiles
+from publisher.ledger.published_files import FileRules, PublishedFiles
 from publisher.model.clock import microseconds
 
 if TYPE_CHECKING:

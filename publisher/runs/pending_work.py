@@ -6,9 +6,9 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Manifest
-from publisher.journal.published_files import PublishedFiles
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.published_files import PublishedFiles
 from publisher.runs.pending_sources import pending_sources
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class Backlog(NamedTuple):
 class PendingWork:
     """Finds the pending work of a job; keeps its connections and the list of published files."""
 
-    def __init__(self, settings: Settings, journals: Journals) -> None:
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
         self._settings = settings
-        self._journals = journals
+        self._ledger = ledger
         self._stack = ExitStack()
         self._tables: dict[str, TableBacklog] = {}
         self._published: PublishedFiles | None = None
@@ -51,7 +51,7 @@ class PendingWork:
         Raises:
             PublisherError: See ``new_files``.
         """
-        published, state_of = self._published_files, self._journals.state_of
+        published, state_of = self._published_files, self._ledger.state_of
         return tuple(pending_sources(self._settings, published, state_of))
 
     def backlog(self, sources: tuple[SourceSettings, ...] | None = None) -> Backlog:
@@ -67,7 +67,7 @@ class PendingWork:
             if source.table is None:
                 files += len(source.snapshots) or source.reads
                 continue
-            state = None if source.has_status else self._journals.state_of(source.name)
+            state = None if source.has_status else self._ledger.state_of(source.name)
             pending = self._table(source).count(state)
             rows += pending.rows
             if pending.oldest is not None:
@@ -87,5 +87,5 @@ class PendingWork:
 
     def _published_files(self) -> PublishedFiles:
         if self._published is None:
-            self._published = self._journals.published_files()
+            self._published = self._ledger.published_files()
         return self._published

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from publisher.engine.contract import Engine
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.observing.contract import Poll
 
 

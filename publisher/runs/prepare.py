@@ -14,9 +14,10 @@ from publisher.engine.survey_keys import connect_keys
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FileRefusedError
-from publisher.journal.manifest import Journal, Manifest, RetriedRecord
-from publisher.journal.object_states import StatesBefore
-from publisher.journal.stored_states import StoredStates
+from publisher.ledger.manifest import Manifest, RetriedRecord
+from publisher.ledger.object_states import StatesBefore
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.stored_states import StoredStates
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
 from publisher.sources.contract import (
@@ -47,7 +48,7 @@ class RunRequest:
     run: str
     settings: Settings
     clock: int
-    journal: Journal
+    ledger_run: LedgerRun
     directory: Path
     window: PositionRange | None = None
     check_lease: Callable[[], None] | None = None
@@ -60,7 +61,7 @@ class RunRequest:
     number: int = 1
     """Number of the run in its job."""
     job_identity: str | None = None
-    """Identity of the job's journal directory; ``None`` for a replay."""
+    """Identity of the job's ledger directory; ``None`` for a replay."""
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``PrepareContext``, by the names of sources."""
     is_repetition: Callable[[Manifest], bool] | None = None
@@ -107,7 +108,7 @@ class RunRequest:
         states = self.state_of(source)
         if states is None:
             return None
-        before, after = states.get(source.name), self.journal.new_state(source.name)
+        before, after = states.get(source.name), self.ledger_run.state_folder(source.name)
         return CarryOver(before, after, self.clock, source.name, self.accepts_database)
 
     def carries(self, source: str, split: AnySplit) -> bool:
@@ -141,7 +142,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         rules=settings.rules,
         lanes=settings.run.lane_count,
         clock=request.clock,
-        shared=request.journal.staging / SHARED,
+        shared=request.ledger_run.staging / SHARED,
         states=_states_before(request),
         in_place=request.in_place,
     )
@@ -192,8 +193,7 @@ def _prepare(
                 catalogue=resources.catalogue_of(reader.format, reader.tables()),
                 tasks=EngineTasks(engine, rules, reader),
                 stack=stack,
-                staged=request.journal.new_state(source.name),
-                committed=request.journal.committed_state(source.name),
+                staged=request.ledger_run.state_folder(source.name),
                 paths=source.snapshots,
                 database=source.database,
                 carry_over=request.carry_over(source),

@@ -45,7 +45,6 @@ def prepare_reading(
             tasks=EngineTasks(engine, rules, reader),
             stack=stack,
             staged=folder / "state",
-            committed=folder / "state",
             paths=files,
             database=source.database,
         )

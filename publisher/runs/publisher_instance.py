@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -16,9 +17,9 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.engine.contract import Engine
 from publisher.errors import PublisherError
-from publisher.journal.conservation import RunReport, empty_report
-from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE, Folding
-from publisher.journal.manifest import Journal, Manifest, RetriedRecord
+from publisher.ledger.conservation import RunReport, empty_report
+from publisher.ledger.manifest import Manifest, RetriedRecord
+from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.observing.contract import Observer
 from publisher.runs.background import Background
@@ -32,9 +33,13 @@ from publisher.runs.pending_work import Backlog, PendingWork
 from publisher.runs.poll_recorder import PollRecorder
 
 if TYPE_CHECKING:
+    from publisher.ledger.hours import Closing
     from publisher.runs.acknowledge import Acknowledgement, SentRun
     from publisher.runs.new_ids import NewIds
     from publisher.runs.prepare import RunRequest
+
+
+_SECONDS_BETWEEN_STEPS = 60.0
 
 
 class PublisherInstance:
@@ -52,28 +57,25 @@ class PublisherInstance:
     ) -> None:
         """Takes over the job, and the lanes of its sink, from older instances.
 
-        With ``recovers``, the runs of the job replace those of a lost journal (see ``recover``).  With
+        With ``recovers``, the runs of the job replace those of a lost ledger (see ``recover``).  With
         ``accepts_database``, tables of another database count as those that earlier runs have read.
 
         Raises:
             RunningError: An instance follows the job, and this one does not (``follows``).
-            FatalError: The sink has progress that does not fit the journal.
+            FatalError: The sink has progress that does not fit the ledger.
         """
         self._settings = settings = settings.for_publish()
         self.engine = engine
         self._accepts_database = accepts_database
         self._progress = progress
         self._lease, topics = Lease.take(settings, recovers=recovers, follows=follows)
-        self._journals = self._lease.journals
-        lanes = self._journals.raise_lanes(settings.run.lane_count)
-        lineage, check_lease = self._lease.lineage, self._lease.check
-        self.sink = JobSink(settings, lineage, engine, check_lease, lanes, recovers, progress)
-        self._folding = Folding(self._journals, check_lease)
-        self._unmoved = len(self._journals.numbers())
-        """Upper limit of the number of runs that may move into segments."""
-        self._step, self._unmoved_before = Background[bool]("segments"), 0
+        self._ledger = ledger = self._lease.ledger
+        lanes = ledger.raise_lanes(settings.run.lane_count)
+        check_lease = self._lease.check
+        self.sink = JobSink(settings, ledger, engine, check_lease, lanes, recovers, progress)
+        self._step, self._next_step = Background[bool]("hours"), 0.0
         self._stack = ExitStack()
-        self._pending = self._stack.enter_context(PendingWork(settings, self._journals))
+        self._pending = self._stack.enter_context(PendingWork(settings, self._ledger))
         for close in (self._step.close, self.sink.close):
             self._stack.callback(close)
         self.sink.take_over(topics)
@@ -95,19 +97,19 @@ class PublisherInstance:
         """
         self._finish_step()
         with self._lease.guard():
-            for run in self._journals.discard_incomplete(self._lease.check):
+            for run in self._ledger.discard_incomplete(self._lease.check):
                 self.sink.discard(run)
-            return [self._finish_run(*planned) for planned in self._journals.unsent_runs()]
+            return [self._finish_run(*planned) for planned in self._ledger.unsent_runs()]
 
-    def _finish_run(self, journal: Journal, manifest: Manifest) -> RunReport:
+    def _finish_run(self, ledger_run: LedgerRun, manifest: Manifest) -> RunReport:
         from publisher.runs.execute import find_sent, send
 
-        journal.complete(manifest)
+        ledger_run.write_files(manifest)
         dispatcher = self.sink.dispatcher(manifest.run)
         if dispatcher.has_run(manifest):
-            sent = find_sent(journal, manifest, dispatcher)
+            sent = find_sent(ledger_run, manifest, dispatcher)
         else:
-            sent = send(journal, manifest, dispatcher)
+            sent = send(ledger_run, manifest, dispatcher)
         note = f"run {manifest.run}, which an earlier start had planned, was sent first"
         return self._acknowledge(sent._replace(report=with_notes(sent.report, [note])))
 
@@ -121,11 +123,11 @@ class PublisherInstance:
         from publisher.runs.execute import find_sent
 
         with self._lease.guard():
-            journal, manifest = find_waiting_run(self._journals, run)
-            journal.complete(manifest)
+            ledger_run, manifest = find_waiting_run(self._ledger, run)
+            ledger_run.write_files(manifest)
             dispatcher = self.sink.dispatcher(run)
             refuse_unsent_run(dispatcher, manifest)
-            sent = find_sent(journal, manifest, dispatcher)
+            sent = find_sent(ledger_run, manifest, dispatcher)
             writing = self._acknowledgement.status_writing(sent, WrongTable.ABANDON)
             return self._acknowledgement.acknowledge(sent, writing)
 
@@ -138,7 +140,7 @@ class PublisherInstance:
     ) -> RunReport | None:
         """Publishes the pending work; returns ``None`` if no file is new and no table is read.
 
-        A run that finds only rows that earlier runs left N is discarded; its report names no journal.
+        A run that finds only rows that earlier runs left N is discarded; its report names no ledger.
         ``backlog`` is the pending work if it is known.
 
         Raises:
@@ -183,43 +185,40 @@ class PublisherInstance:
         with self._lease.guard():
             return self._carry_out(self._request(tuple(sources), now).for_sources(retried))
 
-    def unsent_runs(self) -> list[tuple[Journal, Manifest]]:
+    def unsent_runs(self) -> list[tuple[LedgerRun, Manifest]]:
         """The runs that an earlier start planned, but did not send completely."""
-        return self._journals.unsent_runs()
+        return self._ledger.unsent_runs()
 
-    def tidy(self, *, idle: bool) -> None:
-        """Starts to move journals of finished runs into segments: earlier if nothing is pending.
+    def tidy(self) -> None:
+        """Starts to move the rows of small runs into the files of their hour, once it is over.
 
-        A few runs move at a time, in a thread, so that the next poll does not wait for them."""
+        A thread does it, a few runs at a time, so that the next poll does not wait."""
         if self._step.is_done:
             self._finish_step()
-        if self._step.is_free and self._unmoved >= (FOLD_AT if idle else 2 * FOLD_AT):
-            self._unmoved_before = self._unmoved
-            self._step.start(self._folding.step)
+        if self._step.is_free and time.monotonic() > self._next_step:
+            self._next_step = time.monotonic() + _SECONDS_BETWEEN_STEPS
+            self._step.start(self._closing.step)
 
     def _finish_step(self) -> None:
-        """Waits for the runs that are moving into a segment."""
+        """Waits for the runs that move into the files of their hour."""
         with self._lease.guard():
-            if self._step.wait() is False:
-                self._unmoved += FOLD_AT - RUNS_AT_ONCE - self._unmoved_before
+            self._step.wait()
 
     def expire(self) -> None:
-        """Removes journals of finished runs that are older than the retention."""
-        retention = self._settings.retention
+        """Removes finished runs that are older than the retention."""
         self._finish_step()
-        while self._unmoved >= FOLD_AT:
-            self.tidy(idle=True)
-            self._finish_step()
         self._lease.check()
-        idle = self._journals.idle_runs()
+        idle = self._ledger.idle_runs()
         if self.sink.is_files:
-            # before the journals, without which a later start cannot find the folders
+            # before the runs, without which a later start cannot find the folders
             for run in idle:
                 shutil.rmtree(self.sink.directory(run), ignore_errors=True)
-        self._journals.remove(idle)
-        days, runs = retention.retention_days, retention.retention_runs
-        self._folding.expire(days=days, runs=runs)
-        self._journals.expire(days=days, runs=runs)
+        self._ledger.remove(idle)
+        days = self._settings.retention.retention_days
+        if self._ledger.has_hours:
+            self._closing.remove_remains()
+            self._closing.expire(days)
+        self._ledger.expire(days=days)
 
     def _request(
         self,
@@ -228,32 +227,32 @@ class PublisherInstance:
         lanes: int | None = None,
     ) -> RunRequest:
         """Requests the next run of the job."""
-        from publisher.acknowledge.leftovers import has_nothing_new, read_leftovers
+        from publisher.acknowledge.leftovers import has_nothing_new
         from publisher.runs.prepare import SPLITS, RunRequest
 
         settings = replace(self._settings, sources=sources)
         if lanes is not None:
             lanes = min(lanes, settings.run.lane_count)
             settings = replace(settings, run=replace(settings.run, lanes=lanes))
-        leftovers = read_leftovers(self._journals.root)
+        leftovers = self._ledger.leftovers()
         live = self._acknowledgement.live_sources
-        run = self._journals.create_run()
-        journal = self._journals.journal(run)
+        run = self._ledger.create_run()
+        ledger_run = self._ledger.run(run)
         return RunRequest(
             run,
             settings,
             microseconds(now),
-            journal,
+            ledger_run,
             self.sink.directory(run),
             check_lease=self._lease.check,
             splits=lanes or SPLITS,
-            behind=self._journals.greatest_ids(),
+            behind=self._ledger.greatest_ids(),
             number=(number := int(run.rpartition("-")[2])),
             objects=self.sink.stored_objects(number),
-            state=self._journals.states_of(s.name for s in sources if not s.has_status),
-            job_identity=self._lease.lineage.identity,
+            state=self._ledger.states_of(s.name for s in sources if not s.has_status),
+            job_identity=self._lease.check.identity,
             reported={name: rows.reported for name, rows in leftovers.items()},
-            is_repetition=lambda manifest: has_nothing_new(journal, manifest, live, leftovers),
+            is_repetition=lambda manifest: has_nothing_new(ledger_run, manifest, live, leftovers),
             accepts_database=self._accepts_database,
             in_place=not (self.sink.is_files or settings.documents.minimal),
         )
@@ -266,24 +265,29 @@ class PublisherInstance:
             # a missing input is the likely cause; its error says so, and ``--follow`` tries again
             check_inputs(request.settings.sources)
             raise
-        if not sent.report.has_journal:
+        if not sent.report.has_ledger:
             return replace(sent.report, run=self._settings.name)
-        self._unmoved += 1
         self._pending.mark_published(sent.manifest)
         return self._acknowledge(sent)
+
+    @cached_property
+    def _closing(self) -> Closing:
+        from publisher.ledger.hours import Closing
+
+        return Closing(self._ledger.root, self._lease.check)
 
     @cached_property
     def _ids(self) -> NewIds:
         from publisher.runs.new_ids import NewIds
 
-        return NewIds(self._journals, self._lease.lineage.identity)
+        return NewIds(self._ledger, self._lease.check.identity)
 
     @cached_property
     def _acknowledgement(self) -> Acknowledgement:
         from publisher.runs.acknowledge import Acknowledgement
 
         check_lease = self._lease.check
-        return Acknowledgement(self._settings, self._journals, check_lease, self._progress)
+        return Acknowledgement(self._settings, self._ledger, check_lease, self._progress)
 
     def _acknowledge(self, sent: SentRun) -> RunReport:
         from publisher.runs.acknowledge import WrongTable

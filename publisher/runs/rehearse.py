@@ -14,11 +14,11 @@ from publisher.acknowledge.write_status import no_lease
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.dispatch.files import FileDispatcher
-from publisher.journal.conservation import PLANNED, RunReport, empty_report, report_of
-from publisher.journal.identity import read_identity
-from publisher.journal.job_journals import JOURNAL, Journals, first_documents
-from publisher.journal.lineage import Lineage
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import PLANNED, RunReport, empty_report, report_of
+from publisher.ledger.job import Ledger, first_documents
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.read import OF_REPLAY
+from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.runs.acknowledge import (
     StatusWriting,
@@ -47,15 +47,15 @@ REHEARSAL_NOTE = (
 
 STATUSES_NOTE = "nothing was written; rows that are no longer N would keep their status"
 
-Study = Callable[[Journal], Iterable[str]]
+Study = Callable[[LedgerRun], Iterable[str]]
 
 
-def check_takeover(settings: Settings, journals: Journals) -> None:
+def check_takeover(settings: Settings, ledger: Ledger) -> None:
     """Checks what an instance that takes the job over checks.  Writes nothing.
 
     Raises ``PublisherError`` as ``Lease.take`` and the sink."""
-    journals.segments.check_versions()
-    refuse_foreign_progress(settings, Lineage.read(journals))
+    ledger.check()
+    refuse_foreign_progress(settings, ledger)
     check_sink(settings)
 
 
@@ -72,15 +72,15 @@ def rehearse(
     For ``accepts_database`` see ``PublisherInstance``.
     """
     settings = settings.for_publish()
-    journals = Journals(settings.journals, settings.name)
-    read_identity(journals.root)  # refuses journals of another version
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    ledger.identity()  # refuses one of another version
     change = partial(replace, accepts_database=accepts_database)
-    return rehearse_pending(settings, journals, change, now=now, progress=progress)
+    return rehearse_pending(settings, ledger, change, now=now, progress=progress)
 
 
 def rehearse_pending(
     settings: Settings,
-    journals: Journals,
+    ledger: Ledger,
     change: Callable[[RunRequest], RunRequest],
     *,
     now: datetime | None = None,
@@ -88,18 +88,18 @@ def rehearse_pending(
     study: Study | None = None,
 ) -> RunReport:
     """Plans a run over the pending input of the job, see ``rehearse_sources``."""
-    sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
+    sources = tuple(pending_sources(settings, ledger.published_files, ledger.state_of))
     if not any(source.reads for source in sources):
-        notes = (REHEARSAL_NOTE, *unsent_notes(journals))
+        notes = (REHEARSAL_NOTE, *unsent_notes(ledger))
         return replace(empty_report(settings.name), notes=notes)
     return rehearse_sources(
-        settings, journals, sources, change, now=now, progress=progress, study=study
+        settings, ledger, sources, change, now=now, progress=progress, study=study
     )
 
 
 def rehearse_sources(
     settings: Settings,
-    journals: Journals,
+    ledger: Ledger,
     sources: Sequence[SourceSettings],
     change: Callable[[RunRequest], RunRequest],
     *,
@@ -112,22 +112,22 @@ def rehearse_sources(
     ``change`` turns the request of an ordinary run into that of the command; ``study`` may look at the plan.
     """
     settings = replace(settings, sources=tuple(sources))
-    number = journals.last_number() + 1
+    number = ledger.last_number() + 1
 
-    def request(journal: Journal, directory: Path) -> RunRequest:
+    def request(ledger_run: LedgerRun, directory: Path) -> RunRequest:
         ordinary = RunRequest(
             f"{settings.name}-rehearsal",
             settings,
             microseconds(now),
-            journal,
+            ledger_run,
             directory,
             number=number,
-            state=journals.states_of(source.name for source in settings.sources),
-            objects=stored_objects(settings, journals, number),
+            state=ledger.states_of(source.name for source in settings.sources),
+            objects=stored_objects(settings, ledger, number),
         )
         return change(ordinary)
 
-    return with_notes(plan_only(settings, progress, request, study), unsent_notes(journals))
+    return with_notes(plan_only(settings, progress, request, study), unsent_notes(ledger))
 
 
 def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
@@ -135,17 +135,18 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
 
     Raises as it does."""
     settings = settings.for_publish()
-    journals = Journals(settings.journals, settings.name)
-    check_takeover(settings, journals)
-    journal, manifest = find_waiting_run(journals, run)
-    dispatcher = read_only_dispatcher(settings, Lineage.read(journals), run)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    check_takeover(settings, ledger)
+    ledger_run, manifest = find_waiting_run(ledger, run)
+    dispatcher = read_only_dispatcher(settings, ledger, run)
     refuse_unsent_run(dispatcher, manifest)
-    sent = find_sent(journal, manifest, dispatcher)
+    sent = find_sent(ledger_run, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
-    writing = StatusWriting(
-        journal, manifest, settings.acknowledge, refused, no_lease, WrongTable.ABANDON
-    )
-    statuses = writing.count_all(settings.sources)
+    with ledger_run.unpacked(manifest) as read:
+        writing = StatusWriting(
+            read, manifest, settings.acknowledge, refused, no_lease, WrongTable.ABANDON
+        )
+        statuses = writing.count_all(settings.sources)
     counts = dict(sorted(statuses.changed.items()))
     report = replace(sent.report, state=PLANNED, statuses=counts)
     return with_notes(report, [*statuses.notes, STATUSES_NOTE])
@@ -153,36 +154,36 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
 
 def report_planned_run(manifest: Manifest) -> RunReport:
     """Reports a run that an earlier start planned, and that would be sent now."""
-    return report_of(manifest, state=PLANNED, journal="", target="", seconds={})
+    return report_of(manifest, state=PLANNED, ledger="", target="", seconds={})
 
 
-def unsent_notes(journals: Journals) -> Iterator[str]:
+def unsent_notes(ledger: Ledger) -> Iterator[str]:
     """Notes about planned runs that the command would send first."""
-    for _, manifest in journals.unsent_runs():
+    for _, manifest in ledger.unsent_runs():
         yield f"run {manifest.run}, which an earlier start had planned, would be sent first"
 
 
 def plan_only(
     settings: Settings,
     progress: Progress | None,
-    request_in: Callable[[Journal, Path], RunRequest],
+    request_in: Callable[[LedgerRun, Path], RunRequest],
     study: Study | None = None,
 ) -> RunReport:
     """Plans a run in a directory that is removed afterwards; ``request_in`` requests the run there.
 
-    ``study`` gets the journal of the run, and returns notes."""
+    ``study`` gets the ledger of the run, and returns notes."""
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
         open_engine(settings) as engine,
     ):
         directory = Path(name)
-        journal = Journal(directory / JOURNAL)
-        journal.root.mkdir()
-        request = request_in(journal, directory)
+        ledger_run = LedgerRun(directory / OF_REPLAY)
+        ledger_run.root.mkdir()
+        request = request_in(ledger_run, directory)
         dispatcher = FileDispatcher(directory)
         dispatcher.prepare(request.run)
         report = plan_and_send(request, dispatcher, engine, progress).report
-        notes = study(journal) if study is not None else ()
+        notes = study(ledger_run) if study is not None else ()
         return with_notes(with_samples(report, directory), notes)
 
 
@@ -190,4 +191,4 @@ def with_samples(report: RunReport, documents: Path) -> RunReport:
     """Turns the report of a run into that of a rehearsal, with the first documents of a directory."""
     samples = tuple(first_documents(documents, _SAMPLES))
     notes = (*report.notes, REHEARSAL_NOTE)
-    return replace(report, state=PLANNED, journal="", target="", samples=samples, notes=notes)
+    return replace(report, state=PLANNED, ledger="", target="", samples=samples, notes=notes)

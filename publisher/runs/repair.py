@@ -10,10 +10,11 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.dispatch.kafka.topic_ids import accept_replaced
 from publisher.errors import UsageError
+from publisher.ledger.job import Ledger
 from publisher.runs.following import is_followed
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.publisher_instance import PublisherInstance, open_job
-from publisher.runs.repair_orders import RepairReport, order_repair
+from publisher.runs.requests import RepairReport, request_repair
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
 from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
@@ -58,12 +59,12 @@ def repair(
         PublisherError: See ``errors``.
     """
     settings = request.settings.for_publish()
-    root = settings.journals
-    if is_followed(root):
-        answer = order_repair(root, baseline=baseline, examples=request.examples)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    if is_followed(ledger.root):
+        answer = request_repair(ledger, baseline=baseline, examples=request.examples)
         if answer is not None:
             return answer
-    accepted = accept_replaced(root) if settings.sink.to == "kafka" else nullcontext()
+    accepted = accept_replaced(ledger) if settings.sink.to == "kafka" else nullcontext()
     with accepted, open_job(settings, progress) as job:
         notes = notes_of(job.finish())
         report = repair_in(job, request, baseline=baseline)

@@ -23,15 +23,15 @@ from publisher.engine.contract import Engine
 from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
-from publisher.journal.conservation import PLANNED, RunReport
-from publisher.journal.find_journal import open_journal
-from publisher.journal.identity import read_identity
-from publisher.journal.job_journals import DOCUMENTS, JOURNAL, Journals
-from publisher.journal.lock import lock_directory, refuse_locked_directory
-from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.published_ids import find_origin, find_shared_positions
-from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.journal.stored_states import StoredStates, doubt_states
+from publisher.ledger.conservation import PLANNED, RunReport
+from publisher.ledger.job import DOCUMENTS, Ledger
+from publisher.ledger.lock import lock_directory, refuse_locked_directory
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.published_ids import find_origin, find_shared_positions
+from publisher.ledger.read import OF_REPLAY, find_run
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
@@ -67,7 +67,7 @@ class SinkOwner:
         return cls(settings.name, run, run, settings.run.lane_count)
 
     @classmethod
-    def of_journal(cls, manifest: Manifest) -> SinkOwner:
+    def of_ledger(cls, manifest: Manifest) -> SinkOwner:
         """The owner for a planned run that goes to a further sink."""
         identity, run = manifest.identity, manifest.run
         name = run if identity == run else f"{identity}/{run}"
@@ -97,14 +97,14 @@ def replay(
     planned = _prepare(settings, snapshots, window, now)
     settings, run = planned.settings, planned.run
     if target.startswith(SCHEME):
-        journal = Journal(settings.journal.absolute() / _REPLAYS / run)
-        directory = journal.root / DOCUMENTS
+        ledger_run = LedgerRun(settings.ledgers.absolute() / _REPLAYS / run)
+        directory = ledger_run.root / DOCUMENTS
     else:
         directory = Path(target).absolute()
         _refuse_inside(directory, snapshots)
-        journal = Journal(directory / JOURNAL)
+        ledger_run = LedgerRun(directory / OF_REPLAY)
         planned = planned.to_files()
-    request = planned.request(journal, directory)
+    request = planned.request(ledger_run, directory)
     owner = SinkOwner.of_replay(settings, run)
     with open_engine(settings, engine) as started:
         dispatcher = _dispatcher(target, settings, owner, started, progress)
@@ -130,9 +130,9 @@ def rehearse_replay(
     if not target.startswith(SCHEME):
         planned = planned.to_files()
 
-    def request(journal: Journal, directory: Path) -> RunRequest:
+    def request(ledger_run: LedgerRun, directory: Path) -> RunRequest:
         return _with_objects(
-            planned.request(journal, directory), StoredStates("", is_complete=True)
+            planned.request(ledger_run, directory), StoredStates("", is_complete=True)
         )
 
     return plan_only(planned.settings, progress, request)
@@ -154,9 +154,11 @@ class _Replay(NamedTuple):
             return self
         return self._replace(settings=replace(self.settings, run=replace(run, lanes=1)))
 
-    def request(self, journal: Journal, directory: Path) -> RunRequest:
+    def request(self, ledger_run: LedgerRun, directory: Path) -> RunRequest:
         """Requests the run, for documents in a directory."""
-        request = RunRequest(self.run, self.settings, self.clock, journal, directory, self.window)
+        request = RunRequest(
+            self.run, self.settings, self.clock, ledger_run, directory, self.window
+        )
         return replace(request, origins={self.settings.sources[0].name: self.origin})
 
 
@@ -197,23 +199,26 @@ def _replay_once(
 ) -> RunReport:
     """Publishes a replay unless the sink has all of its documents."""
     dispatcher.check(request.run)  # before the lock writes into somebody else's directory
-    with lock_directory(request.journal.root):
+    with lock_directory(request.ledger_run.root):
         dispatcher.prepare(request.run)
         limit = dispatcher.document_limit() if request.settings.documents.minimal else None
         objects = StoredStates(dispatcher.target, is_complete=not again, limit=limit)
         request = _with_objects(request, objects)
         if again:
-            request.journal.forget()
+            request.ledger_run.forget()
             dispatcher.forget()
-        manifest = request.journal.manifest()
+        manifest = request.ledger_run.manifest()
         if manifest is not None and manifest.run != request.run:
             raise UsageError(
                 f"{request.directory} has run {manifest.run} planned, and this is run {request.run} "
                 "(other input or settings): start the other run again, or name a new directory"
             )
         if manifest is not None and dispatcher.has_run(manifest):
-            return build_report(manifest, request.journal, "already published", dispatcher)
-        return _plan_and_send(request, dispatcher, engine, progress)
+            report = build_report(manifest, request.ledger_run, "already published", dispatcher)
+        else:
+            report = _plan_and_send(request, dispatcher, engine, progress)
+        request.ledger_run.close()
+        return report
 
 
 def _plan_and_send(
@@ -224,16 +229,16 @@ def _plan_and_send(
     A part of a job's input that is published again has the event ids of the job."""
     source = request.settings.sources[0].name
     own, origins = request.origins[source], [request.origins[source]]
-    journals = Journals(request.settings.journals, request.settings.name)
-    is_of_job = request.window is not None and read_identity(journals.root) is not None
+    ledger = Ledger(request.settings.ledger_folder, request.settings.name)
+    is_of_job = request.window is not None and ledger.identity() is not None
 
     def accepts(manifest: Manifest) -> bool:
         origin, of_job = origins[-1], None
         if is_of_job and origin == own:
-            of_job = find_origin(journals, request.journal, manifest, 0)
+            of_job = find_origin(ledger, request.ledger_run, manifest, 0)
         if of_job is not None:
             origins.append(of_job)
-        elif not origin.by_object and find_shared_positions(request.journal, manifest):
+        elif not origin.by_object and find_shared_positions(request.ledger_run, manifest):
             origins.append(origin._replace(by_object=True))
         return origin == origins[-1]
 
@@ -261,17 +266,19 @@ def dispatch(
         UsageError: The directory has no complete run, or the target holds other documents.
     """
     with ExitStack() as stack:
-        journal = stack.enter_context(open_journal(directory))
-        stack.enter_context(lock_directory(journal.root))
+        found = find_run(directory)
+        if found.ledger is None:  # a replay into this directory may run
+            stack.enter_context(lock_directory(found.root))
         engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
-        manifest = _manifest_of(journal, directory)
-        dispatcher = _dispatcher(target, settings, SinkOwner.of_journal(manifest), engine, progress)
+        manifest = _manifest_of(found, directory)
+        ledger_run = stack.enter_context(found.unpacked(manifest))
+        dispatcher = _dispatcher(target, settings, SinkOwner.of_ledger(manifest), engine, progress)
         dispatcher.prepare(manifest.run)
         if again:
             dispatcher.forget()
         elif dispatcher.has_run(manifest):
-            return build_report(manifest, journal, "already published", dispatcher)
-        return _send_elsewhere(journal, manifest, dispatcher)
+            return build_report(manifest, ledger_run, "already published", dispatcher)
+        return _send_elsewhere(ledger_run, manifest, dispatcher)
 
 
 def rehearse_dispatch(
@@ -280,37 +287,38 @@ def rehearse_dispatch(
     """Reports what ``dispatch`` would send, after its checks, and sends nothing.
 
     Raises as ``dispatch``."""
-    with open_journal(directory) as journal:
-        refuse_locked_directory(journal.root)
-        manifest = _manifest_of(journal, directory)
-        owner = SinkOwner.of_journal(manifest)
+    found = find_run(directory)
+    refuse_locked_directory(found.root)
+    manifest = _manifest_of(found, directory)
+    with found.unpacked(manifest) as ledger_run:
+        owner = SinkOwner.of_ledger(manifest)
         dispatcher = _dispatcher(target, settings, owner, LocalEngine(), None)
         dispatcher.check(manifest.run)
         if not again and dispatcher.has_run(manifest):
-            return build_report(manifest, journal, "already published", dispatcher)
+            return build_report(manifest, ledger_run, "already published", dispatcher)
         if not again:
             dispatcher.refuse_conflicts(manifest)
-        report = build_report(manifest, journal, PLANNED, dispatcher)
-        return with_samples(report, journal.documents(manifest))
+        report = build_report(manifest, ledger_run, PLANNED, dispatcher)
+        return with_samples(report, ledger_run.documents(manifest))
 
 
-def _manifest_of(journal: Journal, directory: Path) -> Manifest:
-    manifest = journal.manifest()
+def _manifest_of(ledger_run: LedgerRun, directory: Path) -> Manifest:
+    manifest = ledger_run.manifest()
     if manifest is None:
         raise UsageError(f"{directory} has no complete run: start it again, then dispatch")
     return manifest
 
 
-def _send_elsewhere(journal: Journal, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:
+def _send_elsewhere(ledger_run: LedgerRun, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:
     """Sends a planned run to a further sink, which may be the topic of the job after all."""
     if PUBLISHED_OBJECTS not in manifest.states:
-        return send(journal, manifest, dispatcher).report
-    journals = Journals(journal.place.parent, manifest.job)
-    doubt_states(journals, dispatcher.target)
+        return send(ledger_run, manifest, dispatcher).report
+    ledger = Ledger(ledger_run.folder, manifest.job)
+    doubt_states(ledger, dispatcher.target)
     try:
-        return send(journal, manifest, dispatcher).report
+        return send(ledger_run, manifest, dispatcher).report
     finally:
-        doubt_states(journals, dispatcher.target)
+        doubt_states(ledger, dispatcher.target)
 
 
 def _dispatcher(

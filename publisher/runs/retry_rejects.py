@@ -17,11 +17,11 @@ from publisher.acknowledge.retry import read_handled_rows
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.errors import UsageError
-from publisher.journal.conservation import RunReport
-from publisher.journal.job_journals import SECONDS_A_DAY, Journals
-from publisher.journal.manifest import RetriedRecord
-from publisher.journal.retried_records import RetryResult
-from publisher.journal.scan_runs import scan_runs
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import SECONDS_A_DAY, Ledger
+from publisher.ledger.manifest import RetriedRecord
+from publisher.ledger.read import scan_runs
+from publisher.ledger.retried_records import RetryResult
 from publisher.model.change import Outcome, Status
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
@@ -109,9 +109,9 @@ def retry_rejects(
     refuse_other_sources(settings, corrections)
     with open_job(settings, progress) as job:
         finished = job.finish()
-        journals = Journals(settings.journals, settings.name)
-        pending, notes = _select(settings, journals, corrections, job_file)
-        folder = _make_folder(journals, settings.retention.retention_days)
+        ledger = Ledger(settings.ledger_folder, settings.name)
+        pending, notes = _select(settings, ledger, corrections, job_file)
+        folder = _make_folder(ledger, settings.retention.retention_days)
         sources, retried = _write(settings, pending, folder)
         report = job.publish_sources(sources, now, retried)
         job.expire()
@@ -131,13 +131,13 @@ def rehearse_retry(
     Raises as ``retry_rejects``."""
     settings = settings.for_publish()
     refuse_other_sources(settings, corrections)
-    journals = Journals(settings.journals, settings.name)
-    check_takeover(settings, journals)
-    pending, notes = _select(settings, journals, corrections, job_file)
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    check_takeover(settings, ledger)
+    pending, notes = _select(settings, ledger, corrections, job_file)
     with TemporaryDirectory(prefix="xds-publisher-") as name:
-        sources, retried = _write(settings, pending, Path(name) / _folder_name(journals))
+        sources, retried = _write(settings, pending, Path(name) / _folder_name(ledger))
         change = partial(RunRequest.for_sources, retried=retried)
-        report = rehearse_sources(settings, journals, sources, change, now=now, progress=progress)
+        report = rehearse_sources(settings, ledger, sources, change, now=now, progress=progress)
     return with_notes(report, notes)
 
 
@@ -159,13 +159,13 @@ def refuse_other_sources(settings: Settings, corrections: Iterable[Correction]) 
 
 
 def _select(
-    settings: Settings, journals: Journals, corrections: Sequence[Correction], job_file: Path
+    settings: Settings, ledger: Ledger, corrections: Sequence[Correction], job_file: Path
 ) -> tuple[list[Correction], list[str]]:
     """Selects the records that are still rejected, in the order of their runs; returns notes on others.
 
     Raises ``UsageError`` for unknown records."""
-    known = read_known_rejects(scan_runs(journals.root))
-    settled = read_settled_rejects(partial(scan_runs, journals.root))
+    known = read_known_rejects(scan_runs(ledger.root))
+    settled = read_settled_rejects(partial(scan_runs, ledger.root))
     pending: list[Correction] = []
     notes = []
     for correction in corrections:
@@ -173,19 +173,19 @@ def _select(
         reject = known.get(record.id)
         if reject is None or reject.source != correction.source:
             raise UsageError(
-                f"{record.where}: no kept run of job {journals.job} has rejected a record {record.id} of "
-                f"{correction.source}: its journal is deleted, or the id was changed; add the record as a "
+                f"{record.where}: no kept run of job {ledger.job} has rejected a record {record.id} of "
+                f"{correction.source}: its ledger is deleted, or the id was changed; add the record as a "
                 "new file of the source"
             )
         result = settled.get(record.id)
         if result is None:
-            of_journal = replace(
+            of_ledger = replace(
                 record,
                 file=reject.file,
                 transaction=reject.transaction,
                 position="" if reject.part else reject.position,
             )
-            pending.append(replace(correction, record=of_journal))
+            pending.append(replace(correction, record=of_ledger))
         else:
             notes.append(_note(record, reject, result, job_file))
     waiting = dict(_requeued(settings, pending, known, job_file))
@@ -256,20 +256,20 @@ def _missing(
         )
 
 
-def _make_folder(journals: Journals, days: float) -> Path:
-    """Names a new folder for corrected records, and removes those that are older than the journals.
+def _make_folder(ledger: Ledger, days: float) -> Path:
+    """Names a new folder for corrected records, and removes those that are older than the ledger.
 
     No other retry has its name, which the names of files may contain."""
-    root = journals.root / _FOLDER
+    root = ledger.root / _FOLDER
     root.mkdir(mode=0o700, exist_ok=True)
     for path in root.iterdir():
         if path.stat().st_mtime < time.time() - days * SECONDS_A_DAY:
             shutil.rmtree(path)
-    return root / _folder_name(journals)
+    return root / _folder_name(ledger)
 
 
-def _folder_name(journals: Journals) -> str:
-    return f"retry-{1 + journals.last_number():06d}"
+def _folder_name(ledger: Ledger) -> str:
+    return f"retry-{1 + ledger.last_number():06d}"
 
 
 def _write(

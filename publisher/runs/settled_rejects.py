@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import refusals_in
-from publisher.journal.manifest import SourceEntry
-from publisher.journal.retried_records import RetryResult, read_retries, reject_id
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.manifest import SourceEntry
+from publisher.ledger.read import LedgerPart
+from publisher.ledger.retried_records import RetryResult, read_retries, reject_id
 from publisher.model.change import Outcome, Reason
 from publisher.sources.files.digest import digest_of_text
 from publisher.sources.registry import FORMATS
 
-Scan = Callable[[], Iterable[JournalPart]]
-"""Reads the parts of a journal, oldest run first."""
+Scan = Callable[[], Iterable[LedgerPart]]
+"""Reads the parts of a ledger, oldest run first."""
 
 _COLUMNS = ("source", "split", "row", "part", "high", "low", "table", "key", "outcome", "reason")
 _READ = (*_COLUMNS, "raw", "document")
@@ -98,7 +98,7 @@ def read_corrected_ids(scan: Scan, source: str, table: str) -> set[int]:
 
 
 def _read_rejected(
-    parts: Iterable[JournalPart], runs: dict[str, int]
+    parts: Iterable[LedgerPart], runs: dict[str, int]
 ) -> Mapping[str, tuple[int, list[_Record | None]]]:
     """Reads rejected records and refused documents: the places of their runs, and their records.
 
@@ -127,7 +127,7 @@ def _read_rejected(
 
 
 def _read_last(
-    parts: Iterable[JournalPart], runs: dict[str, int], wanted: Collection[_Record | None]
+    parts: Iterable[LedgerPart], runs: dict[str, int], wanted: Collection[_Record | None]
 ) -> dict[_Record, _Attempt]:
     """Finds the last run that has handled each of the wanted records."""
     condition = pc.field("outcome") == _REJECTED
@@ -147,7 +147,7 @@ def _read_last(
 
 
 def _rows(
-    part: JournalPart, condition: pc.Expression, columns: Sequence[str]
+    part: LedgerPart, condition: pc.Expression, columns: Sequence[str]
 ) -> Iterator[tuple[SourceEntry, str, dict[str, Any]]]:
     """Yields the decisions of a part that meet a condition, with their sources and runs."""
     for batch in part.decisions(columns, condition).to_batches(_ROWS):

@@ -19,8 +19,8 @@ from publisher.engine.survey import EngineTasks
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import Journal
+from publisher.ledger.job import Ledger
+from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
 from publisher.runs.open_engine import open_engine
@@ -38,7 +38,7 @@ from publisher.verify.pieces import first_hashes
 from publisher.verify.results import BucketOutcome, objects_with
 from publisher.verify.survey import DocumentSurvey, PartToSurvey, connect_keys, survey_documents
 from publisher.verify.tables import PlannedTables, TableSource, plan_tables
-from publisher.verify.work import JournalDocuments, PublishingRules, VerifyWork
+from publisher.verify.work import LedgerDocuments, PublishingRules, VerifyWork
 
 SPLITS = 8
 """Approximate number of parts in which a table is read."""
@@ -116,8 +116,8 @@ def compare(
     ``is_publisher`` says that nothing is published meanwhile, because this process has the lease of the job.
     """
     settings = request.settings
-    journals = Journals(settings.journals, settings.name)
-    if not journals.root.is_dir():
+    ledger = Ledger(settings.ledger_folder, settings.name)
+    if not ledger.root.is_dir():
         raise UsageError(
             f"job {settings.name} has published nothing yet: publish first, or publish all rows of its tables"
             " with --repair --baseline"
@@ -125,9 +125,9 @@ def compare(
     dump = request.consumer_dump
     if dump is not None and not dump.is_file():
         raise UsageError(f"{dump} is no file: name the file with the consumer's state")
-    with TemporaryDirectory(prefix="verify-", dir=journals.root) as name:
+    with TemporaryDirectory(prefix="verify-", dir=ledger.root) as name:
         folder = Path(name)
-        comparison = _Comparison(request, journals, engine, folder, dump)
+        comparison = _Comparison(request, ledger, engine, folder, dump)
         outcome = comparison.run_round()
         while not is_publisher and outcome.count([ResultKind.UNSETTLED]):
             if comparison.rounds == _ROUNDS or not comparison.wait_for_documents():
@@ -144,7 +144,7 @@ class _Comparison:
     """The rounds of a comparison; each after the first compares the objects that were unsettled."""
 
     request: VerifyRequest
-    journals: Journals
+    ledger: Ledger
     engine: Engine
     folder: Path
     dump: Path | None = None
@@ -160,16 +160,16 @@ class _Comparison:
     def run_round(self) -> BucketOutcome:
         """Compares all objects, or those that are unsettled.
 
-        An instance that publishes meanwhile may remove files of the journal, or of a state: then the round
+        An instance that publishes meanwhile may remove files of the ledger, or of a state: then the round
         is repeated.
         """
         self.rounds += 1
         for attempt in range(1, _ATTEMPTS):
-            last = self.journals.last_number()
+            last = self.ledger.last_number()
             try:
                 return self._run_round(self.folder / f"{self.rounds}-{attempt}")
             except (FatalError, FileNotFoundError):
-                if last == self.journals.last_number() and not self._is_followed:
+                if last == self.ledger.last_number() and not self._is_followed:
                     raise
         return self._run_round(self.folder / f"{self.rounds}-{_ATTEMPTS}")
 
@@ -181,7 +181,7 @@ class _Comparison:
 
     @property
     def _is_followed(self) -> bool:
-        return is_followed(self.journals.root)
+        return is_followed(self.ledger.root)
 
     def _run_round(self, folder: Path) -> BucketOutcome:
         folder.mkdir()
@@ -198,7 +198,7 @@ class _Comparison:
         """Waits for new documents; returns whether there are any."""
         deadline = time.monotonic() + self.request.wait_seconds
         while True:
-            found = _find_documents(self.request.settings, self.journals)
+            found = _find_documents(self.request.settings, self.ledger)
             if any(True for _ in found.after(self.documents.ends)):
                 return True
             if time.monotonic() > deadline or not (found.hidden or self._is_followed):
@@ -211,12 +211,12 @@ class _Comparison:
         First the ends of the documents are noted, then the tables are read as of one moment, then the changes
         that wait, then the final ends: an object whose change is on its way cannot seem to be different.
         """
-        settings, journals, engine = self.request.settings, self.journals, self.engine
+        settings, ledger, engine = self.request.settings, self.ledger, self.engine
         self._survey()
         marks = self.documents.ends
         self.planned = _plan_tables(settings, self.surveys, folder, stack)
-        waiting = _waiting_work(settings, journals, engine, folder, stack)
-        unsent = frozenset(manifest.run for _, manifest in journals.unsent_runs())
+        waiting = _waiting_work(settings, ledger, engine, folder, stack)
+        unsent = frozenset(manifest.run for _, manifest in ledger.unsent_runs())
         self._survey()
         surveys = self.surveys
         connected = connect_keys([rename for survey in surveys for rename in survey.renames])
@@ -233,7 +233,7 @@ class _Comparison:
             buckets_for(size),
             connected,
             waiting,
-            JournalDocuments(journals.root, unsent),
+            LedgerDocuments(ledger.root, unsent),
             marks,
             self.documents.has_expired,
             self.planned.publishes_all,
@@ -246,7 +246,7 @@ class _Comparison:
 
     def _survey(self) -> None:
         """Surveys the documents that have arrived since the last survey."""
-        found = _find_documents(self.request.settings, self.journals)
+        found = _find_documents(self.request.settings, self.ledger)
         parts = tuple(found.after(self.documents.ends))
         if not self.surveys:
             self.engine.expect(lambda: InputSize(bytes=found.bytes))
@@ -263,11 +263,11 @@ class _Comparison:
         return path
 
 
-def _find_documents(settings: Settings, journals: Journals) -> PublishedDocuments:
-    is_new = not journals.last_number()
+def _find_documents(settings: Settings, ledger: Ledger) -> PublishedDocuments:
+    is_new = not ledger.last_number()
     if settings.sink.to == "files":
         assert settings.sink.path is not None  # for_publish checks it
-        has_first_run = is_new or journals.has_first_run()
+        has_first_run = is_new or ledger.has_first_run()
         return find_files(settings.sink.path.absolute(), has_first_run=has_first_run)
     return find_topics(settings.kafka, is_new=is_new)
 
@@ -315,20 +315,20 @@ def _logged_tables(source: SourceSettings) -> Iterator[AssociationTable]:
 
 
 def _waiting_work(
-    settings: Settings, journals: Journals, engine: Engine, folder: Path, stack: ExitStack
+    settings: Settings, ledger: Ledger, engine: Engine, folder: Path, stack: ExitStack
 ) -> Work | None:
     """Prepares the next run of the job as far as its records can be read."""
-    sources = tuple(pending_sources(settings, journals.published_files, journals.state_of))
+    sources = tuple(pending_sources(settings, ledger.published_files, ledger.state_of))
     if not settings.acknowledge.write_status:  # published rows look as if they waited
         sources = tuple(source for source in sources if not source.has_status)
     if not any(source.reads for source in sources):
         return None
-    journal = Journal(folder / "next")
-    journal.root.mkdir()
-    state = journals.states_of(source.name for source in sources)
+    ledger_run = LedgerRun(folder / "next")
+    ledger_run.root.mkdir()
+    state = ledger.states_of(source.name for source in sources)
     clock, run = microseconds(), f"{settings.name}-next"
     pending = replace(settings, sources=sources)
-    request = RunRequest(run, pending, clock, journal, folder / "documents", state=state)
+    request = RunRequest(run, pending, clock, ledger_run, folder / "documents", state=state)
     return prepare_work(request, engine, stack)
 
 

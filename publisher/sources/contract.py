@@ -102,8 +102,6 @@ class PrepareContext:
     staged: Path
     """Folder for files of the source, visible to all tasks; does not exist yet.  With a carry-over it
     is ``CarryOver.after``."""
-    committed: Path
-    """The same folder after the commit of the run, as splits name it."""
     paths: tuple[Path, ...] = ()
     """Files to read; none for a table of a database."""
     database: DatabaseOptions | None = None

@@ -97,7 +97,7 @@ class Format:
     """A source format.  Its package creates this object, and the registry lists it."""
 
     name: str
-    """Name in settings, journals and ``--format``."""
+    """Name in settings, ledger and ``--format``."""
     title: str
     """Title of its page in the reference."""
     position_text: str
@@ -106,7 +106,7 @@ class Format:
     source: Callable[[Any, SnapshotOptions], Source]
     """Creates the source of files from its options."""
     split: Callable[[], type[Split[Any]]]
-    """Returns the type of its splits of files; a journal stores their plain values."""
+    """Returns the type of its splits of files; a ledger stores their plain values."""
     live: LiveFormat | None = None
     """Readers for tables of a database; ``None`` if the format only exists in files."""
     complete_options: CompleteOptions = _keep_options
@@ -135,5 +135,5 @@ class Format:
         return self.live is not None and self.live.has_status
 
     def restore(self, options: Mapping[str, Any], reading: Mapping[str, Any]) -> Source:
-        """Restores the source of a journal from the plain values that the journal stores."""
+        """Restores the source of a ledger from the plain values that the ledger stores."""
         return self.source(restore(self.options, options), restore(SnapshotOptions, reading))

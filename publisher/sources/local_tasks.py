@@ -73,7 +73,6 @@ def prepare_here(
                 tasks=LocalTasks(catalogue),
                 stack=stack,
                 staged=staged,
-                committed=staged,
                 paths=tuple(map(Path, paths)),
                 database=database,
                 carry_over=carry_over,

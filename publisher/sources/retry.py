@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from publisher.errors import UsageError
-from publisher.journal.durable import create_private
+from publisher.ledger.durable import create_private
 from publisher.planning.torn_transactions import TransactionKey
 from publisher.sources.columns.record_batches import as_json
 

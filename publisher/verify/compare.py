@@ -131,8 +131,8 @@ class ObjectEvidence:
     all earlier values were removed: other attributes, and earlier values, are unknown."""
     waiting: Collection[str] = ()
     """Objects whose next change is read but not published yet."""
-    journal: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Ids of the published documents of each object, as the journal has them."""
+    ledger_run: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Ids of the published documents of each object, as the ledger has them."""
     marks: Mapping[str, int] | None = None
     """The end of each part of the documents before the tables were read; ``None``: none came later."""
     has_expired: bool = False
@@ -157,8 +157,8 @@ class ObjectEvidence:
         )
 
     def has_lost(self, association: str) -> bool:
-        """Tests whether documents of an object are in the journal, but not at the sink."""
-        ids = self.journal.get(association, ())
+        """Tests whether documents of an object are in the ledger, but not at the sink."""
+        ids = self.ledger_run.get(association, ())
         documents = self.documents.get(association, ObjectDocuments())
         if not documents.event_ids:
             return len(ids) > len(documents.origins)

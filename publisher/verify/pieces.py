@@ -30,8 +30,8 @@ class EvidenceKind(IntEnum):
     """Rows of a table: keys and texts of columns."""
     WAITING = 3
     """Objects whose next change is read but not published yet."""
-    JOURNAL = 4
-    """Documents that the journal shows as published."""
+    LEDGER = 4
+    """Documents that the ledger shows as published."""
     FAULTS = 5
     """Rows of a table that cannot be read, with their faults; null for rows that are of no object."""
     CONSUMER = 6

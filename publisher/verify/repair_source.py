@@ -49,7 +49,7 @@ class RepairSource(Triggerless):
     kinds: Collection[ResultKind] = field(default_factory=lambda: FINDINGS)
 
     def prepare(self, context: PrepareContext) -> PreparedSource:
-        """As ``SourceBase.prepare``: copies the differences to publish into the journal."""
+        """As ``SourceBase.prepare``: copies the differences to publish into the ledger."""
         (context.staged / FOUND).mkdir(parents=True, mode=0o700)
         # a repair leaves no state: the next repair begins with a verification
         write_state(context.staged, TriggerlessState(context.staged, self.options.state))
@@ -84,7 +84,7 @@ class RepairSource(Triggerless):
                 is_view=shape.is_view,
                 children=shape.child_tables,
             )
-            yield Split(str(context.committed / FOUND), rows.nbytes, rows.nbytes, found)
+            yield Split(str(context.staged / FOUND), rows.nbytes, rows.nbytes, found)
             first += rows.num_rows
 
     def _changes(self, table: TableToRepair) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from publisher.engine.garbage import collect_rarely
 from publisher.engine.tasks import Work, read_records
-from publisher.journal.scan_runs import scan_kept_runs
+from publisher.ledger.read import scan_kept_runs
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
 from publisher.model.keys import IdentifierCase
@@ -47,7 +47,7 @@ from publisher.xds.values import ValueOptions, Values
 
 _DOCUMENT_SCHEMA = pa.schema([("order", pa.int32()), *STORED_SCHEMA])
 _WAITING_SCHEMA = pa.schema([("association", pa.string())])
-_JOURNAL_SCHEMA = pa.schema([("association", pa.string()), ("event_id", pa.string())])
+_LEDGER_SCHEMA = pa.schema([("association", pa.string()), ("event_id", pa.string())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class PublishingRules:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalDocuments:
-    """The index of the documents in a job's journal."""
+class LedgerDocuments:
+    """The index of the documents in a job's ledger."""
 
     root: Path
     unsent: frozenset[str] = frozenset()
@@ -85,7 +85,7 @@ class VerifyWork:
     connected: Mapping[str, str] = field(default_factory=dict)
     """The first association of each group that changes of keys connect."""
     waiting: Work | None = None  # the run that would be next
-    journal: JournalDocuments | None = None
+    ledger_run: LedgerDocuments | None = None
     marks: Mapping[str, int] | None = None
     """See ``ObjectEvidence``."""
     has_expired: bool = False
@@ -129,7 +129,7 @@ class VerifyWork:
         elif kind is EvidenceKind.CONSUMER:
             yield from self._read_dump()
         else:
-            yield from self._read_journal()
+            yield from self._read_ledger()
 
     def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
         """Compares a bucket; returns its ``BucketOutcome`` as JSON."""
@@ -149,7 +149,7 @@ class VerifyWork:
             EvidenceKind.ROWS: len(self.comparison.splits()),
             EvidenceKind.WAITING: 0 if self.waiting is None else len(self.waiting.splits()),
             EvidenceKind.CONSUMER: 0 if self.dump is None else 1,
-            EvidenceKind.JOURNAL: 0 if self.journal is None else 1,
+            EvidenceKind.LEDGER: 0 if self.ledger_run is None else 1,
         }
         return [(kind, number) for kind, count in counts.items() for number in range(count)]
 
@@ -205,11 +205,11 @@ class VerifyWork:
             yield from packer.add(pa.array([row.association for row in rows], pa.string()), columns)
         yield from packer.rest()
 
-    def _read_journal(self) -> Iterator[pa.RecordBatch]:
-        assert self.journal is not None
-        sent, unsent = (self._packer(k) for k in (EvidenceKind.JOURNAL, EvidenceKind.WAITING))
-        for part in scan_kept_runs(self.journal.root):
-            is_unsent = np.array([run.manifest.run in self.journal.unsent for run in part.runs])
+    def _read_ledger(self) -> Iterator[pa.RecordBatch]:
+        assert self.ledger_run is not None
+        sent, unsent = (self._packer(k) for k in (EvidenceKind.LEDGER, EvidenceKind.WAITING))
+        for part in scan_kept_runs(self.ledger_run.root):
+            is_unsent = np.array([run.manifest.run in self.ledger_run.unsent for run in part.runs])
             for rows in part.document_batches(("association", "new_association", "event_id")):
                 waits = is_unsent[rows["run"].to_numpy()]
                 for name in ("association", "new_association"):
@@ -300,15 +300,15 @@ class _Bucket:
 
     def _evidence_of(self, documents: BucketDocuments, names: Collection[str]) -> ObjectEvidence:
         """Collects the facts about objects that differ."""
-        journal: dict[str, set[str]] = {}
-        for row in self._of_objects(EvidenceKind.JOURNAL, _JOURNAL_SCHEMA, names).to_pylist():
-            journal.setdefault(row["association"], set()).add(row["event_id"])
+        ledger_run: dict[str, set[str]] = {}
+        for row in self._of_objects(EvidenceKind.LEDGER, _LEDGER_SCHEMA, names).to_pylist():
+            ledger_run.setdefault(row["association"], set()).add(row["event_id"])
         waiting = self._of_objects(EvidenceKind.WAITING, _WAITING_SCHEMA, names)
         return ObjectEvidence(
             documents.facts_of(names),
             documents.published.mentions_of(names),
             frozenset(waiting["association"].to_pylist()),
-            journal,
+            ledger_run,
             self.work.marks,
             self.work.has_expired,
             self.work.publishes_all,

@@ -1,6 +1,6 @@
 """A bare loop that follows an event log: poll query, one Kafka transaction, status update.
 
-It does what any such program must do and nothing else: no documents, no journal, no exactly-once across a
+It does what any such program must do and nothing else: no documents, no ledger, no exactly-once across a
 crash.  An empty log is looked at again after the pause that ``publish --follow`` documents.
 
 ``python -m tests.bench.bare_follow URL BOOTSTRAP TOPIC`` runs until it is killed.

@@ -68,7 +68,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 def _publish_runs(work: Path, events: int) -> Path:
-    """Publishes so many records in each run; returns the folder of the job's journals."""
+    """Publishes so many records in each run; returns the folder of the job's ledger."""
     (work / "bench.toml").write_text(JOB + TABLE)
     settings = settings_of(work / "bench.toml")
     log = pq.read_table(event_log(Log(events, 1)))
@@ -79,4 +79,4 @@ def _publish_runs(work: Path, events: int) -> Path:
         pq.write_table(table, work / "logs" / f"{number:03d}.parquet")
         report = publish(settings)
         check(report.read, report.outcomes)
-    return settings.journals
+    return settings.ledger_folder

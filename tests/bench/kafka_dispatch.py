@@ -1,4 +1,4 @@
-"""``bench kafka-dispatch``: documents of a journal to a broker, exactly once, beside bare producers."""
+"""``bench kafka-dispatch``: documents of a ledger to a broker, exactly once, beside bare producers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.spark.engine import SparkEngine
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.execute import build_report
 from publisher.runs.replay import replay
 from tests.bench import bare_producer
@@ -35,9 +36,9 @@ OURS, BARE, TAKING_OVER = "program", "bare producers", "program: taking the lane
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A journal whose documents are to be sent."""
+    """A ledger whose documents are to be sent."""
 
-    journal: Journal
+    ledger_run: LedgerRun
     manifest: Manifest
 
     @property
@@ -50,8 +51,8 @@ class Planned:
         return [
             LaneDocuments(
                 lane=lane,
-                root=self.journal.root,
-                documents=self.journal.documents(self.manifest),
+                root=self.ledger_run.root,
+                documents=self.ledger_run.documents(self.manifest),
                 sources=tuple(source.name for source in self.manifest.sources),
                 template=TopicTemplate("one"),
                 id_prefixes=tuple(s.origin.length(s.name) for s in self.manifest.sources),
@@ -73,10 +74,10 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
 
 def _plan(settings: Settings, log: Path, to: Path) -> Planned:
     found = replay(settings, [log], str(to))
-    journal = Journal(Path(found.journal))
-    manifest = journal.manifest()
+    ledger_run = LedgerRun(Path(found.ledger))
+    manifest = ledger_run.manifest()
     assert manifest is not None
-    return Planned(journal, manifest)
+    return Planned(ledger_run, manifest)
 
 
 def _in_turn(
@@ -99,10 +100,10 @@ def _in_turn(
 
 
 def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple[float, float]:
-    """Sends the journal to a new topic; gives the seconds of taking its lanes over and of sending."""
+    """Sends the ledger to a new topic; gives the seconds of taking its lanes over and of sending."""
     topics = brokers.topics
     topic = topics.make(PARTITIONS)
-    manifest, journal = planned.manifest, planned.journal
+    manifest, ledger_run = planned.manifest, planned.ledger_run
     dispatcher = KafkaDispatcher(
         KafkaOptions(brokers.bootstrap, topic),
         job=manifest.job,
@@ -113,7 +114,9 @@ def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple
     start = time.perf_counter()
     dispatcher.prepare(manifest.run)
     prepared = time.perf_counter()
-    dispatcher.dispatch(journal, manifest, build_report(manifest, journal, "published", dispatcher))
+    dispatcher.dispatch(
+        ledger_run, manifest, build_report(manifest, ledger_run, "published", dispatcher)
+    )
     end = time.perf_counter()
     check(read_topic(brokers.bootstrap, topic).records, planned.documents)
     topics.drop()

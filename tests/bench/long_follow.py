@@ -1,6 +1,6 @@
-"""``bench long-follow``: commands on the journal of a job that has published ten polls a second for a day.
+"""``bench long-follow``: commands on the ledger of a job that has published ten polls a second for a day.
 
-The journal is simulated from a real run, see ``simulated_day``; then the job publishes some polls of its own.
+The ledger is simulated from a real run, see ``simulated_day``; then the job publishes some polls of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from publisher.config.settings import Settings
 from publisher.database.connection_cache import keep_connections
 from publisher.engine.local.engine import LocalEngine
-from publisher.journal.job_journals import Journals
+from publisher.ledger.job import Ledger
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.bench.log_table import SOURCE, TABLE, connect, make_table
 from tests.bench.program import TABLE as KNOWN
@@ -32,7 +32,7 @@ POLLS = 60
 """Polls that the job publishes before the day, and after it."""
 POLL_GROWTH = 1.25
 """How much longer a poll may take after the day."""
-SECONDS = {"publish": 1.0, "explain a record": 2.0, "explain an object": 2.0, "history": 2.0}
+SECONDS = {"publish": 1.0, "explain a record": 1.0, "explain an object": 1.0, "history": 1.0}
 TEMPLATE, JOB = "templatejob", "long"
 TEMPLATE_KEY, TEMPLATE_ID = "idu=987654321", 7_000_000_000_001
 COLUMNS = ("fname", "lname", "photo")
@@ -81,7 +81,7 @@ class _Place:
                 start = time.perf_counter()
                 cache.run += 1
                 report = job.run_once(lanes=1)
-                job.tidy(idle=False)
+                job.tidy()
                 seconds.append(time.perf_counter() - start)
                 if report is None or report.documents != 1:
                     raise RuntimeError(f"a poll of three events published {report}")
@@ -101,23 +101,23 @@ def run(*, runs: int = 3, events: int | None = None, **_: int | None) -> Report:
         template = settings_of(place.job(TEMPLATE))
         place.publish(template, [TEMPLATE_KEY], TEMPLATE_ID)
         copied = TemplateRun.of(
-            Journals(template.journals, template.name), TEMPLATE_KEY, TEMPLATE_ID
+            Ledger(template.ledger_folder, template.name), TEMPLATE_KEY, TEMPLATE_ID
         )
         job = place.job(JOB)
         settings = settings_of(job)
         before = place.publish(settings, [key_of(0)] * POLLS, 1)
-        journals = Journals(settings.journals, settings.name)
-        first = journals.last_number() + 1
+        ledger = Ledger(settings.ledger_folder, settings.name)
+        first = ledger.last_number() + 1
         count = events or RUNS_A_DAY
-        next_id = write_day(journals, copied, range(first, first + count), time.time())
+        next_id = write_day(ledger, copied, range(first, first + count), time.time())
         after = place.publish(settings, [key_of(0)] * POLLS, next_id)
-        report.add("runs in the journal", journals.last_number(), "")
-        sizes = [path.stat().st_size for path in journals.root.rglob("*") if path.is_file()]
-        report.add("files in the journal", len(sizes), "")
-        report.add("size of the journal", sum(sizes) / MIB, "MiB")
+        report.add("runs in the ledger", ledger.last_number(), "")
+        sizes = [path.stat().st_size for path in ledger.root.rglob("*") if path.is_file()]
+        report.add("files in the ledger", len(sizes), "")
+        report.add("size of the ledger", sum(sizes) / MIB, "MiB")
         report.add("a poll before", before, "s")
         report.add("a poll after", after, "s", bound=POLL_GROWTH * before)
-        _measure_commands(report, job, journals.root, first + count // 2, runs)
+        _measure_commands(report, job, ledger.root, first + count // 2, runs)
     return report
 
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.engine.contract import EngineName
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs.replay import replay as run_replay
 from tests.bench.data import cache
 

@@ -1,10 +1,10 @@
-"""The journal of a job that has published ten small polls a second for a day, from copies of one real run."""
+"""The ledger of a job that has published ten small polls a second for a day, from copies of one real run."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -13,36 +13,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.journal.durable import write_durably
-from publisher.journal.fold_runs import LARGEST
-from publisher.journal.identity import open_identity
-from publisher.journal.job_journals import SECONDS_A_DAY, Journals
-from publisher.journal.segment_files import (
-    DECISIONS,
-    DOCUMENTS,
-    RUNS,
-    TABLES,
-    RunRows,
-    SegmentTable,
-    join_rows,
-    read_run,
-)
-from publisher.journal.segment_header import HEADER, SegmentHeader
-from publisher.journal.segments import SEGMENTS
+from publisher.ledger import storage
+from publisher.ledger.hours import RUN_SCHEMA, RUNS_FILE, Hour, files_of
+from publisher.ledger.job import SECONDS_A_DAY, Ledger
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.tables import RECORDS, TABLES, number_rows
+from publisher.model.plain import fields_of
 
 RUNS_A_SECOND = 10
 RUNS_A_DAY = RUNS_A_SECOND * SECONDS_A_DAY
+RUNS_AN_HOUR = RUNS_A_SECOND * 3_600
 OBJECTS = 2_160
 """Number of objects, which change in turn: each in 400 runs of the day."""
 _ROWS_OF_GROUP = 20_000
-"""Maximum rows of a row group, as ``SegmentWriter`` has it."""
+"""Maximum rows of a row group, as an hour has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateRun:
     """A finished run with the changes of one object, whose texts occur nowhere else."""
 
-    rows: RunRows
+    tables: Mapping[str, pa.Table]
+    """The tables of the files of an hour, with the rows of the run alone."""
     name: str
     job: str
     identity: str
@@ -51,20 +43,49 @@ class TemplateRun:
     """The least of its record ids, which follow each other."""
 
     @classmethod
-    def of(cls, journals: Journals, key: str, first_id: int) -> TemplateRun:
+    def of(cls, ledger: Ledger, key: str, first_id: int) -> TemplateRun:
         """Reads the last run of a job."""
-        name = journals.last_run()
-        journal = journals.journal(name)
-        manifest = journal.manifest()
-        assert manifest is not None
-        rows = read_run(journals.last_number(), journal, manifest)
-        identity = open_identity(journals.root)
-        return cls(rows, name, journals.job, identity, key, first_id)
+        run = ledger.newest_run()
+        assert run is not None
+        tables = {f"{table.name}.parquet": _rows_of(run, table.name) for table in TABLES}
+        tables[RUNS_FILE] = pa.Table.from_pylist([_row_of(run)], RUN_SCHEMA)
+        return cls(tables, run.root.name, ledger.job, ledger.identity() or "", key, first_id)
 
     @property
     def records(self) -> int:
         """The number of its records."""
-        return sum(part.num_rows for part in self.rows.tables[DECISIONS])
+        return int(self.tables[f"{RECORDS.name}.parquet"].num_rows)
+
+
+def _rows_of(run: LedgerRun, name: str) -> pa.Table:
+    (table,) = (table for table in TABLES if table.name == name)
+    manifest, tables = run.manifest(), run.tables()
+    assert manifest is not None
+    assert tables is not None
+    parts = [table.numbered.empty_table()]
+    for lane in range(manifest.lanes):
+        rows = tables[table.file_of(lane)]
+        lanes = pa.array(np.full(rows.num_rows, lane, np.int32))
+        parts.append(
+            number_rows(rows.add_column(0, "lane", lanes), run.number).cast(table.numbered)
+        )
+    return pa.concat_tables(parts).combine_chunks()
+
+
+def _row_of(run: LedgerRun) -> Mapping[str, object]:
+    manifest, end = run.manifest(), run.acknowledgement
+    assert manifest is not None
+    assert end is not None
+    return {
+        "run": run.number,
+        "name": run.root.name,
+        "plan": manifest.plan,
+        "ended": run.sent_at,
+        "failed": False,
+        "outcome": json.dumps(fields_of(end)),
+        "manifest": manifest.to_json(),
+        "texts": list(run.texts().items()),
+    }
 
 
 def key_of(run: int) -> str:
@@ -72,105 +93,100 @@ def key_of(run: int) -> str:
     return f"idu={run % OBJECTS}"
 
 
-def write_day(journals: Journals, template: TemplateRun, runs: range, now: float) -> int:
-    """Writes the segments of the runs of a day that ends ``now``.
+def write_day(ledger: Ledger, template: TemplateRun, runs: range, now: float) -> int:
+    """Writes the closed hours of the runs of a day that ends ``now``.
 
     Returns the record id after those of the day."""
-    identity = open_identity(journals.root)
-    end = runs.stop
-    for start in range(runs.start, end, LARGEST.runs):
-        stop = min(start + LARGEST.runs, end)
-        folder = journals.root / SEGMENTS / f"{start:06d}-{stop - 1:06d}"
-        folder.mkdir(parents=True, mode=0o700)
-        _Segment(template, journals, identity, range(start, stop), end, now).write(folder)
-    journals.skip_to(end - 1)
-    return end * template.records
+    identity = ledger.open_identity()
+    for start in range(runs.start, runs.stop, RUNS_AN_HOUR):
+        of_hour = range(start, min(start + RUNS_AN_HOUR, runs.stop))
+        _HourOfDay(template, ledger, identity, of_hour, runs.stop, now).write()
+    ledger.skip_to(runs.stop - 1)
+    return runs.stop * template.records
 
 
 @dataclass(frozen=True)
-class _Segment:
+class _HourOfDay:
     """Some runs of the day."""
 
     template: TemplateRun
-    journals: Journals
+    ledger: Ledger
     identity: str
     runs: range
     end: int
     """The number after the last run of the day."""
     now: float
 
-    def write(self, folder: Path) -> None:
-        for table in TABLES:
-            self._write_table(folder, table)
-        header = SegmentHeader(
-            len(self.runs),
-            len(self.runs) * self.template.records,
-            len(self.runs) * self.template.rows.bytes,
-            self._ended(self.runs[0]),
-            self._ended(self.runs[-1]),
-            self.template.rows.sources,
-        )
-        write_durably(folder / HEADER, json.dumps(asdict(header)))
+    def write(self) -> None:
+        hour = Hour(self.ledger.root, self.runs[0], self.runs[-1])
+        hour.folder.mkdir(parents=True, mode=0o700)
+        for name, schema in files_of().items():
+            self._write_table(hour.folder / name, schema)
+        least, greatest = (number * self.template.records for number in (hour.first, hour.last + 1))
+        with storage.transaction(self.ledger.root) as connection:
+            connection.execute(
+                "INSERT INTO hour VALUES (?, ?, ?, ?, ?)",
+                (hour.first, hour.last, self._ended(hour.last), least, greatest),
+            )
 
     def _ended(self, run: int) -> float:
         return self.now - (self.end - run) / RUNS_A_SECOND
 
-    def _write_table(self, folder: Path, table: SegmentTable) -> None:
-        path, schema = folder / table.file, table.schema
+    def _write_table(self, path: Path, schema: pa.Schema) -> None:
         with pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True) as file:
-            original = join_rows(table, self.template.rows.tables[table])
-            if original.num_rows:
-                rows = self._copies(table, original.combine_chunks())
-                size = table.bytes_of_group * rows.num_rows // rows.nbytes
+            original = self.template.tables[path.name]
+            for start in range(self.runs.start, self.runs.stop if original.num_rows else 0, 9_000):
+                part = range(start, min(start + 9_000, self.runs.stop))
+                rows = self._copies(path.name, original, part)
+                size = (1 << 24) * rows.num_rows // rows.nbytes
                 file.write_table(rows, min(_ROWS_OF_GROUP, size))
 
-    def _copies(self, table: SegmentTable, original: pa.Table) -> pa.Table:
+    def _copies(self, name: str, original: pa.Table, runs: range) -> pa.Table:
         """The rows of a table once for each run, with the numbers and texts of the run."""
         count = original.num_rows
-        rows = original.take(pa.array(np.tile(np.arange(count), len(self.runs))))
-        numbers = np.repeat(np.arange(self.runs.start, self.runs.stop), count)
+        rows = original.take(pa.array(np.tile(np.arange(count), len(runs))))
+        numbers = np.repeat(np.arange(runs.start, runs.stop), count)
         columns: dict[str, object] = {"run": numbers}
-        if table is RUNS:
-            (files,) = original["files"].to_pylist()
-            texts = self._texts([text for _, text in files])
-            names = [name for name, _ in files]
-            columns["files"] = [list(zip(names, each, strict=True)) for each in texts]
-            columns["ended"] = [self._ended(run) for run in self.runs]
-        elif table in (DECISIONS, DOCUMENTS):
+        replaced = list(map(self._replacements_of, runs))
+        if name == RUNS_FILE:
+            columns["ended"] = [self._ended(run) for run in runs]
+        elif "high" in original.column_names:
             first = numbers * self.template.records - self.template.first_id
             columns["high"] = rows["high"].to_numpy() + first
         for field in original.schema:
             if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
                 texts = original[field.name].to_pylist()
                 if any(self._marks_in(text) for text in texts):
-                    columns[field.name] = list(chain.from_iterable(self._texts(texts)))
-        for name, values in columns.items():
-            place = original.schema.get_field_index(name)
+                    columns[field.name] = list(chain.from_iterable(self._texts(texts, replaced)))
+        for column, values in columns.items():
+            place = original.schema.get_field_index(column)
             field = original.schema.field(place)
             rows = rows.set_column(place, field, pa.array(values, field.type))
         return rows
 
     def _marks_in(self, text: str | None) -> list[str]:
-        return [mark for mark in self._replacements[0] if mark in (text or "")]
-
-    def _texts(self, texts: Sequence[str | None]) -> Iterator[list[str | None]]:
-        """Yields the texts of the template as each run would have them."""
-        marks = list(map(self._marks_in, texts))
-        for new in self._replacements:
-            yield [text and _replace(text, new, of) for text, of in zip(texts, marks, strict=True)]
+        return [mark for mark in self._marks if mark in (text or "")]
 
     @cached_property
-    def _replacements(self) -> list[Mapping[str, str]]:
-        """The texts that only the template has, with those of each run."""
-        return list(map(self._replacements_of, self.runs))
+    def _marks(self) -> Sequence[str]:
+        """The texts that only the template has."""
+        return list(self._replacements_of(0))
+
+    def _texts(
+        self, texts: Sequence[str | None], replaced: Sequence[Mapping[str, str]]
+    ) -> Iterator[list[str | None]]:
+        """Yields the texts of the template as each run would have them."""
+        marks = list(map(self._marks_in, texts))
+        for new in replaced:
+            yield [text and _replace(text, new, of) for text, of in zip(texts, marks, strict=True)]
 
     def _replacements_of(self, run: int) -> Mapping[str, str]:
         template = self.template
         first = run * template.records
         ids = {str(template.first_id + n): str(first + n) for n in range(template.records)}
         return {
-            template.name: self.journals.run_id(run),
-            template.job: self.journals.job,
+            template.name: self.ledger.run_id(run),
+            template.job: self.ledger.job,
             template.identity: self.identity,
             template.key: key_of(run),
             **ids,

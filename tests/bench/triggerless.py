@@ -14,7 +14,7 @@ from pyspark.sql import functions as f
 
 from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs.publisher_instance import publish
 from tests.bench.data import cache
 from tests.bench.processes import Role, Watch
@@ -63,7 +63,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
                 _check(report, done, rows)
                 joins.append(_join(spark, before, after, work / "joined"))
     best_join = report.add_seconds("Spark's full outer join, differences written", joins)
-    best = report.add_seconds("comparison: documents, journal, new state", ours)
+    best = report.add_seconds("comparison: documents, ledger, new state", ours)
     report.add("rows a second", rows / best, "")
     report.add("comparison / join", best / best_join, "", bound=RATIO)
     report.add("worker, a tenth of the rows", small / MIB, "MiB")

@@ -8,14 +8,14 @@ from pathlib import Path
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.write_status import acknowledge
 from publisher.config.job_file import load
-from publisher.journal.manifest import Journal
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.publisher_instance import publish
 from tests.bench.data import Log, event_log
 from tests.bench.log_table import SOURCE, TABLE, fill_table, statuses
 from tests.bench.program import TABLE as KNOWN
 from tests.bench.program import workspace
 from tests.bench.report import Report
-from tests.services.live_journals import read_from
+from tests.services.live_ledgers import read_from
 from tests.services.servers import Server, postgresql
 
 EVENTS = 1_800_000
@@ -31,7 +31,7 @@ write_status = false
 
 
 def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
-    """One journal; its statuses are written into the same log, filled again each time."""
+    """One ledger; its statuses are written into the same log, filled again each time."""
     count = events or EVENTS
     log = event_log(Log(count))
     report = Report("write-back")
@@ -40,28 +40,28 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
         job = work / "write-back.toml"
         job.write_text(SOURCE.format(table=TABLE, url=server.url) + KNOWN + JOB)
         fill_table(server, log)
-        journal = _plan(job)
+        ledger_run = _plan(job)
         for turn in range(runs):
             if turn:
                 fill_table(server, log)
-            taken.append(_write_statuses(server, job, journal, count))
+            taken.append(_write_statuses(server, job, ledger_run, count))
     best = report.add_seconds(f"statuses of {count:,} rows", taken)
     report.add("rows a second", count / best, "", at_least=ROWS_A_SECOND)
     return report
 
 
-def _plan(job: Path) -> Journal:
-    """The journal of a run that left all rows as they are."""
-    return Journal(Path(publish(load(job)).journal))
+def _plan(job: Path) -> LedgerRun:
+    """The ledger of a run that left all rows as they are."""
+    return LedgerRun(Path(publish(load(job)).ledger_run))
 
 
-def _write_statuses(server: Server, job: Path, journal: Journal, events: int) -> float:
-    manifest = journal.manifest()
+def _write_statuses(server: Server, job: Path, ledger_run: LedgerRun, events: int) -> float:
+    manifest = ledger_run.manifest()
     database = load(job).sources[0].database
     assert manifest is not None
     assert database is not None
     start = time.perf_counter()
-    done = acknowledge(journal, manifest, 0, read_from(database, TABLE), AcknowledgeOptions())
+    done = acknowledge(ledger_run, manifest, 0, read_from(database, TABLE), AcknowledgeOptions())
     seconds = time.perf_counter() - start
     if done.changed != {"S": events} or statuses(server) != {"S": events}:
         raise RuntimeError(f"{events} rows were to be S: {done.changed}, {statuses(server)}")

@@ -14,7 +14,7 @@ from typing import Protocol
 import click
 
 from tests.chaos.changed_urls import ChangedUrls
-from tests.chaos.lost_journals import LostJournals, LostJournalsOfFiles, SharedNames
+from tests.chaos.lost_ledgers import LostLedgers, LostLedgersOfFiles, SharedNames
 from tests.chaos.replays import KillsOfReplays
 from tests.chaos.scenarios import BrokerKills, KillsToFiles, KillsToKafka, Verdict
 from tests.services.kafka import KafkaCluster, cluster
@@ -22,7 +22,7 @@ from tests.services.servers import postgresql
 
 KINDS = (
     *("kafka", "files", "replay", "broker"),
-    *("lost-journal", "older-journal", "shared-name", "lost-journal-files"),
+    *("lost-ledger", "older-ledger", "shared-name", "lost-ledger-files"),
     "changed-url",
 )
 
@@ -70,14 +70,14 @@ def _scenario(kind: str, url: str, brokers: KafkaCluster, work: Path, seed: int)
             return KillsOfReplays(work, seed, say=_say)
         case "broker":
             return BrokerKills(url, brokers, work, seed, say=_say)
-        case "lost-journal":
-            return LostJournals(url, topics, work, seed, "lost", say=_say)
-        case "older-journal":
-            return LostJournals(url, topics, work, seed, "older", say=_say)
+        case "lost-ledger":
+            return LostLedgers(url, topics, work, seed, "lost", say=_say)
+        case "older-ledger":
+            return LostLedgers(url, topics, work, seed, "older", say=_say)
         case "shared-name":
             return SharedNames(url, topics, work, seed, say=_say)
-        case "lost-journal-files":
-            return LostJournalsOfFiles(url, work, seed, say=_say)
+        case "lost-ledger-files":
+            return LostLedgersOfFiles(url, work, seed, say=_say)
         case _:
             return ChangedUrls(url, topics, work, seed, say=_say)
 

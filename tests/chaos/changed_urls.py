@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 
 from publisher.config.job_file import load
-from publisher.journal.job_journals import Journals
+from publisher.ledger.job import Ledger
 from tests.chaos.kills import REFUSED, Killer
 from tests.chaos.known_log import KnownLog
 from tests.chaos.marks import PHASES
@@ -115,7 +115,7 @@ def _words(command: str, job: KafkaJob) -> list[str]:
 
 def _waiting_run(job: KafkaJob) -> str:
     settings = load(job.path)
-    ((_, manifest),) = Journals(settings.journals, settings.name).unsent_runs()
+    ((_, manifest),) = Ledger(settings.ledger_folder, settings.name).unsent_runs()
     return manifest.run
 
 

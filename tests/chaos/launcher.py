@@ -17,7 +17,7 @@ from publisher.database import statuses
 from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
-from publisher.journal.manifest import Journal
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.acknowledge import Acknowledgement
 from tests.chaos.marked_tasks import mark_tasks
 from tests.chaos.marks import WRITTEN, during, phase
@@ -54,8 +54,7 @@ def main() -> None:
     """Marks what the driver does; Spark's tasks have their marks by ``tests.chaos.daemon``."""
     mark_tasks()
     named: list[tuple[Any, str, str]] = [
-        (Journal, "commit", "commit"),
-        (Journal, "move", "rename"),
+        (LedgerRun, "commit", "commit"),
         (FileDispatcher, "dispatch", "dispatch"),
         (KafkaDispatcher, "dispatch", "dispatch"),
         (Acknowledgement, "acknowledge", "acknowledge"),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-PHASES = ("read", "plan", "commit", "rename", "dispatch", "acknowledge")
+PHASES = ("read", "plan", "commit", "dispatch", "acknowledge")
 TRANSACTION = "transaction"
 """A part of dispatch: the brokers have documents of a transaction that is not committed."""
 WRITTEN = "written"

@@ -9,7 +9,7 @@ import pytest
 
 from publisher.consumer import Objects
 from publisher.engine.local.engine import LocalEngine
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from tests.support.compared_classes import (
     Rows,
     expected_objects,

@@ -16,11 +16,12 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError, UsageError
-from publisher.journal.conservation import report_of
-from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from publisher.ledger.conservation import report_of
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from tests.services.topics import Topics
-from tests.support.planned_journals import LANES, RUN, plan_small_log
+from tests.support.planned_ledgers import LANES, RUN, plan_small_log
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Sink:
 
     dispatcher: Callable[[Path], Dispatcher]
     lines: Callable[[Path], list[str]]
-    rejected: Callable[[Path, Journal], int]
+    rejected: Callable[[Path, LedgerRun], int]
     untouched: Callable[[Path], bool]
     """Whether the place is as if nobody had ever sent there."""
     one_run: bool
@@ -74,7 +75,9 @@ def _kafka(request: pytest.FixtureRequest) -> Sink:
     return Sink(
         dispatcher=dispatcher,
         lines=values,
-        rejected=lambda _, journal: len((journal.root / "rejects.jsonl").read_text().splitlines()),
+        rejected=lambda _, ledger_run: len(
+            (ledger_run.root / "rejects.jsonl").read_text().splitlines()
+        ),
         untouched=lambda place: not values(place),
         one_run=False,
         copies=True,
@@ -92,39 +95,39 @@ def sink(request: pytest.FixtureRequest) -> Sink:
 class TestDispatchers:
     """The contract."""
 
-    def sent(self, sink: Sink, tmp_path: Path) -> tuple[Path, Dispatcher, Journal, Manifest]:
-        journal, manifest = plan_small_log(tmp_path / "planned")
-        journal.commit(manifest)
+    def sent(self, sink: Sink, tmp_path: Path) -> tuple[Path, Dispatcher, LedgerRun, Manifest]:
+        ledger_run, manifest = plan_small_log(tmp_path / "planned")
+        ledger_run.commit(manifest)
         place = tmp_path / "sink"
         dispatcher = sink.dispatcher(place)
         dispatcher.prepare(RUN)
-        self.send(dispatcher, journal, manifest)
-        return place, dispatcher, journal, manifest
+        self.send(dispatcher, ledger_run, manifest)
+        return place, dispatcher, ledger_run, manifest
 
     @staticmethod
-    def send(dispatcher: Dispatcher, journal: Journal, manifest: Manifest) -> None:
+    def send(dispatcher: Dispatcher, ledger_run: LedgerRun, manifest: Manifest) -> None:
         report = report_of(
-            manifest, state="published", journal=str(journal.root), target="", seconds={}
+            manifest, state="published", ledger=str(ledger_run.root), target="", seconds={}
         )
-        dispatcher.dispatch(journal, manifest, report)
+        dispatcher.dispatch(ledger_run, manifest, report)
 
     def test_the_sink_gets_every_document_in_the_order_of_its_lane(
         self, sink: Sink, tmp_path: Path
     ) -> None:
-        place, _, journal, manifest = self.sent(sink, tmp_path)
-        documents = journal.documents(manifest)
-        in_journal = [
+        place, _, ledger_run, manifest = self.sent(sink, tmp_path)
+        documents = ledger_run.documents(manifest)
+        in_ledger = [
             line
             for lane in range(LANES)
             for line in (documents / LaneNames(lane).part).read_bytes().decode().split("\n")
             if line
         ]
-        assert len(in_journal) == sum(result.documents for result in manifest.results) == 7
-        assert sink.lines(place) == in_journal
+        assert len(in_ledger) == sum(result.documents for result in manifest.results) == 7
+        assert sink.lines(place) == in_ledger
 
     def test_rejects_reach_the_operator(self, sink: Sink, tmp_path: Path) -> None:
-        place, _, journal, _ = self.sent(sink, tmp_path)
-        assert sink.rejected(place, journal) == 2
+        place, _, ledger_run, _ = self.sent(sink, tmp_path)
+        assert sink.rejected(place, ledger_run) == 2
 
     def test_a_run_is_dispatched_only_when_the_sink_has_it_wholly(
         self, sink: Sink, tmp_path: Path
@@ -155,12 +158,12 @@ class TestDispatchers:
         assert dispatcher.has_run(manifest)
 
     def test_what_is_forgotten_is_sent_wholly(self, sink: Sink, tmp_path: Path) -> None:
-        place, dispatcher, journal, manifest = self.sent(sink, tmp_path)
+        place, dispatcher, ledger_run, manifest = self.sent(sink, tmp_path)
         before = sink.lines(place)
         dispatcher.forget()
         assert not dispatcher.has_run(manifest)
         dispatcher.prepare(RUN)
-        self.send(dispatcher, journal, manifest)
+        self.send(dispatcher, ledger_run, manifest)
         assert sorted(sink.lines(place)) == sorted(before * 2 if sink.copies else before)
         assert dispatcher.has_run(manifest)
 
@@ -186,14 +189,14 @@ class TestDispatchers:
         dispatcher.discard()
         assert sink.untouched(tmp_path / "new")
 
-    def test_a_journal_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
-        journal, manifest = plan_small_log(tmp_path / "planned")
-        journal.commit(manifest)
-        (journal.documents(manifest) / LaneNames(1).part).unlink()
+    def test_a_ledger_with_a_missing_part_is_refused(self, sink: Sink, tmp_path: Path) -> None:
+        ledger_run, manifest = plan_small_log(tmp_path / "planned")
+        ledger_run.commit(manifest)
+        (ledger_run.documents(manifest) / LaneNames(1).part).unlink()
         dispatcher = sink.dispatcher(tmp_path / "sink")
         dispatcher.prepare(RUN)
         with pytest.raises(FatalError, match="missing"):
-            self.send(dispatcher, journal, manifest)
+            self.send(dispatcher, ledger_run, manifest)
         assert not dispatcher.has_run(manifest)
 
 

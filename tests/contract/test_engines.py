@@ -18,8 +18,8 @@ from publisher.engine.survey import EngineTasks, SurveyWork
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
-from publisher.journal.conservation import check_conservation
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.conservation import check_conservation
+from publisher.ledger.lane_result import LaneResult
 from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
@@ -84,7 +84,6 @@ def prepare(
         tasks=EngineTasks(engine, rules, sample.source),
         stack=ExitStack(),
         staged=folder / "state",
-        committed=folder / "state",
         paths=(sample.make(folder / sample.name),),
     )
     prepared = sample.source.prepare(context)

@@ -1,7 +1,7 @@
 """A damaged state is no fresh start.
 
 An empty state file after a full disk, or one that was read in part, was taken as no state and
-overwritten. Whatever is done to a file of the journal, the next run refuses it by name or publishes what
+overwritten. Whatever is done to a file of the ledger, the next run refuses it by name or publishes what
 it would have published.
 """
 
@@ -32,6 +32,8 @@ path = "out"
 engine = "local"
 lanes = 1
 """
+PUBLISH = ("publish", "-c", "job.toml", "--json", "--accept-database")
+"""The database is a copy, too."""
 DAMAGES = ("emptied", "cut", "flipped", "deleted")
 
 
@@ -64,11 +66,11 @@ def test_no_damage_is_taken_for_a_fresh_start(bench: Workbench) -> None:
     prepare(origin)
     whole = bench.folder / "whole"
     shutil.copytree(origin.folder, whole)
-    Workbench(whole).publish()
+    Workbench(whole).run(*PUBLISH)
     expected = Workbench(whole).lines()
-    journal = origin.folder / ".xds-publisher"
+    ledgers = origin.folder / ".xds-publisher"
     names = [
-        p.relative_to(origin.folder) for p in journal.rglob("*") if p.is_file() and p.stat().st_size
+        p.relative_to(origin.folder) for p in ledgers.rglob("*") if p.is_file() and p.stat().st_size
     ]
     problems = []
     for number, name in enumerate(sorted(names)):
@@ -77,7 +79,7 @@ def test_no_damage_is_taken_for_a_fresh_start(bench: Workbench) -> None:
             shutil.copytree(origin.folder, copy.folder)
             path = copy.folder / name
             path.unlink() if how == "deleted" else path.write_bytes(damage(path.read_bytes(), how))
-            done = copy.run("publish", "-c", "job.toml", "--json", codes=None)
+            done = copy.run(*PUBLISH, codes=None)
             lines = copy.lines()
             if "Traceback" in done.err or "unexpected error" in done.err:
                 problems.append(f"{name} {how}: {done.err[-200:]}")

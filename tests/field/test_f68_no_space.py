@@ -27,8 +27,8 @@ table = "log"
 url = "sqlite:///app.db"
 [dispatch]
 path = "{out}"
-[journal]
-path = "{journal}"
+[ledger]
+path = "{ledger}"
 [run]
 engine = "local"
 """
@@ -53,13 +53,13 @@ def fill(place: Place) -> None:
     )
 
 
-@pytest.mark.parametrize("what", ["out", "journal"])
+@pytest.mark.parametrize("what", ["out", "ledger"])
 def test_the_same_command_completes_the_run_once_there_is_space(
     bench: Workbench, small: Path, what: str
 ) -> None:
     place = make_log(bench.folder)
     fill(place)
-    places = {"out": "out", "journal": "journal", what: f"small/{what}"}
+    places = {"out": "out", "ledger": "ledger", what: f"small/{what}"}
     bench.write("job.toml", JOB.format(**places))
     done = bench.run("publish", "-c", "job.toml", codes=[1])
     assert "No space left" in done.err or "no space" in done.err

@@ -70,7 +70,7 @@ def test_a_held_record_waits_by_the_clock_of_the_run(bench: Workbench) -> None:
     shutil.which("faketime") is None, reason="not proved: a clock that goes back (no faketime)"
 )
 def test_retention_keeps_the_runs_of_a_clock_that_was_ahead(bench: Workbench) -> None:
-    bench.write("job.toml", LOG + "[journal]\nretention_days = 1\n")
+    bench.write("job.toml", LOG + "[ledger]\nretention_days = 1\n")
     for number, prefix in enumerate((("faketime", "-f", "+3d"), (), ())):
         bench.write(
             f"in/{number}.csv",

@@ -29,7 +29,7 @@ name = "log"
 snapshots = ["log.csv"]
 [dispatch]
 path = "deep/out"
-[journal]
+[ledger]
 path = "far/away"
 [run]
 engine = "local"

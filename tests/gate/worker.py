@@ -1,7 +1,8 @@
 """Runs cases of the gate with the program of the environment that runs it, and prints what came of each.
 
 ``python worker.py CORPUS SCRATCH local|spark|BOOTSTRAP [SETTING…]`` reads names of cases, one a line, and
-writes one JSON object a line; the settings are left out of job files.  It needs nothing but the program and
+writes one JSON object a line; the settings are left out of job files, and
+names of today replace those of the tag.  It needs nothing but the program and
 the standard library, so that any version of the program can run it.  A command runs in a process that is
 forked from this one, which has imported the program already; on Spark all run in this process.  With an
 address of brokers, files are replayed to topics of their own.
@@ -70,6 +71,8 @@ def run_case(case: dict[str, Any], corpus: Path, place: Path, way: str) -> dict[
     for step in case["steps"]:
         prepare(step, case["root"], corpus, place, sys.argv[4:])
         words = [word.replace("{root}", str(place)) for word in step["words"]]
+        if sys.argv[4:]:
+            words = ["--ledger" if word == "--journal" else word for word in words]
         if way == "spark" and words[0] in ("publish", "replay"):
             words += ["--engine", "spark"]
         topic = f"gate-{uuid.uuid4().hex[:12]}"
@@ -150,6 +153,8 @@ def prepare(step: dict[str, Any], root: str, corpus: Path, place: Path, dropped:
             text = content.decode("utf-8")
             for setting in dropped:
                 text = re.sub(rf"^{setting} = .*\n", "", text, flags=re.MULTILINE)
+            if dropped:
+                text = text.replace("[journal]", "[ledger]")
             content = (text.replace(root, str(place)) if root else text).encode()
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_bytes(content)
@@ -238,7 +243,7 @@ def call_program(words: list[str]) -> int:
 def outputs(place: Path, pattern: str) -> Iterator[Path]:
     """The files of sinks below a directory, in the order of runs."""
     for path in sorted(place.rglob(pattern)):
-        if not re.search(r"/(\.xds-publisher|_journal|staging[^/]*)/", str(path)):
+        if not re.search(r"/(\.xds-publisher|_journal|_ledger|staging[^/]*)/", str(path)):
             yield path
 
 

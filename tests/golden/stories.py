@@ -10,7 +10,7 @@ from lxml import etree
 from publisher.database.options import DatabaseOptions
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_result import LaneResult
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
 from publisher.model.keys import IdentifierCase

@@ -179,10 +179,8 @@ def test_rows_of_child_tables_name_them_in_every_format(
 def test_compared_tables_name_the_child_table_of_each_column(tmp_path: Path) -> None:
     write_classes(tmp_path, {"usr": [("1", "Ann")], "phone": [("1", "2")], "member": []})
     report = publish_classes(tmp_path)
-    (found,) = explain(Path(report.journal), "idu=1")
+    (found,) = explain(Path(report.ledger), "idu=1")
     assert found.resolution is not None
     columns = {column.name: column.child for column in found.resolution.columns}
     assert columns == {"fname": None, "phone.no": "phone"}
-    assert "class: table usr; values of child table phone" in lines_of(
-        Path(report.journal), "idu=1"
-    )
+    assert "class: table usr; values of child table phone" in lines_of(Path(report.ledger), "idu=1")

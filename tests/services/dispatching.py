@@ -10,9 +10,10 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import FatalError
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from tests.services.topics import Record, Topics
-from tests.support.journals import PlannedDocument, report
+from tests.support.ledgers import PlannedDocument, report
 
 
 def send_pickled(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
@@ -26,7 +27,7 @@ def dispatcher(topics: Topics, topic: str, lanes: int = 2, **options: object) ->
 
 
 def dispatch_run(
-    sink: KafkaDispatcher, journal: Journal, manifest: Manifest
+    sink: KafkaDispatcher, ledger_run: LedgerRun, manifest: Manifest
 ) -> list[LaneSendReport]:
     """Sends, and says what each lane reported."""
     reports: list[LaneSendReport] = []
@@ -37,7 +38,7 @@ def dispatch_run(
 
     sink = replace(sink, run_lanes=run)
     sink.prepare(manifest.run)
-    sink.dispatch(journal, manifest, report(journal, manifest))
+    sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     return reports
 
 

@@ -1,6 +1,6 @@
-"""Sends lane 0 of a made journal, in a process that a test may kill or pause.
+"""Sends lane 0 of a made ledger, in a process that a test may kill or pause.
 
-Arguments: broker, topic, folder of the journal, transaction number to halt in; before it commits
+Arguments: broker, topic, folder of the ledger, transaction number to halt in; before it commits
 that one it says ``halt_before_commit`` and waits for a line.
 """
 
@@ -17,8 +17,8 @@ from publisher.dispatch.kafka import lane_sender
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.errors import PublisherError
-from publisher.journal.manifest import Journal
-from tests.support.journals import report
+from publisher.ledger.runs import LedgerRun
+from tests.support.ledgers import report
 
 
 def options(bootstrap: str, topic: str) -> KafkaOptions:
@@ -52,13 +52,13 @@ def halting(halt: int) -> None:
 def main() -> None:
     bootstrap, topic, folder, halt = sys.argv[1:]
     halting(int(halt))
-    journal = Journal(Path(folder))
-    manifest = journal.manifest()
+    ledger_run = LedgerRun(Path(folder))
+    manifest = ledger_run.manifest()
     assert manifest is not None
     sink = KafkaDispatcher(options(bootstrap, topic), job=topic, owner=topic, lanes=1)
     try:
         sink.prepare(manifest.run)
-        sink.dispatch(journal, manifest, report(journal, manifest))
+        sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     except PublisherError as error:
         print(error.message, flush=True)
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Sends journals of made documents in Spark tasks that end themselves in their first attempt.
+"""Sends ledger of made documents in Spark tasks that end themselves in their first attempt.
 
 Takes brokers, a folder to work in, and a topic as arguments; prints a line for each lane: number, documents
 and transactions of the attempt that counted.
@@ -21,7 +21,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from tests.support.journals import commit_run, documents, report
+from tests.support.ledgers import commit_run, documents, report
 
 LANES = 3
 COUNT = 5_500
@@ -46,14 +46,14 @@ def main() -> None:
     bootstrap, folder, topic = sys.argv[1:]
     lanes = [documents(COUNT, first=1 + lane * COUNT) for lane in range(LANES)]
     with SparkEngine(SparkOptions(master="local[2,4]")) as engine:
-        journal, manifest = commit_run(Path(folder, "journal"), lanes)
+        ledger_run, manifest = commit_run(Path(folder, "ledger"), lanes)
         options = KafkaOptions(
             bootstrap=bootstrap, topic=topic, transaction_size=3_000, transaction_ms=10_000
         )
         send = partial(send_and_kill, engine)
         sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=LANES, run_lanes=send)
         sink.prepare(manifest.run)
-        sink.dispatch(journal, manifest, report(journal, manifest))
+        sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
 
 
 def send_and_kill(engine: SparkEngine, sendings: Sequence[LaneSendTask]) -> list[LaneSendReport]:

@@ -12,7 +12,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.observing.contract import Observers
 from publisher.runs import publisher_instance
 from publisher.runs import recover as recovering
@@ -40,7 +40,7 @@ class LoggedJob:
         self.rng = random.Random(1)
         folder.mkdir(parents=True)
         self.path = folder / "people.toml"
-        self.journals = folder / ".xds-publisher"
+        self.ledger = folder / ".xds-publisher"
         self._rest = KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
         self.write("")
 

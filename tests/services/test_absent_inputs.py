@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from publisher.ledger.storage import query
 from tests.chaos.process import Started
 from tests.support.followed_jobs import published_values, write_file
 
@@ -40,5 +41,5 @@ def test_a_directory_that_goes_and_comes_back_is_followed(tmp_path: Path) -> Non
         started.process.terminate()
         code, message = started.wait_for_end()
     assert code == 0, message
-    runs = sorted(path.name for path in (tmp_path / ".xds-publisher" / "job").glob("job-*"))
-    assert runs == ["job-000001", "job-000002"]
+    runs = query(tmp_path / ".xds-publisher" / "job", "SELECT name FROM run ORDER BY number")
+    assert runs == [("job-000001",), ("job-000002",)]

@@ -19,11 +19,12 @@ from publisher.acknowledge.status_letters import RefusedDocuments
 from publisher.acknowledge.write_status import AcknowledgeReport, WritingHooks, acknowledge
 from publisher.database import statuses
 from publisher.errors import FatalError, UnreachableError
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from publisher.reports.explain import explain
 from publisher.sources.event_log.options import EventLogOptions
 from tests.services.databases import Place
-from tests.services.live_journals import LANES, plan_live_log, read_from
+from tests.services.live_ledgers import LANES, plan_live_log, read_from
 from tests.services.live_tables import make_tables
 from tests.support import whole_log as log
 
@@ -55,7 +56,7 @@ def statuses_of(place: Place) -> list[tuple]:
 
 def acknowledge_run(
     place: Place,
-    run: tuple[Journal, Manifest],
+    run: tuple[LedgerRun, Manifest],
     check_lease: Callable[[], None] = lambda: None,
     refused: RefusedDocuments | None = None,
     **options: object,
@@ -109,7 +110,7 @@ def test_rows_that_came_or_changed_meanwhile_are_left_alone(place: Place, tmp_pa
     place.execute(
         "UPDATE log SET status = 'X' WHERE record_id = 1",
         "DELETE FROM log WHERE record_id = 2",
-        # committed late: an id below the greatest, and one between two of the journal
+        # committed late: an id below the greatest, and one between two of the ledger
         "INSERT INTO log (record_id, table_key, status, event_type, table_name)"
         " VALUES (24, 'idu=1', 'N', 4, 'usr'), (30, 'idu=1', 'N', 4, 'usr')",
     )
@@ -280,8 +281,8 @@ from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.write_status import WritingHooks, acknowledge
 from publisher.database import statuses
 from publisher.database.options import DatabaseOptions
-from publisher.journal.manifest import Journal
-from tests.services.live_journals import read_from
+from publisher.ledger.runs import LedgerRun
+from tests.services.live_ledgers import read_from
 
 small = statuses.Sizes(rows=4, listed=1, series=2)
 statuses.UNINDEXED_ARRAYS = statuses.UNINDEXED_LISTS = small
@@ -296,9 +297,9 @@ for line in sys.stdin:
     left = int(line)
     child = os.fork()
     if not child:
-        journal = Journal(Path(sys.argv[1]))
+        ledger = LedgerRun(Path(sys.argv[1]))
         acknowledge(
-            journal, journal.manifest(), 0, read_from(DatabaseOptions(url=sys.argv[2])),
+            ledger, ledger.manifest(), 0, read_from(DatabaseOptions(url=sys.argv[2])),
             AcknowledgeOptions(reason_table="reasons"), hooks=WritingHooks(check_lease),
         )
         os._exit(0)

@@ -17,7 +17,7 @@ from publisher.config.job_file import load
 from publisher.database.identity import identity_of
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place, another_database, sqlite_place

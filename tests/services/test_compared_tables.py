@@ -11,7 +11,7 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.live import table_reader

@@ -10,19 +10,20 @@ from publisher.dispatch.kafka import dead_letters
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.journal.conservation import report_of
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import report_of
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from tests.services.topics import Record, Topics
 from tests.support.event_ids import ORIGIN
-from tests.support.planned_journals import plan_small_log
+from tests.support.planned_ledgers import plan_small_log
 
 
-def send(sink: KafkaDispatcher, journal: Journal, manifest: Manifest) -> None:
+def send(sink: KafkaDispatcher, ledger_run: LedgerRun, manifest: Manifest) -> None:
     sink.prepare(manifest.run)
     report = report_of(
-        manifest, state="published", journal=str(journal.root), target="", seconds={}
+        manifest, state="published", ledger=str(ledger_run.root), target="", seconds={}
     )
-    sink.dispatch(journal, manifest, report)
+    sink.dispatch(ledger_run, manifest, report)
 
 
 def headers(record: Record) -> dict[str, str]:
@@ -32,8 +33,8 @@ def headers(record: Record) -> dict[str, str]:
 def test_each_rejected_record_comes_once_with_reason_and_position(
     kafka: Topics, tmp_path: Path
 ) -> None:
-    journal, manifest = plan_small_log(tmp_path / "planned")
-    journal.commit(manifest)
+    ledger_run, manifest = plan_small_log(tmp_path / "planned")
+    ledger_run.commit(manifest)
     topic, letters = kafka.make(), kafka.make()
     options = KafkaOptions(
         bootstrap=kafka.bootstrap,
@@ -41,7 +42,7 @@ def test_each_rejected_record_comes_once_with_reason_and_position(
         dead_letter_topic=letters,
     )
     sink = KafkaDispatcher(options, job=topic, owner=topic, lanes=manifest.lanes)
-    send(sink, journal, manifest)
+    send(sink, ledger_run, manifest)
     first, second = kafka.read(letters)
     assert headers(first) | {"detail": ""} == {
         "reject-id": f"{manifest.run}:0:102",
@@ -54,10 +55,10 @@ def test_each_rejected_record_comes_once_with_reason_and_position(
     assert "9" in headers(first)["detail"]
     assert json.loads(first.value or b"")["event_type"] == "9"
     assert headers(second)["reason"] == "table-key"
-    send(sink, journal, manifest)
+    send(sink, ledger_run, manifest)
     again = replace(sink, owner=f"{topic}-again")
     assert len(kafka.read(letters)) == 2
-    send(again, journal, manifest)
+    send(again, ledger_run, manifest)
     assert len(kafka.read(letters)) == 4
 
 

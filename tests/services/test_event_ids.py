@@ -1,4 +1,4 @@
-"""An event id names one document for ever: two jobs, logs that are made again, replays, lost journals."""
+"""An event id names one document for ever: two jobs, logs that are made again, replays, lost ledger."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Job:
         assert ended == code, (ended, out, err)
         return out + err
 
-    def lose_journal(self) -> None:
+    def lose_ledger(self) -> None:
         shutil.rmtree(self.folder / ".xds-publisher")
 
     def names(self) -> dict[str, str]:
@@ -308,10 +308,10 @@ def test_files_with_the_same_ids_in_one_run_name_the_objects(tmp_path: Path) -> 
     assert len(names_in(directory)) == 4
 
 
-def test_a_position_that_a_deleted_journal_may_have_published_is_new(tmp_path: Path) -> None:
+def test_a_position_that_a_deleted_ledger_may_have_published_is_new(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "hr.db")
     place.execute(LOG)
-    rest = "[journal]\nretention_runs = 1"
+    rest = "[ledger]\nretention_days = 0.0000001"
     job = Job(tmp_path / "job").to_files(table(place), rest)
     for number in (1, 2, 3):
         add_rows(place, [Event(number, number)])
@@ -358,10 +358,10 @@ def test_a_part_of_the_jobs_files_is_replayed_with_the_jobs_ids(
     assert len(consume(kafka, topic)) == 8
 
 
-# lost journals
+# lost ledger
 
 
-def test_a_recovery_repeats_the_ids_of_the_lost_journal(kafka: Topics, tmp_path: Path) -> None:
+def test_a_recovery_repeats_the_ids_of_the_lost_ledger(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(partitions=1)
     place = sqlite_place(tmp_path / "hr.db")
     place.execute(LOG)
@@ -372,7 +372,7 @@ def test_a_recovery_repeats_the_ids_of_the_lost_journal(kafka: Topics, tmp_path:
     add_rows(place, [Event(1, 5, second=1), Event(2, 6, second=2)])
     job.run("publish")
     place.execute("UPDATE event_log SET status = 'N'")
-    job.lose_journal()
+    job.lose_ledger()
     job.run("publish", code=1)
     add_rows(place, [Event(3, 7)])
     job.run("recover")
@@ -389,7 +389,7 @@ def test_a_recovery_repeats_the_ids_of_the_lost_journal(kafka: Topics, tmp_path:
     assert (3, "1") in positions([str(each.event_id) for each in consume(kafka, topic)])
 
 
-def test_a_recovery_of_files_repeats_the_ids_of_the_lost_journal(tmp_path: Path) -> None:
+def test_a_recovery_of_files_repeats_the_ids_of_the_lost_ledger(tmp_path: Path) -> None:
     place = sqlite_place(tmp_path / "hr.db")
     place.execute(LOG)
     add_rows(place, [Event(1, 1), Event(2, 2)])
@@ -399,7 +399,7 @@ def test_a_recovery_of_files_repeats_the_ids_of_the_lost_journal(tmp_path: Path)
     report = json.loads((job.folder / "out" / "runs" / "hr-000001" / "run.json").read_text())
     assert report["epochs"] == {"hr": 1}
     place.execute("UPDATE event_log SET status = 'N' WHERE record_id = 2")
-    job.lose_journal()
+    job.lose_ledger()
     add_rows(place, [Event(3, 3)])
     job.run("publish", code=1)
     job.run("recover")
@@ -423,8 +423,8 @@ def test_a_diff_pairs_operations_of_two_jobs_by_position(tmp_path: Path) -> None
         add_rows(place, [Event(1, 1), Event(2, 2, "Bob" if folder == "a" else "Cid")])
         jobs.append(Job(tmp_path / folder).to_files(table(place)))
         jobs[-1].run("publish")
-    journals = [job.folder / ".xds-publisher" / "hr" for job in jobs]
-    code, out, _ = run("diff", *journals, "--json")
+    ledger = [job.folder / ".xds-publisher" / "hr" for job in jobs]
+    code, out, _ = run("diff", *ledger, "--json")
     assert code in (0, 3)
     assert "@" not in out
     assert "hr:2" in out

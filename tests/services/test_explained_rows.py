@@ -120,8 +120,8 @@ def test_row_that_is_gone_or_another_one_is_not_shown(logged: ShownJob) -> None:
 
 
 def test_without_the_job_file_explain_says_what_to_name(logged: ShownJob) -> None:
-    journal = str(logged.path.parent / ".xds-publisher" / "hr")
-    done = CliRunner().invoke(cli, ["explain", journal, "2"])
+    ledger_run = str(logged.path.parent / ".xds-publisher" / "hr")
+    done = CliRunner().invoke(cli, ["explain", ledger_run, "2"])
     assert "not shown: table event_log is in a database: name the job file with -c" in done.stdout
 
 

@@ -10,7 +10,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import UnreachableError
-from publisher.journal.lane_result import LaneNames
+from publisher.ledger.lane_result import LaneNames
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.services.topics import Topics
 from tests.support.event_log_files import event, write
@@ -45,7 +45,7 @@ class FailingEngine(LocalEngine):
         return results
 
 
-def test_a_plan_without_manifest_is_discarded_and_a_whole_one_has_nothing_staged(
+def test_files_of_a_plan_that_is_not_committed_are_removed_and_a_finished_run_has_none(
     kafka: Topics, tmp_path: Path
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -57,14 +57,11 @@ def test_a_plan_without_manifest_is_discarded_and_a_whole_one_has_nothing_staged
     with PublisherInstance(settings, FailingEngine()) as job:
         with pytest.raises(UnreachableError):
             job.publish_pending()
-        (root,) = (path for path in settings.journals.glob("job-*"))
+        (root,) = (path for path in settings.ledger_folder.glob("job-*"))
         assert (root / part).exists()
         assert (root / decisions).exists()
         assert job.finish() == []
         assert not root.exists()
         job.publish_pending()
-    (root,) = (path for path in settings.journals.glob("job-*"))
-    assert (root / part).exists()
-    assert (root / decisions).exists()
-    assert not [path for path in root.rglob("*") if path.is_dir() and path.name != "documents"]
+    assert [path.name for path in settings.ledger_folder.iterdir() if path.is_dir()] == []
     assert len(kafka.read(topic)) == 2

@@ -15,20 +15,21 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from publisher.dispatch.kafka import lane_sender
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import UnreachableError
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 from tests.services.kafka import KafkaCluster
 from tests.services.kafka_sender import options
 from tests.services.topics import Topics
-from tests.support.journals import PlannedDocument, commit_run, documents, report
+from tests.support.ledgers import PlannedDocument, commit_run, documents, report
 from tests.support.programs import start_program
 
 
 @contextmanager
 def halted_sender(
-    bootstrap: str, topic: str, journal: Journal, halt: int
+    bootstrap: str, topic: str, ledger_run: LedgerRun, halt: int
 ) -> Iterator[subprocess.Popen[str]]:
     """A process that has sent the documents of a transaction and not committed it."""
-    words = [bootstrap, topic, str(journal.root), str(halt)]
+    words = [bootstrap, topic, str(ledger_run.root), str(halt)]
     module = "tests.services.kafka_sender"
     pipe = subprocess.PIPE
     with start_program(words, module=module, stdin=pipe, stdout=pipe) as process:
@@ -38,10 +39,10 @@ def halted_sender(
         process.kill()
 
 
-def send(bootstrap: str, topic: str, journal: Journal, manifest: Manifest) -> None:
+def send(bootstrap: str, topic: str, ledger_run: LedgerRun, manifest: Manifest) -> None:
     sink = KafkaDispatcher(options(bootstrap, topic), job=topic, owner=topic, lanes=1)
     sink.prepare(manifest.run)
-    sink.dispatch(journal, manifest, report(journal, manifest))
+    sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     assert sink.has_run(manifest)
 
 
@@ -55,13 +56,13 @@ def texts(planned: list[PlannedDocument]) -> list[str]:
 
 def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = kafka.make()
-    with halted_sender(kafka.bootstrap, topic, journal, 2) as process:
+    with halted_sender(kafka.bootstrap, topic, ledger_run, 2) as process:
         process.kill()
         process.wait()
     assert len(kafka.read(topic, "read_committed", wait=False)) == 1_000
-    send(kafka.bootstrap, topic, journal, manifest)
+    send(kafka.bootstrap, topic, ledger_run, manifest)
     assert values(kafka, topic) == texts(planned)
     # else the kill hit nothing
     assert len(kafka.read(topic, "read_uncommitted")) == 4_500
@@ -69,10 +70,10 @@ def test_killed_in_a_transaction_and_started_again(kafka: Topics, tmp_path: Path
 
 def test_an_older_sender_that_wakes_up_is_fenced(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = kafka.make()
-    with halted_sender(kafka.bootstrap, topic, journal, 2) as older:
-        send(kafka.bootstrap, topic, journal, manifest)
+    with halted_sender(kafka.bootstrap, topic, ledger_run, 2) as older:
+        send(kafka.bootstrap, topic, ledger_run, manifest)
         message, _ = older.communicate("go on\n", timeout=60)
         assert "a newer instance of the job has taken over" in message
         assert older.returncode == 6
@@ -88,7 +89,7 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
     committed_first: bool,
 ) -> None:
     planned = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = kafka.make()
     commit, calls = lane_sender.commit, []
 
@@ -104,16 +105,16 @@ def test_a_commit_of_unknown_result_is_settled_by_the_token(
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
     monkeypatch.setattr(lane_sender, "commit", fail_second_commit)
-    send(kafka.bootstrap, topic, journal, manifest)
+    send(kafka.bootstrap, topic, ledger_run, manifest)
     assert len(calls) == (4 if committed_first else 5)
     assert values(kafka, topic) == texts(planned)
 
 
 def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Path) -> None:
     planned = documents(3_500)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = own_kafka.topics.make()
-    with halted_sender(own_kafka.bootstrap, topic, journal, 2) as sender:
+    with halted_sender(own_kafka.bootstrap, topic, ledger_run, 2) as sender:
         own_kafka.kill()
         assert sender.stdin is not None
         sender.stdin.write("go on\n")
@@ -122,17 +123,17 @@ def test_a_broker_that_goes_and_comes_back(own_kafka: KafkaCluster, tmp_path: Pa
         own_kafka.start()
         message, _ = sender.communicate(timeout=120)
         assert message == "sent\n" or "try again later" in message
-    send(own_kafka.bootstrap, topic, journal, manifest)
+    send(own_kafka.bootstrap, topic, ledger_run, manifest)
     assert values(own_kafka.topics, topic) == texts(planned)
 
 
 def test_a_broker_that_stays_away_is_unreachable(own_kafka: KafkaCluster, tmp_path: Path) -> None:
     planned = documents(10)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = own_kafka.topics.make()
     quick = replace(options(own_kafka.bootstrap, topic), timeout=3)
     sink = KafkaDispatcher(quick, job=topic, owner=topic, lanes=1)
     sink.prepare(manifest.run)
     own_kafka.stop()
     with pytest.raises(UnreachableError, match="try again later"):
-        sink.dispatch(journal, manifest, report(journal, manifest))
+        sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))

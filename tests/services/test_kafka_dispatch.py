@@ -26,35 +26,35 @@ from tests.services.dispatching import (
 )
 from tests.services.topics import Topics
 from tests.support.event_ids import ORIGIN
-from tests.support.journals import PlannedDocument, commit_run, documents, report
+from tests.support.ledgers import PlannedDocument, commit_run, documents, report
 
 
 def test_every_document_comes_once_in_the_order_of_its_key(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(2_500)
     lanes = [planned[:1_200], planned[1_200:]]
-    journal, manifest = commit_run(tmp_path / "journal", lanes)
+    ledger_run, manifest = commit_run(tmp_path / "ledger", lanes)
     topic = kafka.make(partitions=3)
     sink = dispatcher(kafka, topic, transaction_size=500)
-    reports = dispatch_run(sink, journal, manifest)
+    reports = dispatch_run(sink, ledger_run, manifest)
     assert by_key(kafka.read(topic)) == texts_by_key(planned)
     assert [lane.documents for lane in reports] == [1_200, 1_300]
     assert [lane.transactions for lane in reports] == [3, 3]
     assert sink.has_run(manifest)
-    assert dispatch_run(sink, journal, manifest) == []
+    assert dispatch_run(sink, ledger_run, manifest) == []
     assert len(kafka.read(topic)) == 2_500
     sink.forget()
     assert not sink.has_run(manifest)
-    dispatch_run(sink, journal, manifest)
+    dispatch_run(sink, ledger_run, manifest)
     assert len(kafka.read(topic)) == 5_000
 
 
 def test_a_producer_whose_queue_is_full_is_waited_for(kafka: Topics, tmp_path: Path) -> None:
     planned = documents(1_000)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = kafka.make()
     small = {"queue.buffering.max.messages": "50"}
     sink = dispatcher(kafka, topic, 1, transaction_size=200, kafka=small)
-    (reports,) = dispatch_run(sink, journal, manifest)
+    (reports,) = dispatch_run(sink, ledger_run, manifest)
     assert (reports.documents, reports.transactions, reports.retries) == (1_000, 5, 0)
     assert by_key(kafka.read(topic)) == texts_by_key(planned)
 
@@ -66,9 +66,9 @@ def test_a_record_has_key_and_headers(kafka: Topics, tmp_path: Path) -> None:
         ),
         PlannedDocument(10, "<nds/>", table="pürse", source=1, ordinal=2),
     ]
-    journal, manifest = commit_run(tmp_path / "journal", [planned], sources=("log", "übrige"))
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned], sources=("log", "übrige"))
     topic = kafka.make()
-    dispatch_run(dispatcher(kafka, topic, 1), journal, manifest)
+    dispatch_run(dispatcher(kafka, topic, 1), ledger_run, manifest)
     first, second = kafka.read(topic)
     assert first.key == "idu=ü,table=usr".encode()
     assert first.value == "<nds>ä</nds>".encode()
@@ -97,12 +97,12 @@ def test_a_change_of_a_key_is_sent_under_both_keys_and_counted_once(
         2, "<b/>", key="idu=1", operation="modify-association", new_key="idu=ü"
     )
     planned = [PlannedDocument(1, "<a/>", "idu=1"), change, PlannedDocument(3, "<c/>", "idu=ü")]
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     topic = kafka.make(partitions=1)
     sink = dispatcher(kafka, topic, 1)
-    (report,) = dispatch_run(sink, journal, manifest)
+    (report,) = dispatch_run(sink, ledger_run, manifest)
     assert report.documents == 3
-    dispatch_run(sink, journal, manifest)
+    dispatch_run(sink, ledger_run, manifest)
     records = kafka.read(topic)
     assert [((record.key or b"").decode(), record.value) for record in records] == [
         ("idu=1", b"<a/>"),
@@ -121,14 +121,14 @@ def test_topics_by_template_are_made_where_they_may_be(kafka: Topics, tmp_path: 
         PlannedDocument(2, "<b/>", table="dpt"),
         PlannedDocument(3, "<c/>", table="dpt"),
     ]
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     prefix = kafka.make()
     sink = dispatcher(kafka, f"{prefix}.{{schema}}.{{table}}", 1)
     sink = replace(sink, job=prefix, owner=prefix)
     with pytest.raises(FatalError, match=rf"no topic {prefix}.indirect.dpt, .*nothing was sent"):
-        dispatch_run(sink, journal, manifest)
+        dispatch_run(sink, ledger_run, manifest)
     making = replace(sink.options, create_topics=True, partitions=2)
-    dispatch_run(replace(sink, options=making), journal, manifest)
+    dispatch_run(replace(sink, options=making), ledger_run, manifest)
     assert texts(kafka.read(f"{prefix}.indirect.usr")) == ["<a/>"]
     assert texts(kafka.read(f"{prefix}.indirect.dpt")) == ["<b/>", "<c/>"]
     assert len(kafka.ends(f"{prefix}.indirect.dpt")) == 2
@@ -143,7 +143,7 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         *(f"{prefix}-tokens", f"{prefix}-letters", "dpt"),
     )
     planned = [PlannedDocument(n, f"<{n}/>", table=table) for n, table in enumerate(tables, 1)]
-    journal, manifest = commit_run(tmp_path / "journal", [planned[:6], planned[6:]])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned[:6], planned[6:]])
     sink = dispatcher(
         kafka,
         "{table}",
@@ -152,8 +152,8 @@ def test_documents_without_a_usable_topic_are_refused_and_the_rest_is_sent(
         token_topic=f"{prefix}-tokens",
         dead_letter_topic=f"{prefix}-letters",
     )
-    dispatch_run(replace(sink, job=prefix, owner=prefix), journal, manifest)
-    (record,) = read_records(journal)
+    dispatch_run(replace(sink, job=prefix, owner=prefix), ledger_run, manifest)
+    (record,) = read_records(ledger_run)
     refused = {entry.position: (entry.reason, entry.detail) for entry in record.refusals}
     # of u_s and u.s one collides with the other; of both only the first may be made
     assert set(refused) - {"7", "8"} == {"2", "3", "4", "5", "9", "10"}
@@ -197,8 +197,8 @@ def test_the_number_of_lanes_may_change_between_runs(kafka: Topics, tmp_path: Pa
         part = planned[number * 20 : number * 20 + 20]
         split = [part[lane::lanes] for lane in range(lanes)]
         run = f"job-00000{number}"
-        journal, manifest = commit_run(tmp_path / run, split, run=run)
-        dispatch_run(dispatcher(kafka, topic, lanes), journal, manifest)
+        ledger_run, manifest = commit_run(tmp_path / run, split, run=run)
+        dispatch_run(dispatcher(kafka, topic, lanes), ledger_run, manifest)
     check_sink = texts(kafka.read(topic))
     assert sorted(check_sink) == sorted(document.text for document in planned)
     assert len(check_sink) == 60
@@ -209,27 +209,27 @@ def test_a_run_that_was_planned_anew_is_not_taken_for_the_first(
 ) -> None:
     topic = kafka.make()
     planned = documents(2_000)
-    journal, manifest = commit_run(tmp_path / "one", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "one", [planned])
     sink = dispatcher(kafka, topic, 2, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
     assert len(kafka.read(topic)) == 1_000
-    journal, manifest = commit_run(tmp_path / "two", [planned[::2], planned[1::2]])
+    ledger_run, manifest = commit_run(tmp_path / "two", [planned[::2], planned[1::2]])
     with pytest.raises(FatalError, match="planned again"):
-        dispatch_run(sink, journal, manifest)
+        dispatch_run(sink, ledger_run, manifest)
     assert len(kafka.read(topic)) == 1_000
 
 
 def test_what_stopped_goes_on_from_the_token(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
     planned = documents(3_000)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     for stop, count in ((1, 0), (2, 1_000), (2, 2_000)):
         with pytest.raises(FatalError, match="stop here"):
-            dispatch_run(replace(sink, check_lease=DispatchStop(stop)), journal, manifest)
+            dispatch_run(replace(sink, check_lease=DispatchStop(stop)), ledger_run, manifest)
         assert len(kafka.read(topic)) == count
-    (reports,) = dispatch_run(sink, journal, manifest)
+    (reports,) = dispatch_run(sink, ledger_run, manifest)
     assert reports.documents == 1_000
     assert by_key(kafka.read(topic)) == texts_by_key(planned)
 
@@ -282,7 +282,7 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
     """An older instance that wakes up may fence the newer one before it sees that it is older."""
     topic = kafka.make()
     planned = documents(3_000)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     calls: list[None] = []
 
@@ -299,6 +299,6 @@ def test_a_newer_one_takes_its_lanes_back(kafka: Topics, tmp_path: Path) -> None
         reports.extend(lane.send() for lane in lanes)
         return reports
 
-    replace(newer, run_lanes=run).dispatch(journal, manifest, report(journal, manifest))
+    replace(newer, run_lanes=run).dispatch(ledger_run, manifest, report(ledger_run, manifest))
     assert [lane.retries for lane in reports] == [1]
     assert texts(kafka.read(topic)) == [document.text for document in planned]

@@ -18,10 +18,10 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.session import KafkaSession
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.refusals import read_records
-from publisher.journal.manifest import Journal
+from publisher.ledger.runs import LedgerRun
 from tests.services.dispatching import send_pickled
 from tests.services.topics import Topics
-from tests.support.journals import commit_run, documents, report
+from tests.support.ledgers import commit_run, documents, report
 
 COUNT = 10
 """Documents of each run."""
@@ -66,9 +66,9 @@ class Job:
         self.runs += 1
         planned = [documents(COUNT, first=first + lane * COUNT, size=size) for lane in range(lanes)]
         run = f"job-{self.runs:06d}"
-        journal, manifest = commit_run(self.root / run, planned, run=run)
+        ledger_run, manifest = commit_run(self.root / run, planned, run=run)
         self.reports.clear()
-        self.sink().dispatch(journal, manifest, report(journal, manifest))
+        self.sink().dispatch(ledger_run, manifest, report(ledger_run, manifest))
         assert self.sink().has_run(manifest)
 
     def numbers(self) -> list[int]:
@@ -196,7 +196,7 @@ def test_a_limit_that_was_lowered_after_the_last_run(job: Job) -> None:
     job.send()
     job.kafka.alter(job.topic, max_message_bytes=2_000)
     job.send(size=3_000)
-    (record,) = read_records(Journal(job.root / "job-000002"))
+    (record,) = read_records(LedgerRun(job.root / "job-000002"))
     assert len(record.refusals) == COUNT
     assert job.numbers() == job.expected()[:COUNT]
 

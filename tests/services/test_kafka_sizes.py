@@ -18,8 +18,8 @@ from publisher.dispatch.kafka.records import SIZE_COLUMNS, Batch, LaneDocuments,
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
-from publisher.journal.lane_result import LaneNames
-from publisher.journal.manifest import Journal
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.runs import LedgerRun
 from publisher.runs import execute
 from tests.services.dispatching import (
     DispatchStop,
@@ -31,7 +31,7 @@ from tests.services.dispatching import (
 )
 from tests.services.topics import Topics
 from tests.support.event_ids import ORIGIN
-from tests.support.journals import PlannedDocument, commit_run, documents
+from tests.support.ledgers import PlannedDocument, commit_run, documents
 
 
 def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
@@ -41,16 +41,16 @@ def test_documents_that_are_too_large_are_refused_and_the_rest_is_sent(
     planned = documents(30)
     for place in (3, 29):
         planned[place] = replace(planned[place], text="x" * 20_000, records="1,2")
-    journal, manifest = commit_run(tmp_path / "journal", [planned[:10], planned[10:]])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned[:10], planned[10:]])
     sink = dispatcher(kafka, topic)
-    dispatch_run(sink, journal, manifest)
+    dispatch_run(sink, ledger_run, manifest)
     small = [document for document in planned if len(document.text) < 20_000]
     assert by_key(kafka.read(topic)) == texts_by_key(small)
-    (record,) = read_records(journal)
+    (record,) = read_records(ledger_run)
     assert [(entry.lane, entry.document) for entry in record.refusals] == [(0, 3), (1, 19)]
     assert {entry.reason for entry in record.refusals} == {"too-large"}
     assert "accepts 20,000" in record.refusals[0].detail
-    lines = (journal.root / "rejects.jsonl").read_text().splitlines()
+    lines = (ledger_run.root / "rejects.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
     assert [(entry["position"], entry["records"]) for entry in entries] == [
         ("4", "1,2"),
@@ -83,17 +83,17 @@ def test_the_size_is_counted_to_the_byte(
     ((_, rows),) = lane_of(probed, 0, topic).rows(SIZE_COLUMNS)
     exact = near + limit - int(sizes(rows, ("log",), (ORIGIN.length("log"),))[0])
     lanes = [value(exact + more) for more in (-1, 0, 1)]
-    journal, manifest = commit_run(tmp_path / "journal", lanes)
+    ledger_run, manifest = commit_run(tmp_path / "ledger", lanes)
     settings = {"message.max.bytes": own} if own is not None else {}
-    dispatch_run(dispatcher(kafka, topic, 3, kafka=settings), journal, manifest)
-    (record,) = read_records(journal)
+    dispatch_run(dispatcher(kafka, topic, 3, kafka=settings), ledger_run, manifest)
+    (record,) = read_records(ledger_run)
     assert [entry.lane for entry in record.refusals] == [2]
     assert len(kafka.read(topic)) == (2 if new_key is None else 4)
     if own is None:  # the broker itself sees it so
         producer = Producer({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
         errors: list[object] = []
         for number in range(3):
-            batch = next(lane_of(journal, number, topic).batches(0, 10))
+            batch = next(lane_of(ledger_run, number, topic).batches(0, 10))
             # of the two records of a change of a key, the one with the longer key
             key, text, headers = max(batch.records, key=lambda record: len(record[0] or b""))
             producer.produce(
@@ -103,11 +103,11 @@ def test_the_size_is_counted_to_the_byte(
         assert [error is None for error in errors] == [True, True, False]
 
 
-def lane_of(journal: Journal, number: int, topic: str) -> LaneDocuments:
+def lane_of(ledger_run: LedgerRun, number: int, topic: str) -> LaneDocuments:
     return LaneDocuments(
         number,
-        journal.root,
-        journal.root,
+        ledger_run.root,
+        ledger_run.root,
         ("log",),
         TopicTemplate(topic),
         id_prefixes=(ORIGIN.length("log"),),
@@ -123,29 +123,29 @@ def with_one_of(size: int) -> list[PlannedDocument]:
 
 def test_a_refusal_stays_once_something_was_sent(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
-    (first,) = read_records(journal)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
+    (first,) = read_records(ledger_run)
     kafka.alter(topic, max_message_bytes=100_000)
-    dispatch_run(sink, journal, manifest)
-    (second,) = read_records(journal)
+    dispatch_run(sink, ledger_run, manifest)
+    (second,) = read_records(ledger_run)
     assert second.refusals == first.refusals
     assert len(kafka.read(topic)) == 1_999
     sink.forget()
-    dispatch_run(sink, journal, manifest)
+    dispatch_run(sink, ledger_run, manifest)
     assert len(kafka.read(topic)) == 1_999 + 2_000
 
 
 def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(20_000)])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        execute.send(journal, manifest, replace(sink, check_lease=DispatchStop(2)))
-    entries = execute.send(journal, manifest, sink).report
-    kept = json.loads((journal.root / "run.json").read_text())
+        execute.send(ledger_run, manifest, replace(sink, check_lease=DispatchStop(2)))
+    entries = execute.send(ledger_run, manifest, sink).report
+    kept = json.loads((ledger_run.root / "run.json").read_text())
     assert entries.outcomes["rejected"] == 1
     assert kept["outcomes"] == entries.outcomes
     assert kept["reasons"] == entries.reasons == {"rejected": {"too-large": 1}}
@@ -154,29 +154,29 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
 def test_what_the_broker_refuses_after_all_fails_the_lane(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make(max_message_bytes=20_000)
     planned = with_one_of(15_000)
-    journal, manifest = commit_run(tmp_path / "journal", [planned])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [planned])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
     kafka.alter(topic, max_message_bytes=10_000)
     for _ in range(2):
         with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
-            dispatch_run(sink, journal, manifest)
+            dispatch_run(sink, ledger_run, manifest)
         assert not sink.has_run(manifest)
     assert len(kafka.read(topic)) == 1_000
     kafka.alter(topic, max_message_bytes=20_000)
-    dispatch_run(sink, journal, manifest)
+    dispatch_run(sink, ledger_run, manifest)
     found = kafka.read(topic)
     assert set(texts(found)) == {document.text for document in planned}
     assert len(found) == 2_000
 
 
 def test_the_index_of_a_lane_with_few_documents_is_read_once(tmp_path: Path) -> None:
-    journal, _ = commit_run(tmp_path, [documents(3)])
-    lane = lane_of(journal, 0, "topic")
+    ledger_run, _ = commit_run(tmp_path, [documents(3)])
+    lane = lane_of(ledger_run, 0, "topic")
     ((_, before),) = lane.rows(SIZE_COLUMNS)
     copy = pickle.loads(pickle.dumps(lane))
-    (journal.root / LaneNames(0).index).unlink()
+    (ledger_run.root / LaneNames(0).index).unlink()
     ((first, after),) = lane.rows(SIZE_COLUMNS, 1)
     assert (first, after) == (1, before.slice(1))
     with pytest.raises(FatalError, match="cannot be read"):
@@ -188,10 +188,10 @@ def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
 ) -> None:
     """The producer takes no further record of the transaction, and says only that its state is wrong."""
     topic = kafka.make(max_message_bytes=20_000)
-    journal, manifest = commit_run(tmp_path / "journal", [with_one_of(15_000)])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(15_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        dispatch_run(replace(sink, check_lease=DispatchStop(2)), journal, manifest)
+        dispatch_run(replace(sink, check_lease=DispatchStop(2)), ledger_run, manifest)
     kafka.alter(topic, max_message_bytes=10_000)
     batches = LaneSender._batches
 
@@ -204,5 +204,5 @@ def test_a_refusal_is_named_even_if_it_comes_before_the_end_of_its_transaction(
     monkeypatch.setattr(lane_sender, "BATCH", 250)
     monkeypatch.setattr(LaneSender, "_batches", wait_for_refusal)
     with pytest.raises(FatalError, match=r"compare max\.message\.bytes"):
-        dispatch_run(sink, journal, manifest)
+        dispatch_run(sink, ledger_run, manifest)
     assert len(kafka.read(topic)) == 1_000

@@ -13,7 +13,7 @@ from publisher.config.settings import Settings
 from publisher.consumer import Objects, from_record
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import UnreachableError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.replay import dispatch
 from tests.services.topics import Topics
@@ -109,7 +109,7 @@ def test_runs_that_are_sent_again_make_all_objects_unknown(kafka: Topics, tmp_pa
     first = job.publish()
     job.write((3, 1, "", "v"))
     job.publish()
-    dispatch(Path(first.journal), job.settings.kafka.target, job.settings)
+    dispatch(Path(first.ledger), job.settings.kafka.target, job.settings)
     job.write((3, 1, "", "v"))
     assert job.publish().outcomes["published"] == 1
     job.write((3, 1, "", "v"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Callable
@@ -13,7 +12,9 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, from_record
-from publisher.journal.conservation import RunReport
+from publisher.dispatch.refusals import read_records
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.read import find_run
 from publisher.runs import execute, publisher_instance
 from publisher.runs.acknowledge import SentRun
 from tests.services.topics import Topics
@@ -84,9 +85,9 @@ class Job:
             return publisher_instance.publish(settings)
 
     def refused(self, report: RunReport) -> set[int]:
-        path = Path(report.journal) / "rejects.jsonl"
-        entries = map(json.loads, path.read_text().splitlines() if path.exists() else ())
-        return {int(number) for entry in entries for number in entry["records"].split(",")}
+        records = read_records(find_run(Path(report.ledger)))
+        refused = [each.records for record in records for each in record.refusals]
+        return {int(number) for numbers in refused for number in numbers.split(",")}
 
     def _expect(self, each: Event) -> None:
         kind, number, column, old, new = each

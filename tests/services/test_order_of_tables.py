@@ -29,8 +29,8 @@ path = "{folder}/out"
 [run]
 lanes = 2
 engine = "{engine}"
-[journal]
-path = "{folder}/journal"
+[ledger]
+path = "{folder}/ledger"
 """
 
 

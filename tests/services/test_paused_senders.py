@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.services.topics import Topics
 from tests.support.programs import start_program
 
 COUNT = 40_000
-LATE = 8_000
+LATE = 5_000
 """Open records of a transaction whose documents have all been handed to the client."""
 JOB = """
 [dispatch]
@@ -29,7 +30,8 @@ transaction_size = 10_000
 transaction_ms = 10_000
 [dispatch.kafka]
 "transaction.timeout.ms" = "3000"
-"batch.num.messages" = "100"  # sends slowly enough to be stopped
+"batch.num.messages" = "20"  # sends slowly enough to be stopped
+"max.in.flight.requests.per.connection" = "1"
 [run]
 lanes = 1
 engine = "local"
@@ -81,9 +83,15 @@ def paused(kafka: Topics, topic: str, words: list[str]) -> Iterator[subprocess.P
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@cache
+def admin_of(bootstrap: str) -> AdminClient:
+    """One client: to make one takes longer than a transaction may stay open."""
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
 def open_records(kafka: Topics, topic: str) -> int:
     """Counts the records of an open transaction in a topic with one partition."""
-    admin, place = AdminClient({"bootstrap.servers": kafka.bootstrap}), TopicPartition(topic, 0)
+    admin, place = admin_of(kafka.bootstrap), TopicPartition(topic, 0)
     latest = {place: OffsetSpec.latest()}  # type: ignore[no-untyped-call]
     level = IsolationLevel.READ_COMMITTED
     answer = admin.list_offsets(latest, isolation_level=level, request_timeout=30)[place]
@@ -146,7 +154,7 @@ def test_another_instance_that_has_sent_documents_ends_it(
             subprocess.run(["cp", "-r", command[1], other], check=True)
             command = [command[0], str(other), *command[2:]]
         else:
-            other = tmp_path / "other"  # the journal is beside the job file
+            other = tmp_path / "other"  # the ledger is beside the job file
             other.mkdir()
             (other / "job.toml").write_text(JOB)
             command[command.index("-c") + 1] = str(other / "job.toml")

@@ -110,7 +110,7 @@ def test_a_second_publish_reads_what_is_newer(postgres: Place, tmp_path: Path) -
         "modify idu=1",
         "modify idu=2",
     ]
-    (story,) = {story.document for story in explain(Path(second["journal"]), seq(3))}
+    (story,) = {story.document for story in explain(Path(second["ledger"]), seq(3))}
     assert story is not None
     result = CliRunner().invoke(cli, ["retry", "-c", str(job)])
     assert (result.exit_code, "is an event log in a database" in result.stderr) == (2, True)
@@ -121,7 +121,7 @@ def test_a_change_table_is_followed(
 ) -> None:
     make(place)
     add(place, (1, "I", "38", 1, "Ann"))
-    settings = load(write_job(tmp_path, place, "[journal]\nretention_runs = 1\n"))
+    settings = load(write_job(tmp_path, place, "[ledger]\nretention_days = 0.0000001\n"))
     monkeypatch.setattr("publisher.runs.follow.SECONDS_BETWEEN_EXPIRIES", 0.0)
     watcher = follow_until_idle(
         settings,

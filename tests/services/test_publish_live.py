@@ -13,7 +13,9 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.dispatch.files import FileDispatcher
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest
+from publisher.ledger import runs
+from publisher.ledger.job import Ledger
+from publisher.ledger.runs import LedgerRun
 from publisher.reports.explain import explain
 from tests.services.databases import Place, sqlite_place
 from tests.services.live_tables import ROWS, make_tables
@@ -53,7 +55,7 @@ class LiveJob:
     def directory(self, number: int) -> Path:
         return self.base / "out" / "runs" / f"{self.name}-{number:06d}"
 
-    def journal(self, number: int) -> Path:
+    def ledger_run(self, number: int) -> Path:
         return self.base / ".xds-publisher" / self.name / f"{self.name}-{number:06d}"
 
 
@@ -78,8 +80,8 @@ def test_live_log_is_published_as_its_snapshot_is(
     assert report["target"] == str(job.directory(1))
     expected = log.fates(database=True)
     expected["ignored status"] -= 1  # the query does not read it
-    journal = job.journal(1)
-    assert log.count_fates(journal) == +expected
+    ledger_run = job.ledger_run(1)
+    assert log.count_fates(ledger_run) == +expected
     assert report["read"] == len(NEW)
     letters = Counter(status for _, status in statuses(place))
     changed = letters - Counter(row["status"] for row in ROWS)
@@ -120,7 +122,7 @@ def test_statuses_can_be_left_as_they_are(place: Place, tmp_path: Path) -> None:
 def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
     job = live_job(place, tmp_path)
     job.invoke("publish")
-    (insert,) = explain(job.journal(1), "5")
+    (insert,) = explain(job.ledger_run(1), "5")
     assert insert.document is not None
     assert insert.document.operation == "modify"
     assert ">Zoë</value>" in insert.document.text
@@ -131,13 +133,13 @@ def test_rows_are_read_back_and_explained(place: Place, tmp_path: Path) -> None:
         {"idu": "2", "fname": "Zoë", "lname": None, "photo": None}
     ]
     assert insert.place == "table log"
-    (field,) = explain(job.journal(1), "event-log:7")
+    (field,) = explain(job.ledger_run(1), "event-log:7")
     assert field.document is not None
     assert ">&lt;now&gt;</value>" in field.document.text
     assert "Doe" not in field.document.text
-    (gone,) = explain(job.journal(1), "25")
+    (gone,) = explain(job.ledger_run(1), "25")
     assert (gone.outcome, gone.reason, gone.lookups[0].answer) == ("ignored", "row-gone", "gone")
-    (refused,) = explain(job.journal(1), "26")
+    (refused,) = explain(job.ledger_run(1), "26")
     assert refused.lookups[0].answer == "refused"
     assert "2 values of idu, which is single-valued" in refused.meaning
 
@@ -166,9 +168,9 @@ def test_sources_of_one_job_are_counted_each_by_itself(tmp_path: Path) -> None:
     for source in report["sources"]:
         assert source["read"] == sum(source["outcomes"].values())
     assert report["read"] == len(ROWS) + 1 + len(NEW)
-    (live,) = explain(job.journal(1), "live:1")
+    (live,) = explain(job.ledger_run(1), "live:1")
     assert (live.source, live.place) == ("live", "table log")
-    assert [story.source for story in explain(job.journal(1), "1")] == ["old", "live"]
+    assert [story.source for story in explain(job.ledger_run(1), "1")] == ["old", "live"]
     rejects = (job.directory(1) / "rejects.jsonl").read_text().splitlines()
     assert {json.loads(line)["source"] for line in rejects} == {"old", "live"}
 
@@ -191,33 +193,23 @@ def kill(*_: object, **__: object) -> None:
     raise KilledError
 
 
-def complete_in_part(journal: Journal, manifest: Manifest) -> None:
-    """One part to its place, then killed."""
-    result = manifest.results[0]
-    documents = journal.documents(manifest)
-    name = f"part-{result.lane:05d}.xds"
-    (documents / DOCUMENT_STAGING / result.staged / name).rename(documents / name)
-    raise KilledError
-
-
 @pytest.mark.parametrize(
     ("owner", "step", "instead"),
     [
-        (Journal, "move", kill),
-        (Journal, "move", complete_in_part),
+        (runs, "_move", kill),
         (FileDispatcher, "dispatch", kill),
-        (Journal, "mark_sent", kill),
+        (Ledger, "finish", kill),
     ],
 )
 def test_planned_run_that_was_not_sent_is_sent_first(
-    owner: type, step: str, instead: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    owner: object, step: str, instead: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = two_sources(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(owner, step, instead)
         with pytest.raises(KilledError):
             job.invoke("publish")
-    assert (job.directory(1) / "run.json").exists() == (step == "mark_sent")
+    assert (job.directory(1) / "run.json").exists() == (step == "finish")
     _, report, err = job.invoke("publish")
     assert "run two-000001, which an earlier start had planned, was sent first" in err
     assert (report["run"], report["state"], report["read"]) == ("two", "nothing new to read", 0)
@@ -238,7 +230,7 @@ def test_run_that_was_not_planned_wholly_is_thrown_away(
 ) -> None:
     job = two_sources(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "commit", kill)
+        patch.setattr(LedgerRun, "commit", kill)
         with pytest.raises(KilledError):
             job.invoke("publish")
     assert log.left_over(job.directory(1))
@@ -246,4 +238,4 @@ def test_run_that_was_not_planned_wholly_is_thrown_away(
     assert report["run"] == "two-000002"
     assert "sent first" not in err
     assert not job.directory(1).exists()
-    assert not job.journal(1).exists()
+    assert not job.ledger_run(1).exists()

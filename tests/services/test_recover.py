@@ -1,4 +1,4 @@
-"""Recovery of a job whose journal was lost: nothing is lost, what may be doubled says so."""
+"""Recovery of a job whose ledger was lost: nothing is lost, what may be doubled says so."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.progress_tokens import TokenPlace
 from publisher.dispatch.kafka.run_sender import RunSender
 from publisher.errors import FatalError, UsageError
-from publisher.journal.conservation import RunReport
-from publisher.journal.manifest import Journal
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.ledger.storage import transaction
 from publisher.runs import recover
 from tests.chaos.known_log import KnownLog
 from tests.services.databases import Place
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 class Lost:
-    """A job that has published a part of its log and lost its journal."""
+    """A job that has published a part of its log and lost its ledger."""
 
     def __init__(self, place: Place, kafka: Topics, folder: Path):
         self.kafka = kafka
@@ -39,7 +40,7 @@ class Lost:
         self.before = len(self.records())
 
     def lose(self) -> None:
-        shutil.rmtree(self.job.journals)
+        shutil.rmtree(self.job.ledger)
 
     def records(self) -> list[Record]:
         return self.kafka.read(self.topic)
@@ -111,14 +112,14 @@ def test_what_the_topic_does_not_have_is_sent_once(
     lost = Lost(postgres, kafka, tmp_path)
     lost.lose()
     lost.job.log_rows(200)
-    lost.job.refused("came from another journal")
+    lost.job.refused("came from another ledger")
     report = lost.job.recover()
     assert report.statuses == {"S": 200}
     assert lost.marked() == set()
     assert len(lost.records()) == lost.before + report.documents
     lost.assert_right()
     lost.job.log_rows(50)
-    assert lost.job.publish().run == "people-000003"  # numbers of the lost journal stay taken
+    assert lost.job.publish().run == "people-000003"  # numbers of the lost ledger stay taken
     lost.assert_right()
 
 
@@ -141,14 +142,15 @@ def test_objects_with_a_waiting_record_in_the_topic_are_sent_again_and_marked(lo
 
 def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> None:
     """Its last run was planned and not sent when it was copied."""
-    shutil.copytree(lost.job.journals, tmp_path / "copy")
+    shutil.copytree(lost.job.ledger, tmp_path / "copy")
     lost.job.log_rows(100)
     lost.job.publish()
     lost.job.log_rows(100)
     lost.job.publish()
     lost.lose()
-    shutil.copytree(tmp_path / "copy", lost.job.journals)
-    (lost.job.journals / "people" / "people-000001" / "sent").unlink()
+    shutil.copytree(tmp_path / "copy", lost.job.ledger)
+    with transaction(lost.job.ledger / "people") as ledger:
+        ledger.execute("UPDATE run SET ended = NULL, outcome = NULL WHERE number = 1")
     lost.unacknowledge("record_id BETWEEN 390 AND 400")
     lost.job.log_rows(100)
     lost.job.refused("newer than the last run")
@@ -164,12 +166,11 @@ def test_an_older_copy_goes_on_after_a_recovery(lost: Lost, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("owner", "function"),
     [
-        (Journal, "mark_sent"),
+        (Ledger, "finish"),
         (KafkaDispatcher, "_send"),
         (KafkaDispatcher, "claim_tokens"),
         (RunSender, "_record"),
         (recovery, "find_records"),
-        (Journal, "move"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)).rpartition(".")[2],
 )
@@ -193,7 +194,7 @@ def test_an_interrupted_recovery_goes_on(
     assert lost.job.publish().statuses == {"S": 10}
 
 
-def test_a_journal_may_be_lost_in_a_recovery(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_may_be_lost_in_a_recovery(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
     lost.unacknowledge("record_id % 100 = 0")
     lost.lose()
     lost.job.log_rows(200)
@@ -201,7 +202,7 @@ def test_a_journal_may_be_lost_in_a_recovery(lost: Lost, monkeypatch: pytest.Mon
 
     cut_recovery(lost, monkeypatch, KafkaDispatcher, "_send")
     lost.lose()
-    lost.job.refused("came from another journal")
+    lost.job.refused("came from another ledger")
     lost.job.recover()
     assert lost.marked() == wanted
     lost.assert_right()
@@ -212,7 +213,7 @@ def test_without_anything_that_waits_the_job_goes_on(lost: Lost) -> None:
     lost.job.recover()
     assert len(lost.records()) == lost.before
     lost.lose()  # once more
-    lost.job.refused("came from another journal")
+    lost.job.refused("came from another ledger")
     lost.job.recover()
     lost.job.log_rows(10)
     lost.job.publish()
@@ -240,7 +241,7 @@ def test_a_compacted_topic_is_refused(postgres: Place, kafka: Topics, tmp_path: 
     job.log_rows(5)
     job.publish()
     kafka.alter(topic, cleanup_policy="compact")
-    shutil.rmtree(job.journals)
+    shutil.rmtree(job.ledger)
     job.log_rows(5)
     job.refused("is compacted", job.recover)
 
@@ -253,7 +254,7 @@ def test_a_job_whose_progress_fits_has_nothing_to_recover(lost: Lost) -> None:
     lost.assert_right()
 
 
-def test_a_directory_of_the_same_journal_has_nothing_to_recover(tmp_path: Path) -> None:
+def test_a_directory_of_the_same_ledger_has_nothing_to_recover(tmp_path: Path) -> None:
     job = tmp_path / "job.toml"
     (tmp_path / "in").mkdir()
     job.write_text('[[sources]]\nsnapshots = ["in"]\n[dispatch]\npath = "out"\n')

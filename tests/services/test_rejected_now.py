@@ -272,7 +272,7 @@ def test_report_says_how_many_are_rejected_now(job: LoggedJob) -> None:
     job.run("retry")
     job.publish()
     page = job.base / "report.html"
-    journals = str(job.base / ".xds-publisher" / "hr")
-    done = CliRunner().invoke(cli, ["report", journals, "--to", str(page)])
+    ledger = str(job.base / ".xds-publisher" / "hr")
+    done = CliRunner().invoke(cli, ["report", ledger, "--to", str(page)])
     assert "3 rejected (1 now)" in done.stdout
     assert "1 of them are rejected now" in page.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Replays and dispatched journals go to a topic once, whatever directory their journals are in."""
+"""Replays and dispatched ledger go to a topic once, whatever directory their ledger are in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import Overrides, load
 from publisher.errors import FatalError
-from publisher.journal.conservation import PLANNED, RunReport
+from publisher.ledger.conservation import PLANNED, RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.services.topics import Topics
@@ -30,7 +30,7 @@ def test_a_replay_repeated_on_another_machine_sends_nothing_more(
     log, path = write_file(tmp_path, "1.csv", *range(1, 21)), job_file(tmp_path)
 
     def replay(machine: str, lanes: int = 8, *, again: bool = False) -> RunReport:
-        settings = load(path, Overrides(journal=tmp_path / machine, lanes=lanes))
+        settings = load(path, Overrides(ledger=tmp_path / machine, lanes=lanes))
         return job.replay(settings, [log], f"kafka://{kafka.bootstrap}/{topic}", again=again)
 
     first = replay("a")
@@ -41,11 +41,11 @@ def test_a_replay_repeated_on_another_machine_sends_nothing_more(
     with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
         replay("c", lanes=3)
     target, settings = f"kafka://{kafka.bootstrap}/{topic}", load(path)
-    (manifest,) = (tmp_path / "c").rglob("manifest.json")
+    (ledger,) = (tmp_path / "c").rglob("ledger.db")
     for send in (job.rehearse_dispatch, job.dispatch):
         with pytest.raises(FatalError, match=r"was planned again.*start with --again"):
-            send(manifest.parent, target, settings)
-    assert job.rehearse_dispatch(manifest.parent, target, settings, again=True).state == PLANNED
+            send(ledger.parent, target, settings)
+    assert job.rehearse_dispatch(ledger.parent, target, settings, again=True).state == PLANNED
     assert len(kafka.read(topic)) == 20
     replay("c", lanes=3, again=True)
     assert len(kafka.read(topic)) == 40
@@ -62,11 +62,11 @@ def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
         settings = load(job_file(base))
         report = publisher_instance.publish(settings)
         assert report.run == "job-000001"
-        target, journal = f"kafka://{kafka.bootstrap}/{topic}", Path(report.journal)
-        rehearsed = job.rehearse_dispatch(journal, target, settings)
+        target, ledger_run = f"kafka://{kafka.bootstrap}/{topic}", Path(report.ledger)
+        rehearsed = job.rehearse_dispatch(ledger_run, target, settings)
         assert (rehearsed.state, rehearsed.documents) == (PLANNED, 5)
         assert len(kafka.read(topic)) == 5 * number
         for state in ("published", "already published"):
-            assert job.dispatch(journal, target, settings).state == state
-        assert job.rehearse_dispatch(journal, target, settings).state == "already published"
+            assert job.dispatch(ledger_run, target, settings).state == state
+        assert job.rehearse_dispatch(ledger_run, target, settings).state == "already published"
         assert len(kafka.read(topic)) == 5 * (number + 1)

@@ -1,4 +1,4 @@
-"""Rejected records of each format come back from journals, with a real broker.
+"""Rejected records of each format come back from ledger, with a real broker.
 
 They are exported, corrected and published as what they were, each once; what became of them stays visible.
 """

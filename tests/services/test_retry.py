@@ -12,8 +12,9 @@ from publisher.acknowledge.write_status import acknowledge
 from publisher.cli.retry import retry
 from publisher.dispatch.refusals import DispatchRecord, Refusal
 from publisher.errors import UsageError
+from publisher.ledger.job import Ledger
 from tests.services.databases import Place
-from tests.services.live_journals import plan_live_log, read_from
+from tests.services.live_ledgers import plan_live_log, read_from
 from tests.services.live_tables import make_tables
 
 pytestmark = pytest.mark.usefixtures("reuse_connections")
@@ -42,6 +43,7 @@ def job(place: Place, base: Path) -> Path:
 def publish_run(place: Place, base: Path, number: int, *, lookups: bool = False) -> None:
     run = f"hr-{number:06d}"
     root = base / ".xds-publisher" / "hr" / run
+    Ledger(root.parent, "hr").open_identity()
     run_files = plan_live_log(place, root, run=run, lookups=lookups)
     acknowledge(*run_files, 0, read_from(place.database().options), AcknowledgeOptions())
 
@@ -109,9 +111,9 @@ def test_last_run_decides_why_a_row_failed(place: Place, tmp_path: Path) -> None
 
 def test_refused_documents_are_known_from_the_dispatch_record(place: Place, tmp_path: Path) -> None:
     path = job(place, tmp_path)
-    root = tmp_path / ".xds-publisher" / "hr" / "hr-000001"
+    run = Ledger(tmp_path / ".xds-publisher" / "hr", "hr").run("hr-000001")
     refused = [Refusal(n, 0, "hr", "1", "1", "too-large", "shorten it") for n in range(3)]
-    DispatchRecord("hr-000001", "", "kafka://x", (), 1, 1, tuple(refused)).write(root, "kafka://x")
+    DispatchRecord("hr-000001", "", "kafka://x", (), 1, 1, tuple(refused)).write(run, "kafka://x")
     place.execute("UPDATE log SET status = 'F' WHERE status = 'S' AND record_id <> 12")
     everything = failed_ids(place)
     run_retry(path, "--reason", "too-large")

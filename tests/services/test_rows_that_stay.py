@@ -1,4 +1,4 @@
-"""Rows that stay N while a log is followed: no run, no evicted journal, no second dead letter for them."""
+"""Rows that stay N while a log is followed: no run, no evicted ledger, no second dead letter for them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from publisher.ledger.storage import query
 from tests.chaos.process import Started
 from tests.services.databases import Place
 from tests.services.followed_logs import make_event_log, scrape_metrics, write_job
@@ -16,8 +17,8 @@ SUCCESS = "xds_publisher_last_success_timestamp_seconds"
 RETENTION = 2
 POLLS = RETENTION + 2
 OPTIONS = """
-[journal]
-retention_runs = {runs}
+[ledger]
+retention_days = 7
 
 [metrics]
 port = {port}
@@ -63,7 +64,8 @@ def wait_for_polls(started: Started, port: int) -> None:
 
 
 def runs(base: Path) -> list[str]:
-    return sorted(path.name for path in (base / ".xds-publisher" / "people").glob("people-*"))
+    rows = query(base / ".xds-publisher" / "people", "SELECT name FROM run ORDER BY number")
+    return [name for (name,) in rows]
 
 
 def statuses(place: Place) -> list[tuple[int | None, str]]:
@@ -83,7 +85,7 @@ def following(job: Path) -> Iterator[Started]:
 def test_rows_that_stay_leave_no_runs_and_one_dead_letter_each(
     postgres: Place, kafka: Topics, tmp_path: Path
 ) -> None:
-    """Over the polls of two instances; each start removes what lies beyond ``retention_runs``."""
+    """Over the polls of two instances; each start removes idle runs."""
     make_event_log(postgres)
     postgres.execute(
         "ALTER TABLE event_log DROP CONSTRAINT event_log_pkey",

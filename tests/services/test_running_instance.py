@@ -34,8 +34,8 @@ url = "sqlite:///{folder}/hr.db"
 path = "{folder}/out"
 [run]
 engine = "local"
-[journal]
-path = "{folder}/journal"
+[ledger]
+path = "{folder}/ledger"
 [follow]
 """
 AT_MIDNIGHT = 'publication_times = ["00:00"]'
@@ -123,9 +123,9 @@ def test_publish_makes_the_running_instance_poll(tmp_path: Path, follow: str) ->
         assert (code, job.statuses()) == (4, "SSE"), output
         assert polls(service) == 2
         end(service)
-    assert not list((tmp_path / "journal").glob("**/*.json.new"))
-    assert not list((tmp_path / "journal").glob("**/*.order.json"))
-    assert not list((tmp_path / "journal").glob("**/*.answer.json"))
+    assert not list((tmp_path / "ledger").glob("**/*.json.new"))
+    assert not list((tmp_path / "ledger").glob("**/*.order.json"))
+    assert not list((tmp_path / "ledger").glob("**/*.answer.json"))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from publisher.errors import FatalError
 from tests.services.dispatching import dispatcher, texts
 from tests.services.killed_tasks import COUNT, LANES
 from tests.services.topics import Topics
-from tests.support.journals import commit_run, documents, report
+from tests.support.ledgers import commit_run, documents, report
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,10 +64,10 @@ def assert_nothing_doubled(kafka: Topics, topic: str, lanes: list[list[str]]) ->
 def test_an_error_of_a_lane_is_the_programs_own(
     kafka: Topics, engine: SparkEngine, tmp_path: Path
 ) -> None:
-    journal, manifest = commit_run(tmp_path / "journal", [documents(10), documents(10, first=11)])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [documents(10), documents(10, first=11)])
     topic = kafka.make()
     sink = dispatcher(kafka, topic)
-    part = tmp_path / "journal" / "part-00001.xds"
+    part = tmp_path / "ledger" / "part-00001.xds"
     content = part.read_bytes()
 
     def send(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
@@ -77,20 +77,20 @@ def test_an_error_of_a_lane_is_the_programs_own(
     lost = replace(sink, run_lanes=send)
     lost.prepare(manifest.run)
     with pytest.raises(FatalError) as caught:
-        lost.dispatch(journal, manifest, report(journal, manifest))
+        lost.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     message = f"{part}: No such file or directory: restore it, or publish again"
     assert caught.value.message == message
     assert not sink.has_run(manifest)
     part.write_bytes(content)
     mended = replace(sink, run_lanes=engine.send)
-    mended.dispatch(journal, manifest, report(journal, manifest))
+    mended.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     assert sorted(texts(kafka.read(topic))) == sorted(document.text for document in documents(20))
 
 
 def test_a_newer_instance_stops_the_tasks(
     kafka: Topics, engine: SparkEngine, tmp_path: Path
 ) -> None:
-    journal, manifest = commit_run(tmp_path / "journal", [documents(10)])
+    ledger_run, manifest = commit_run(tmp_path / "ledger", [documents(10)])
     topic = kafka.make()
 
     def stop_replaced() -> None:
@@ -102,5 +102,5 @@ def test_a_newer_instance_stops_the_tasks(
     sink = replace(sink, run_lanes=engine.send, check_lease=stop_replaced)
     sink.prepare(manifest.run)
     with pytest.raises(FatalError, match=r"^a newer instance of the job works: this one stops$"):
-        sink.dispatch(journal, manifest, report(journal, manifest))
+        sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     assert kafka.read(topic, "read_uncommitted") == []

@@ -16,13 +16,15 @@ from publisher.config.job_file import load
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.refusals import DispatchRecord, Refusal
-from publisher.journal.epoch import begin_epoch
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import RunEnd
+from publisher.ledger.storage import transaction
 from publisher.reports.check import check
 from publisher.reports.status import DISCARD, SEND
 from tests.services.databases import Place, sqlite_place
 from tests.services.topics import Topics
 from tests.services.waiting_logs import MOMENTS, ago, make_log
-from tests.support.journals import commit_run, documents, report, write_identity
+from tests.support.ledgers import commit_run, documents, report, write_identity
 
 LIVE = """
 [[sources]]
@@ -56,7 +58,8 @@ def write_job(base: Path, text: str) -> Path:
 
 
 def everything(base: Path) -> dict[str, int]:
-    return {str(path): path.stat().st_mtime_ns for path in base.rglob("*")}
+    paths = (path for path in base.rglob("*") if not path.name.endswith(("-wal", "-shm")))
+    return {str(path): path.stat().st_mtime_ns for path in paths if path.is_file()}
 
 
 def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
@@ -82,12 +85,13 @@ def test_what_waits_in_a_log(place: Place, tmp_path: Path) -> None:
 def test_runs_done_and_not_done(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     root = write_job(tmp_path, FILES + TO_FILES)
-    first, _ = commit_run(root / "people-000001", [documents(3)], run="people-000001")
-    first.mark_sent()
+    first, planned = commit_run(root / "people-000001", [documents(3)], run="people-000001")
+    job = Ledger(root, "people")
+    job.finish(first, planned, RunEnd(), greatest={}, leftovers={})
     commit_run(root / "people-000002", [documents(5)], run="people-000002")
     (root / "people-000003").mkdir()
-    begin_epoch(root)
-    begin_epoch(root)
+    job.begin_epoch()
+    job.begin_epoch()
     before = everything(tmp_path)
     code, found = status(tmp_path)
     assert code == 0
@@ -109,9 +113,11 @@ def test_files_published_and_new(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / "in" / name).write_text(f"record_id,{name}\n")
     root = write_job(tmp_path, FILES + TO_FILES)
-    known = {"source": "export", "path": str(tmp_path / "in" / "a.csv"), "bytes": 16}
-    published = {"format": 2, "files": [known]}
-    (root / "published-files.json").write_text(json.dumps(published))
+    path = str(tmp_path / "in" / "a.csv")
+    Ledger(root, "people").open_identity()
+    with transaction(root) as ledger:
+        entry = json.dumps({"path": path, "bytes": 16})
+        ledger.execute("INSERT INTO published_file VALUES (?, ?, ?)", ("export", path, entry))
     (tmp_path / "out" / "runs" / "people-000001").mkdir(parents=True)
     code, found = status(tmp_path)
     assert code == 0
@@ -152,13 +158,13 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
     tokens = f"tokens-{topic}"
     root = write_job(tmp_path, FILES + to + f'token_topic = "{tokens}"\n')
     assert status(tmp_path)[1]["sink"]["tokens"] == []
-    journal, manifest = commit_run(
+    ledger_run, manifest = commit_run(
         root / "people-000001", [documents(3), documents(4), documents(4)], run="people-000001"
     )
     options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic, token_topic=tokens, timeout=30)
     sink = KafkaDispatcher(options, job="people", owner="people", lanes=3)
     sink.prepare("people-000001")
-    sink.dispatch(journal, manifest, report(journal, manifest))
+    sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     kafka.made.append(tokens)
     ends = kafka.ends(topic), kafka.ends(tokens)
     code, found = status(tmp_path)
@@ -176,35 +182,35 @@ def test_where_the_tokens_stand(kafka: Topics, tmp_path: Path) -> None:
     assert "  2 lanes from 1 to 2, each: 4 documents of people-000001" in text
 
 
-def test_progress_that_does_not_fit_the_journal_is_a_problem(kafka: Topics, tmp_path: Path) -> None:
+def test_progress_that_does_not_fit_the_ledger_is_a_problem(kafka: Topics, tmp_path: Path) -> None:
     topic = kafka.make()
     (tmp_path / "in").mkdir()
     to = TO_KAFKA.format(bootstrap=kafka.bootstrap, topic=topic)
     root = write_job(tmp_path, FILES + to)
-    journal, manifest = commit_run(root / "people-000001", [documents(3)], run="people-000001")
+    ledger_run, manifest = commit_run(root / "people-000001", [documents(3)], run="people-000001")
     options = KafkaOptions(bootstrap=kafka.bootstrap, topic=topic)
     sink = KafkaDispatcher(options, job="people", owner="people", lanes=1)
     sink.prepare("people-000001")
-    sink.dispatch(journal, manifest, report(journal, manifest))
+    sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     shutil.rmtree(root)
     code, found = status(tmp_path)
     assert code == 1
     assert found["sink"]["whole"] == "people-000001"
-    assert ["came from another journal" in one["message"] for one in found["problems"]] == [True]
+    assert ["came from another ledger" in one["message"] for one in found["problems"]] == [True]
     checked = {one.what: one for one in check(load(tmp_path / "people.toml"))}
-    assert checked["journal"].ok
-    assert "came from another journal" in checked["sink"].detail
+    assert checked["ledger"].ok
+    assert "came from another ledger" in checked["sink"].detail
     assert not root.exists()
 
 
 def test_what_the_sink_refused_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     root = write_job(tmp_path, FILES + TO_FILES)
-    journal, _ = commit_run(root / "people-000001", [documents(3)], run="people-000001")
+    ledger_run, _ = commit_run(root / "people-000001", [documents(3)], run="people-000001")
     refusal = Refusal(0, 1, "log", "2", "2", "too-large", "of so many bytes")
     for sink in ("one", "another"):
         DispatchRecord("people-000001", "plan", sink, ("xds",), 1, 1, (refusal,)).write(
-            journal.root, sink
+            ledger_run, sink
         )
     last = status(tmp_path)[1]["last"]
     assert last["outcomes"]["rejected"] == 1

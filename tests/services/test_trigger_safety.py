@@ -62,7 +62,7 @@ class Hr:
         self.job = folder / "hr.toml"
         self.job.write_text(
             f'[[sources]]\nname = "log"\ntable = "event_log"\n[database]\nurl = "{url}"\n'
-            f'[dispatch]\npath = "{folder}/out"\n[run]\nengine = "local"\n[journal]\npath = "{folder}/j"\n'
+            f'[dispatch]\npath = "{folder}/out"\n[run]\nengine = "local"\n[ledger]\npath = "{folder}/j"\n'
         )
 
     def execute(self, *statements: str) -> None:

@@ -15,7 +15,7 @@ from publisher.config.job_file import load
 from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
 from publisher.engine.local.engine import LocalEngine
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.repair import repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, compare, verify

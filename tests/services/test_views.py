@@ -12,7 +12,7 @@ from publisher.config.job_file import load
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.lookup import DatabaseLookup
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.model.catalogue import Reference, Table
 from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue

@@ -1,4 +1,4 @@
-"""Kills a replay at each of its steps on disk, from the commit of its journal to its end.
+"""Kills a replay at each of its steps on disk, from the commit of its ledger to its end.
 
 ``python -m tests.spark.killed_commits STAGED MANIFEST WORK JOB SNAPSHOT [FINISHED]``: STAGED is an output
 directory as it is before the commit, MANIFEST what was going to be committed.  For each step a copy
@@ -20,7 +20,8 @@ from itertools import count
 from pathlib import Path
 
 from publisher.config.job_file import load
-from publisher.journal.manifest import DOCUMENT_STAGING, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import DOCUMENT_STAGING
 from publisher.model.plain import restore
 from publisher.runs import execute, replay
 from publisher.runs.prepare import RunRequest
@@ -66,12 +67,12 @@ class Death:
 
     def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> execute.Plan:
         """Replaces planning: copies the staged files and commits them."""
-        request.journal.begin(self.directory)
+        request.ledger_run.begin(self.directory)
         self.waiting = True
-        for folder in ("_journal/staging", DOCUMENT_STAGING):
+        for folder in ("_ledger/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        request.journal.commit(planned)
+        request.ledger_run.commit(planned)
         return execute.Plan(planned, {}, None)
 
 

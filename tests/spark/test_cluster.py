@@ -1,5 +1,5 @@
 """Executors that are processes of their own: they run the package that the driver sends them, see the
-journal's directory, and do the work of a whole replay."""
+ledger's directory, and do the work of a whole replay."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from publisher.engine.spark.package_shipping import probe, ship
 from publisher.engine.spark.session import spark_session
 from publisher.errors import PublisherError
 
-job, journal, foreign = map(Path, sys.argv[1:4])
+job, ledger, foreign = map(Path, sys.argv[1:4])
 with spark_session(load(job).spark) as spark:
     digest = ship(spark)
-    print("executors", probe(spark, digest, journal=journal))
-    parsed = dataframes.changes(spark, sys.argv[5], job=job, scratch=journal.parent)
+    print("executors", probe(spark, digest, ledger=ledger))
+    parsed = dataframes.changes(spark, sys.argv[5], job=job, scratch=ledger.parent)
     print("records", parsed.count())
-    print("left", sorted(os.listdir(journal)))
+    print("left", sorted(os.listdir(ledger)))
     for wrong in ("0000", digest):
         try:
-            print("executors", probe(spark, wrong, journal=foreign if wrong == digest else journal))
+            print("executors", probe(spark, wrong, ledger=foreign if wrong == digest else ledger))
         except PublisherError as error:
             print(type(error).__name__, error)
     cli(sys.argv[4:])
 """
 
 
-def test_executors_run_the_shipped_package_see_the_journal_and_publish_the_same_bytes(
+def test_executors_run_the_shipped_package_see_the_ledger_and_publish_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     with sqlite3.connect(tmp_path / "rows.db") as database:
@@ -66,7 +66,7 @@ def test_executors_run_the_shipped_package_see_the_journal_and_publish_the_same_
     done = subprocess.run(
         [
             *(sys.executable, "-c", PROGRAM),
-            *map(str, [job, tmp_path / "journal", tmp_path / "other", *words]),
+            *map(str, [job, tmp_path / "ledger", tmp_path / "other", *words]),
         ],
         cwd=ROOT,
         env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

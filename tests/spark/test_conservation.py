@@ -15,7 +15,8 @@ import pytest
 from publisher.config.settings import Settings
 from publisher.engine.spark import plan_job
 from publisher.errors import InternalError
-from publisher.journal.job_journals import JOURNAL
+from publisher.ledger.read import OF_REPLAY
+from publisher.ledger.storage import query
 from publisher.runs.replay import replay
 from tests.support import whole_log as log
 from tests.support.event_log_files import event, write
@@ -113,7 +114,7 @@ def test_a_record_that_is_lost_or_doubled_fails_the_run_and_nothing_is_published
         with pytest.raises(InternalError, match=message):
             replay(settings, [snapshot], str(target))
     assert not list(target.glob("part-*"))
-    assert not (target / JOURNAL / "manifest.json").exists()
+    assert not query(target / OF_REPLAY, "SELECT 1 FROM run")
     report = replay(settings, [snapshot], str(target))
     assert (report.state, report.read) == ("published", EVENTS)
     assert len(log.lines(target)) == EVENTS

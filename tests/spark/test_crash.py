@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -20,8 +20,10 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.engine.contract import EngineName
-from publisher.journal.lock import lock_directory
-from publisher.journal.manifest import MANIFEST, Journal, Manifest
+from publisher.ledger.lock import lock_directory
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.storage import LEDGER, query
 from publisher.runs.replay import replay
 from tests.services.servers import skip_unproved
 from tests.support import whole_log as log
@@ -36,12 +38,13 @@ SmallDisk = tuple[Path, Callable[[str], None]]
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A replay as it should be: its input, what it published, and how it was before its commit."""
+    """A replay as it should be: its input, what it published, and how it was before and after its commit."""
 
     job: Path
     snapshot: Path
     target: Path
     staged: Path
+    planned: Path
     manifest: Path
 
     def start(self, target: Path) -> str:
@@ -87,17 +90,19 @@ def make_undisturbed(base: Path, events: int, engine: EngineName) -> Undisturbed
         base / "log.csv",
         base / "out",
         base / "staged",
+        base / "planned",
         base / "to-be",
     )
-    commit = Journal.commit
+    commit = LedgerRun.commit
 
-    def keep_staged(journal: Journal, manifest: Manifest) -> None:
+    def keep_staged(ledger_run: LedgerRun, manifest: Manifest) -> None:
         shutil.copytree(run.target, run.staged)
         run.manifest.write_text(manifest.to_json())
-        commit(journal, manifest)
+        commit(ledger_run, manifest)
+        shutil.copytree(run.target, run.planned)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Journal, "commit", keep_staged)
+        patch.setattr(LedgerRun, "commit", keep_staged)
         assert run.start(run.target) == "published"
     run.assert_whole(run.target)
     return run
@@ -118,11 +123,16 @@ def kill_at_each_step(run: Undisturbed, work: Path, *, again: bool = False) -> l
     return directories
 
 
+def is_planned(target: Path) -> bool:
+    """Tells whether the plan of a replay is committed."""
+    return bool(query(target / "_ledger", "SELECT 1 FROM run"))
+
+
 def test_killed_at_any_step_from_the_commit_on_it_goes_on(
     small: Undisturbed, tmp_path: Path
 ) -> None:
     killed = kill_at_each_step(small, tmp_path / "work")
-    planned = [path for path in killed if (path / "_journal" / MANIFEST).exists()]
+    planned = [path for path in killed if is_planned(path)]
     unplanned = [path for path in killed if path not in planned]
     assert len(planned) > 10
     for directory in [*planned, unplanned[0], unplanned[-1]]:
@@ -134,7 +144,7 @@ def test_killed_at_any_step_of_once_more_it_goes_on(small: Undisturbed, tmp_path
     again = tmp_path / "finished"
     shutil.copytree(small.target, again)
     killed = kill_at_each_step(replace(small, target=again), tmp_path / "work", again=True)
-    lost = [path for path in killed if not (path / "_journal" / MANIFEST).exists()]
+    lost = [path for path in killed if not is_planned(path)]
     for directory in killed:
         if directory not in lost[1:-1]:
             assert small.start(directory) in ("published", "already published")
@@ -163,7 +173,7 @@ class Program:
 
     def is_planning(self) -> bool:
         """True once a task has begun to write the files of its lane."""
-        return any((self.target / "_journal/staging").glob("*/*.decisions.parquet"))
+        return any((self.target / "_ledger/staging").glob("*/*.decisions.parquet"))
 
     def wait_for(self, reached: Callable[[], object]) -> None:
         deadline = time.monotonic() + 180
@@ -218,7 +228,7 @@ def test_killed_with_all_its_processes_while_starting_it_goes_on(
 ) -> None:
     target = tmp_path / "out"
     with Program(undisturbed, target) as program:
-        program.wait_for((target / "_journal/staging").exists)
+        program.wait_for((target / "_ledger/staging").exists)
         program.kill(*program.seen)
     assert undisturbed.start(target) == "published"
     undisturbed.assert_whole(target)
@@ -236,7 +246,7 @@ def test_lane_whose_task_was_lost_is_planned_again(
     with Program(replace(undisturbed, job=retrying), target) as program:
         program.wait_for(program.is_planning)
         assert_private(tmp_path / "shuffled")
-        assert_private(target / "_journal")
+        assert_private(target / "_ledger")
         workers = [number for number in program.seen if b"pyspark.worker" in command_line(number)]
         for worker in sorted(workers)[1:]:  # the first is the daemon that makes them
             os.kill(worker, signal.SIGKILL)
@@ -269,11 +279,10 @@ def test_directory_is_free_until_something_was_planned_for_it(
     small.assert_whole(target)
 
     planned = tmp_path / "planned"
-    shutil.copytree(small.staged, planned)
-    shutil.copy(small.manifest, planned / "_journal" / MANIFEST)
+    shutil.copytree(small.planned, planned)
     result = CliRunner().invoke(cli, [*small.words(planned), "--status", "any"])
     assert result.exit_code == 2
-    assert "planned, and this is run" in result.stderr
+    assert "and this is run" in result.stderr
     assert small.start(planned) == "published"
     small.assert_whole(planned)
 
@@ -325,11 +334,11 @@ def test_full_disk_of_a_further_directory_is_one_clear_error(
 
 
 def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path: Path) -> None:
-    with lock_directory(tmp_path / "out" / "_journal"):
+    with lock_directory(tmp_path / "out" / "_ledger"):
         code, message = small.invoke(tmp_path / "out")
     assert code == 2
     assert "another program is working in" in message
-    with lock_directory(small.target / "_journal"):
+    with lock_directory(small.target / "_ledger"):
         words = ["dispatch", str(small.target), "--to", str(tmp_path / "further")]
         result = CliRunner().invoke(cli, words)
     assert result.exit_code == 2
@@ -337,11 +346,13 @@ def test_two_programs_do_not_work_in_one_directory(small: Undisturbed, tmp_path:
     assert not (tmp_path / "further").exists()
 
 
-def test_journal_of_another_version_is_refused(small: Undisturbed, tmp_path: Path) -> None:
+def test_ledger_of_another_version_is_refused(small: Undisturbed, tmp_path: Path) -> None:
     target = tmp_path / "out"
     shutil.copytree(small.target, target)
-    path = target / "_journal" / MANIFEST
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 99, "program": "x 9.9"}))
+    with closing(sqlite3.connect(target / "_ledger" / LEDGER)) as ledger:
+        ledger.execute("UPDATE job SET value = 'x 9.9' WHERE name = 'program'")
+        ledger.execute("PRAGMA user_version = 99")
+        ledger.commit()
     for words in (
         small.words(target),
         ["explain", str(target), "1"],
@@ -350,5 +361,5 @@ def test_journal_of_another_version_is_refused(small: Undisturbed, tmp_path: Pat
         result = CliRunner().invoke(cli, words)
         assert result.exit_code == 1
         assert "has format 99" in result.stderr
-        assert "use x 9.9, which wrote it, or " in result.stderr
+        assert "use x 9.9, which wrote it; or " in result.stderr
     assert log.published_files(target) == log.published_files(small.target)

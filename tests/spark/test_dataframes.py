@@ -38,13 +38,14 @@ from publisher.dataframes import output as api_output
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.tables.columns import TABLES
 from publisher.engine.tables.documents import operation_lists, read_document_file
-from publisher.engine.tables.journals import JOURNAL_TABLES, read_part
+from publisher.engine.tables.ledger import read_part
 from publisher.errors import FatalError, SettingsError, UsageError
-from publisher.journal.fold_runs import Folding
-from publisher.journal.scan_runs import scan_runs
+from publisher.ledger.hours import Closing, hours_of
+from publisher.ledger.read import scan_runs
+from publisher.ledger.tables import TABLES as ALL_TABLES
 from publisher.runs.replay import replay as run_replay
 from tests.support.documentation import DOCS, blocks, text_of
-from tests.support.finished_runs import finish_runs, make_journals
+from tests.support.finished_runs import finish_runs, make_ledgers
 from tests.support.mixed_sources import INPUTS, write_inputs
 
 FORMATS = {
@@ -81,8 +82,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_of(root: Path, name: str) -> list[dict]:
-    """The rows of a table of a journal, read without Spark."""
-    [table] = [table for table in JOURNAL_TABLES if table.name == name]
+    """The rows of a table of a ledger, read without Spark."""
+    [table] = [table for table in ALL_TABLES if table.name == name.replace("decisions", "records")]
     batches = [batch for part in scan_runs(root) for batch in read_part(part, table)]
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -254,14 +255,12 @@ def test_examples_in_docstrings_print_what_they_show(
 
 
 def test_a_job_has_the_tables_of_all_its_runs(session: SparkSession, tmp_path: Path) -> None:
-    journals = make_journals(tmp_path)
-    runs = finish_runs(journals, 5)
-    separate = {
-        name: rows_of(journals.root, name) for name in ("decisions", "documents", "lookups")
-    }
-    assert Folding(journals, lambda: None, least=1).step()
-    assert len(journals.numbers()) < len(runs)
-    tables = xds.journal(session, journals.root)
+    ledger = make_ledgers(tmp_path)
+    runs = finish_runs(ledger, 5)
+    separate = {name: rows_of(ledger.root, name) for name in ("decisions", "documents", "lookups")}
+    assert Closing(ledger.root, lambda: None, seconds=0, fewest=1).step()
+    assert hours_of(ledger.root)
+    tables = xds.ledger(session, ledger.root)
     for name, expected in separate.items():
         frame = getattr(tables, name)
         assert Counter(map(str, frame.toArrow().to_pylist())) == Counter(map(str, expected))
@@ -291,8 +290,8 @@ def test_problems_are_errors_of_the_program_with_their_places(
         xds.plan(session, inputs / "log", format="csv")
     with pytest.raises(UsageError, match="has several sources"):
         xds.changes(session, inputs / "log", job=inputs / "job.toml")
-    with pytest.raises(UsageError, match="is not a journal"):
-        xds.journal(session, tmp_path)
+    with pytest.raises(UsageError, match="has no ledger"):
+        xds.ledger(session, tmp_path)
 
     file = tmp_path / "log.csv"
     file.write_bytes((inputs / "log" / "0.csv").read_bytes())

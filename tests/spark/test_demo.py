@@ -3,8 +3,10 @@
 import os
 import re
 import shlex
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from publisher.cli.main import cli
-from publisher.journal.fold_runs import Folding
-from publisher.reports.explain import explain
 from tests.support.documentation import ROOT, agrees, blocks, run, shown_commands, text_of
-from tests.support.finished_runs import finish_runs, make_journals
 from tests.support.notebooks import read_cells, run_cells, shown
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -120,41 +119,25 @@ def test_the_documentation_shows_what_it_prints(
             assert agrees(*pair)
 
 
-def test_the_query_of_segments_answers(tmp_path: Path, spark: SparkSession) -> None:
-    journals = make_journals(tmp_path)
-    runs = finish_runs(journals, 4)
-    assert Folding(journals, lambda: None, least=1).step()
-    page = text_of("how-to/query-the-journal.md")
-    (statement,) = (sql for sql in blocks(page, "sql") if "segments" in sql)
-    rows = spark.sql(statement.replace(".xds-publisher/people", str(journals.root))).collect()
-    association = "<association>idu=1,table=usr</association>"
-    expected = [story for story in explain(journals.root, "idu=1") if story.run != runs[-1]]
-    documents = [story.document.text for story in expected if story.document is not None]
-    assert [row.text for row in rows] == documents != []
-    assert all(association in text for text in documents)
-
-
-def test_the_queries_of_a_journal_answer(
+def test_the_queries_of_a_ledger_answer(
     tour: tuple[Path, str], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, _ = tour
-    page = text_of("how-to/query-the-journal.md")
-    statements = [
-        sql.replace("demo-output", f"{directory}/demo-output")
-        for sql in blocks(page, "sql")
-        if "demo-output" in sql
-    ]
-    unpublished, documents, lookups = (spark.sql(sql).collect() for sql in statements)
-    (program,) = blocks(page, "python")
     monkeypatch.chdir(directory)
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert [row.records for row in unpublished] == [
-        int(line.split()[-1]) for line in done.stdout.splitlines()[1:-1]
-    ]
-    assert [row.operation for row in documents] == ["add", "modify"]
+    page = text_of("how-to/query-the-ledger.md")
+    (program,) = blocks(page, "python")
+    exec(program, {"spark": spark})
+    unpublished, documents, lookups = (spark.sql(sql).collect() for sql in blocks(page, "sql"))
+    counts = [row.records for row in unpublished]
+    assert counts == sorted(counts, reverse=True) != []
+    assert {row.outcome for row in unpublished} <= {"superseded", "ignored", "held", "rejected"}
+    assert [row.operation for row in documents] == ["add", "modify", "modify"]
+    assert all("<association>idu=1,table=usr," in row.text for row in documents)
     assert {row.answer for row in lookups} == {"gone"}
+    (console,) = blocks(page, "console")
+    asked = [console.split('"')[1], *blocks(text_of("reference/ledger.md"), "sql")]
+    with closing(sqlite3.connect("demo-output/.xds-publisher/demo/ledger.db")) as ledger:
+        assert all(ledger.execute(sql).fetchall() for sql in asked)
 
 
 def test_the_notebook_prints_what_it_shows(

@@ -9,7 +9,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import replay
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK, UPDATE

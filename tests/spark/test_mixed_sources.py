@@ -9,17 +9,18 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.dispatch.kafka.records import LaneDocuments
 from publisher.dispatch.kafka.topic_template import TopicTemplate
-from publisher.journal.lane_result import LaneNames
+from publisher.ledger.lane_result import LaneNames
+from publisher.ledger.read import find_run
 from publisher.reports.explain import explain
 from tests.support.event_ids import ORIGIN
 from tests.support.mixed_sources import LANES, PEOPLE, write_inputs
@@ -37,11 +38,12 @@ class Mixed:
         done = CliRunner().invoke(cli, arguments)
         assert done.exit_code == 4, done.output  # beyond the budget of rejected records, which is 0
         self.report = json.loads(done.stdout)
-        self.journal, self.target = Path(self.report["journal"]), Path(self.report["target"])
+        self.ledger_run, self.target = Path(self.report["ledger"]), Path(self.report["target"])
 
     def decisions(self) -> pa.Table:
-        files = (self.journal / LaneNames(lane).decisions for lane in range(LANES))
-        return pa.concat_tables(pq.read_table(path) for path in files)
+        tables = find_run(self.ledger_run).tables()
+        assert tables is not None
+        return pa.concat_tables(tables[LaneNames(lane).decisions] for lane in range(LANES))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_records_are_counted_by_source(run: Mixed) -> None:
 
 def test_precedence_holds_within_a_source(run: Mixed) -> None:
     """The log's query-back and delete leave the others' values and inserts alone."""
-    stories = explain(run.journal, "idu=3")
+    stories = explain(run.ledger_run, "idu=3")
     fates: dict[str, list[str]] = defaultdict(list)
     for story in stories:
         fates[story.source].append(story.outcome)
@@ -126,15 +128,20 @@ def test_events_are_ranked_by_time_beside_other_sources(run: Mixed) -> None:
 def records_to_send(run: Mixed) -> list[tuple[dict[str, str], str, str]]:
     """Returns the records for Kafka: headers, key and value of each document."""
     found = []
-    for lane in range(LANES):
-        names = tuple(source["name"] for source in run.report["sources"])
-        prefixes = tuple(ORIGIN.length(name) for name in names)
-        reader = LaneDocuments(
-            lane, run.journal, run.target, names, TopicTemplate("x"), id_prefixes=prefixes
-        )
-        for batch in reader.batches(0, 1000):
-            for key, value, headers in batch.records:
-                assert key is not None
-                texts = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
-                found.append((texts, key.decode(), value.decode()))
+    committed = find_run(run.ledger_run)
+    manifest = committed.manifest()
+    assert manifest is not None
+    with ExitStack() as stack:
+        files = stack.enter_context(committed.unpacked(manifest)).place
+        for lane in range(LANES):
+            names = tuple(source["name"] for source in run.report["sources"])
+            prefixes = tuple(ORIGIN.length(name) for name in names)
+            reader = LaneDocuments(
+                lane, files, run.target, names, TopicTemplate("x"), id_prefixes=prefixes
+            )
+            for batch in reader.batches(0, 1000):
+                for key, value, headers in batch.records:
+                    assert key is not None
+                    texts = {name: bytes(text or b"").decode() for name, text in headers}  # type: ignore[arg-type]
+                    found.append((texts, key.decode(), value.decode()))
     return found

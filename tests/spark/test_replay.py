@@ -11,7 +11,7 @@ import pytest
 
 from publisher.engine.spark.event_time_ranks import rank_by_time
 from publisher.errors import InternalError, PublisherError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import replay
 from tests.support import whole_log as log

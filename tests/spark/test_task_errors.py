@@ -48,10 +48,10 @@ def test_a_problem_of_settings_survives_with_its_place() -> None:
 
 
 def test_a_full_disk_names_the_file_and_what_to_do() -> None:
-    full = OSError(errno.ENOSPC, "No space left on device", "/journal/part-00000")
+    full = OSError(errno.ENOSPC, "No space left on device", "/ledger/part-00000")
     found = decode(encode(full))
     assert isinstance(found, FatalError)
-    assert "no space left on /journal/part-00000: free space" in found.message
+    assert "no space left on /ledger/part-00000: free space" in found.message
 
 
 def test_an_error_that_is_not_ours_stays_what_it_is() -> None:

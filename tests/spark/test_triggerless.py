@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.compared_jobs import TABLE, table_row, write_table
 
@@ -62,9 +62,10 @@ def test_any_number_of_parts_gives_the_same_bytes(
     assert parts(tmp_path / "spark") == parts(tmp_path / "here")
     assert report.operations == {"add": 30, "delete": 30, "modify": 59}
     assert report.reasons == {"ignored": {"unchanged": 2_911}}
-    state = json.loads((Path(report.journal) / "state" / "hr" / "state.json").read_text())
+    folder = Path(report.ledger).parent / "state" / "hr" / report.run[-6:]
+    state = json.loads((folder / "state.json").read_text())
     assert len(state["tables"]["usr"]["files"]) == 8
-    kept = sorted(path.name for path in (Path(report.journal) / "state" / "hr" / "known").iterdir())
+    kept = sorted(path.name for path in (folder / "known").iterdir())
     assert kept == sorted(state["tables"]["usr"]["files"])
 
 
@@ -74,5 +75,5 @@ def test_what_a_task_cannot_read_is_told(tmp_path: Path) -> None:
     (known,) = (tmp_path / ".xds-publisher").rglob("known/*")
     known.unlink()
     write_table(tmp_path, [table_row(2)])
-    with pytest.raises(Exception, match="of the state cannot be read"):
+    with pytest.raises(Exception, match="is missing or was changed"):
         publish(tmp_path, "")

@@ -15,7 +15,7 @@ from publisher.engine.auto import AutoEngine
 from publisher.engine.contract import EngineName, InputSize
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import UnreachableError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs.replay import replay
 from tests.support import whole_log as log
 from tests.support.event_log_files import csv_text, event
@@ -51,8 +51,8 @@ def test_a_run_planned_on_one_engine_is_sent_on_the_other(
             replay(on(first, settings), [snapshot], str(tmp_path / "out"))
     report = replay(on(second, settings), [snapshot], str(tmp_path / "out"))
     assert (report.state, report.engine) == ("published", None)
-    assert replace(report, seconds={}, target="", journal="") == replace(
-        whole, seconds={}, target="", journal="", engine=None
+    assert replace(report, seconds={}, target="", ledger="") == replace(
+        whole, seconds={}, target="", ledger="", engine=None
     )
     assert parts(tmp_path / "out") == parts(tmp_path / "whole")
     assert (tmp_path / "out" / "rejects.jsonl").read_text() == (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 
 Rows = Sequence[tuple[str | None, ...]]

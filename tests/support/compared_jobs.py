@@ -9,7 +9,7 @@ from pathlib import Path
 from lxml import etree
 
 from publisher.config.job_file import load
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 
 Row = Mapping[str, str | None]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from publisher.config.job_file import load
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs import replay as job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT

@@ -1,12 +1,11 @@
-"""Finished runs of a job in its journal directory, planned from small logs without the engine."""
+"""Finished runs of a job in its ledger directory, planned from small logs without the engine."""
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
 import tempfile
 import time
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,46 +13,49 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from publisher.dispatch.refusals import DispatchRecord, Refusal
-from publisher.journal.find_journal import open_journal
-from publisher.journal.job_journals import DOCUMENTS, Journals
-from publisher.journal.manifest import DOCUMENT_STAGING, Journal, Manifest, RunEnd, SourceEntry
+from publisher.ledger import storage
+from publisher.ledger.hours import Closing, Hour, hours_of
+from publisher.ledger.job import DOCUMENTS, Ledger
+from publisher.ledger.manifest import Manifest, RunEnd, SourceEntry
+from publisher.ledger.read import find_run
+from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.sources.event_log.options import EventLogOptions
 from tests.support.event_ids import ORIGIN
-from tests.support.journals import write_identity
-from tests.support.planned_journals import HEAD
+from tests.support.ledgers import write_identity
+from tests.support.planned_ledgers import HEAD
 from tests.support.task_runs import plan_all, read_all, work_of
 
 DAY = 86_400
 LANES = 2
 
 
-def make_journals(base: Path) -> Journals:
-    """An empty journal directory of a job, beside a database with a few objects."""
+def make_ledgers(base: Path) -> Ledger:
+    """An empty ledger directory of a job, beside a database with a few objects."""
     with sqlite3.connect(base / "hr.db") as connection:
         connection.execute("CREATE TABLE usr (idu INTEGER PRIMARY KEY, fname TEXT)")
         connection.executemany("INSERT INTO usr VALUES (?, ?)", [(n, f"Ann {n}") for n in range(3)])
     connection.close()
     write_identity(base / "job")
-    return Journals(base / "job", "job")
+    return Ledger(base / "job", "job")
 
 
-def plan_run(journals: Journals, ids: Sequence[int]) -> tuple[Journal, Manifest]:
+def plan_run(ledger: Ledger, ids: Sequence[int]) -> tuple[LedgerRun, Manifest]:
     """A committed run of a table that read these records: changes, query-backs, and a reject."""
-    journal = journals.journal(journals.create_run())
+    ledger_run = ledger.run(ledger.create_run())
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.csv"
         log.write_text(HEAD + "".join(_line(number) for number in ids), newline="\n")
-        work = work_of([log], lanes=LANES, database=f"sqlite:///{journals.root.parent}/hr.db")
-        results = plan_all(work, read_all(work), journal.root)
-    (journal.root / DOCUMENTS).rename(journal.root / DOCUMENT_STAGING)
-    (journal.root / DOCUMENTS).mkdir()
-    (journal.root / DOCUMENT_STAGING).rename(journal.root / DOCUMENTS / DOCUMENT_STAGING)
+        work = work_of([log], lanes=LANES, database=f"sqlite:///{ledger.root.parent}/hr.db")
+        results = plan_all(work, read_all(work), ledger_run.root)
+    (ledger_run.root / DOCUMENTS).rename(ledger_run.root / DOCUMENT_STAGING)
+    (ledger_run.root / DOCUMENTS).mkdir()
+    (ledger_run.root / DOCUMENT_STAGING).rename(ledger_run.root / DOCUMENTS / DOCUMENT_STAGING)
     source = SourceEntry(
-        "log", "event-log", (), asdict(EventLogOptions()), {}, 0, table="log", origin=ORIGIN
+        "log", "event-log", ({},), asdict(EventLogOptions()), {}, 0, table="log", origin=ORIGIN
     )
     manifest = Manifest(
-        run=journal.root.name,
-        job=journals.job,
+        run=ledger_run.root.name,
+        job=ledger.job,
         lanes=LANES,
         clock="2026-01-01T00:00:00+00:00",
         settings={},
@@ -62,8 +64,8 @@ def plan_run(journals: Journals, ids: Sequence[int]) -> tuple[Journal, Manifest]
         documents=DOCUMENTS,
         records_read=len(ids),
     )
-    journal.commit(manifest)
-    return journal, manifest
+    ledger_run.commit(manifest)
+    return ledger_run, manifest
 
 
 def _line(number: int) -> str:
@@ -72,55 +74,87 @@ def _line(number: int) -> str:
     return f'{number},idu={number % 4},N,{kind},2026-01-01 10:00:00,,usr,fname,,"Jack\n{number}"\n'
 
 
-def finish_run(
-    journals: Journals, ids: Sequence[int], *, days: float = 0, refused: bool = True
-) -> str:
+def finish_run(ledger: Ledger, ids: Sequence[int], *, days: float = 0, refused: bool = True) -> str:
     """A finished run that ended so many days ago; the sink refused one document."""
-    journal, manifest = plan_run(journals, ids)
+    ledger_run, manifest = plan_run(ledger, ids)
     lane = next((result.lane for result in manifest.results if result.documents), 0)
     refusal = Refusal(lane, 0, "log", str(ids[0]), str(ids[0]), "too-large", "longer than 1 byte")
     refusals = (refusal,) if refused else ()
     record = DispatchRecord(manifest.run, manifest.plan, "kafka://", ("xds",), 9, 9, refusals)
-    record.write(journal.root, "kafka://")
-    journal.mark_sent(RunEnd(notes=("a note",)))
-    moment = time.time() - days * DAY
-    os.utime(journal.root / "sent", (moment, moment))
+    record.write(ledger_run, "kafka://")
+    finish(ledger, ledger_run, days=days)
     return manifest.run
 
 
-def finish_runs(journals: Journals, count: int, *, days: float = 0) -> list[str]:
-    """Finished runs with three records each, whose ids go on."""
-    first = 1 + 3 * journals.last_number()
-    starts = range(first, first + 3 * count, 3)
-    return [finish_run(journals, range(start, start + 3), days=days) for start in starts]
-
-
-def copy_runs(journals: Journals, run: str, count: int) -> None:
-    """Copies a finished run under new numbers, much faster than planning."""
-    journal = journals.journal(run)
-    manifest = journal.manifest()
+def finish(ledger: Ledger, ledger_run: LedgerRun, *, days: float = 0) -> None:
+    """Ends a committed run so many days ago."""
+    manifest = ledger_run.manifest()
     assert manifest is not None
-    for _ in range(count):
-        copy = journals.journal(journals.create_run())
-        shutil.copytree(journal.root, copy.root, dirs_exist_ok=True)
-        (copy.root / "manifest.json").write_text(replace(manifest, run=copy.root.name).to_json())
+    ledger.finish(ledger_run, manifest, RunEnd(notes=("a note",)), greatest={}, leftovers={})
+    with storage.transaction(ledger.root) as connection:
+        ended = (time.time() - days * DAY, ledger_run.number)
+        connection.execute("UPDATE run SET ended = ? WHERE number = ?", ended)
 
 
-def contents_of(journals: Journals, run: str) -> dict[str, object]:
-    """Everything in the journal of a run, wherever it is; rows of tables as plain values."""
-    with open_journal(journals.root / run) as journal:
-        manifest = journal.manifest()
-        assert manifest is not None
-        tables = [
-            name
-            for result in manifest.results
-            for name in result.journal_files
-            if name.endswith(".parquet")
-        ]
-        paths = [path for path in journal.root.rglob("*") if path.is_file()]
-        texts = (path for path in paths if path.suffix != ".parquet" and path.name != "lock")
-        return {str(path.relative_to(journal.root)): path.read_bytes() for path in texts} | {
-            name: rows_of(journal.root / name) for name in tables
+def wait_again(ledger: Ledger) -> None:
+    """Makes finished runs wait for their sink and their statuses again."""
+    with storage.transaction(ledger.root) as connection:
+        connection.execute("UPDATE run SET ended = NULL, outcome = NULL")
+
+
+def finish_runs(ledger: Ledger, count: int, *, days: float = 0) -> list[str]:
+    """Finished runs with three records each, whose ids go on."""
+    first = 1 + 3 * ledger.last_number()
+    starts = range(first, first + 3 * count, 3)
+    return [finish_run(ledger, range(start, start + 3), days=days) for start in starts]
+
+
+def copy_runs(ledger: Ledger, run: str, count: int) -> None:
+    """Copies a finished run under new numbers, much faster than planning."""
+    ledger_run = ledger.run(run)
+    manifest, first = ledger_run.manifest(), 1 + ledger.last_number()
+    assert manifest is not None
+    with storage.transaction(ledger.root) as connection:
+        cursor = connection.execute("SELECT * FROM run WHERE number = ?", (ledger_run.number,))
+        row = dict(zip((each[0] for each in cursor.description), cursor.fetchone(), strict=True))
+        for number in range(first, first + count):
+            name = ledger.run_id(number)
+            text = replace(manifest, run=name).to_json()
+            copy = row | {"number": number, "name": name, "manifest": zlib.compress(text.encode())}
+            marks = ", ".join("?" * len(copy))
+            connection.execute(f"INSERT INTO run VALUES ({marks})", [*copy.values()])
+            for table, others in (("key_run", "hash"), ("run_text", "name, text")):
+                connection.execute(
+                    f"INSERT INTO {table} SELECT ?, {others} FROM {table} WHERE run = ?",
+                    (number, ledger_run.number),
+                )
+
+
+def close_hours(ledger: Ledger, *, fewest: int = 1, seconds: float = -1) -> list[Hour]:
+    """Closes all hours that are over; returns them."""
+    closing = Closing(ledger.root, lambda: None, seconds=seconds, fewest=fewest)
+    while closing.step():
+        pass
+    return hours_of(ledger.root)
+
+
+def contents_of(ledger: Ledger, run: str) -> dict[str, object]:
+    """Everything in the ledger of a run, wherever it is; rows of tables as plain values."""
+    ledger_run = find_run(ledger.root / run)
+    manifest = ledger_run.manifest()
+    assert manifest is not None
+    with ledger_run.unpacked(manifest) as files:
+        paths = [path for path in files.place.rglob("*") if path.is_file()]
+        return {
+            "manifest": manifest,
+            "texts": dict(ledger_run.texts()),
+            "end": ledger_run.acknowledgement,
+            "ended": ledger_run.sent_at,
+        } | {
+            str(path.relative_to(files.place)): rows_of(path)
+            if path.suffix == ".parquet"
+            else path.read_bytes()
+            for path in paths
         }
 
 
@@ -131,6 +165,6 @@ def rows_of(path: Path) -> list[dict[str, object]]:
         return rows
 
 
-def contents_of_all(journals: Journals, runs: Iterable[str]) -> dict[str, dict[str, object]]:
-    """The journals of several runs, see ``contents_of``."""
-    return {run: contents_of(journals, run) for run in runs}
+def contents_of_all(ledger: Ledger, runs: Iterable[str]) -> dict[str, dict[str, object]]:
+    """The ledger of several runs, see ``contents_of``."""
+    return {run: contents_of(ledger, run) for run in runs}

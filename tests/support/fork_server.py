@@ -36,7 +36,7 @@ MODULES = (
     "publisher.dispatch.kafka.dispatcher",
     "publisher.engine.local.parallel_tasks",
     "publisher.engine.local.serial_tasks",
-    "publisher.journal.retried_records",
+    "publisher.ledger.retried_records",
     "publisher.observing.compose",
     "publisher.observing.metrics",
     "publisher.runs.follow",

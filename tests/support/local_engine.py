@@ -12,7 +12,7 @@ from publisher.engine.local.engine import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.tasks import Work
 from publisher.errors import PublisherError
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_result import LaneResult
 
 
 class ScriptedEngine(LocalEngine):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from publisher.journal.object_states import _REMOVED, _open_to_read, _read
+from publisher.ledger.object_states import _REMOVED, _open_to_read, _read
 from publisher.model.published_objects import PublishedObject
 
 

@@ -1,6 +1,6 @@
 """Unique values for tests that search everything a program has written for them.
 
-The search knows texts, gzip, Parquet and Arrow files, and everything in them that is hex or Base64.
+The search knows texts, gzip, Parquet and Arrow files, ledgers, and everything in them that is hex or Base64.
 """
 
 from __future__ import annotations
@@ -10,12 +10,18 @@ import binascii
 import gzip
 import io
 import re
+import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from publisher.ledger.storage import LEDGER
+from publisher.ledger.tables import TABLES, unpack
 
 # each begins with fixed letters, for which expressions search quickly
 _TEXT = re.compile(rb"pv[a-z]{10}")
@@ -58,6 +64,8 @@ class PlantedValues:
             found |= self._find([str(path.relative_to(folder)).encode()])
             if path.is_file():
                 found |= self._find(_contents(path.read_bytes()))
+            if path.name == LEDGER:
+                found |= self._find(_rows(path))
         return found
 
     def _find(self, contents: Iterable[bytes], depth: int = _DEPTH) -> set[bytes]:
@@ -83,6 +91,21 @@ def _contents(octets: bytes) -> Iterator[bytes]:
     if table is not None:
         yield repr(table.to_pylist()).encode(errors="surrogatepass")
         yield repr(table.schema.metadata).encode()
+
+
+def _rows(ledger: Path) -> Iterator[bytes]:
+    """The rows of all tables of a ledger, unpacked."""
+    with closing(sqlite3.connect(ledger)) as connection:
+        names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
+        for (name,) in names.fetchall():
+            yield repr(connection.execute(f"SELECT * FROM {name}").fetchall()).encode()
+        for stored, *packed in connection.execute(
+            "SELECT manifest, records, documents, lookups FROM run"
+        ):
+            yield zlib.decompress(stored)
+            for table, content in zip(TABLES, packed, strict=True):
+                rows = unpack(table, content or None, ledger.name).to_pylist()
+                yield repr(rows).encode(errors="surrogatepass")
 
 
 def _decoded(content: bytes) -> Iterator[bytes]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from publisher.journal.conservation import RunReport, SourceCounts
+from publisher.ledger.conservation import RunReport, SourceCounts
 from publisher.observing.contract import Poll
 
 REPORT = RunReport(
     run="people-000017",
     state="published",
-    journal="",
+    ledger="",
     target="kafka://broker:9092/xds",
     read=1200,
     outcomes={"published": 1150, "superseded": 30, "ignored": 15, "held": 0, "rejected": 5},

@@ -84,7 +84,7 @@ class SourceContract:
         """Runs each test with each sample."""
         metafunc.parametrize("sample", self.samples, ids=lambda sample: sample.name)
 
-    def test_splits_are_stable_and_go_to_tasks_and_journals(
+    def test_splits_are_stable_and_go_to_tasks_and_ledgers(
         self, sample: Sample, tmp_path: Path
     ) -> None:
         path = sample.make(tmp_path / sample.name)

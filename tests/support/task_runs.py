@@ -13,8 +13,8 @@ from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.task_resources import Rules
 from publisher.engine.tasks import SourceWork, Work, read_split
-from publisher.journal.lane_reader import LaneReader
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_reader import LaneReader
+from publisher.ledger.lane_result import LaneResult
 from publisher.masking.masker import Masking
 from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase

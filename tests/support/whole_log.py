@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from publisher.config.job_file import Overrides, load
 from publisher.config.settings import Settings
 from publisher.engine.contract import EngineName
-from publisher.journal.find_journal import find_journal
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.read import find_run
 from publisher.model.change import Outcome
 from tests.support.event_log_files import NAMES, Row, csv_text, event
 
@@ -173,7 +173,7 @@ def by_object(documents: Iterable[str]) -> dict[str, list[str]]:
 
 
 def manifest(directory: Path) -> Manifest:
-    found = Journal(find_journal(directory)).manifest()
+    found = find_run(directory).manifest()
     assert found is not None
     return found
 
@@ -181,11 +181,12 @@ def manifest(directory: Path) -> Manifest:
 def decisions(directory: Path) -> Counter[str]:
     """Records by position and fate, of the first source alone; records without id by their reason."""
     found: Counter[str] = Counter()
-    for path in sorted(find_journal(directory).glob("lane-*.decisions.parquet")):
-        for row in pq.read_table(path).to_pylist():
-            position = row["high"] if not row["part"] else "?"
-            outcome = Outcome(row["outcome"]).label
-            found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
+    with find_run(directory).unpacked(manifest(directory)) as run:
+        for path in sorted(run.place.glob("lane-*.decisions.parquet")):
+            for row in pq.read_table(path).to_pylist():
+                position = row["high"] if not row["part"] else "?"
+                outcome = Outcome(row["outcome"]).label
+                found[" ".join(filter(None, [f"{position}:", outcome, row["reason"]]))] += 1
     return found
 
 

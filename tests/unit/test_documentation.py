@@ -244,8 +244,8 @@ def test_every_page_of_a_format_names_its_example() -> None:
             assert f"conf/{path.stem}.toml" in path.read_text("utf-8")
 
 
-def test_messages_of_lost_journals_are_those_of_the_program() -> None:
-    chapter = section(text_of("how-to/operate.md"), "Recover a lost journal")
+def test_messages_of_lost_ledgers_are_those_of_the_program() -> None:
+    chapter = section(text_of("how-to/operate.md"), "Recover a lost ledger")
     shown = [
         message.strip("… ")
         for row in re.findall(r"^\| (`.*?) \|", chapter, re.MULTILINE)

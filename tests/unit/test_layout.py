@@ -25,7 +25,7 @@ MODULES = sorted({*(ROOT / "publisher").rglob("*.py")} - {SCRIPT})
 PACKAGES = (
     *("cli", "demo", "dataframes", "reports", "runs", "config", "verify", "engine"),
     *("activity", "acknowledge"),
-    *("sources", "triggers", "database", "planning", "dispatch", "observing", "journal"),
+    *("sources", "triggers", "database", "planning", "dispatch", "observing", "ledger"),
     *("consumer", "xds", "masking", "model", "console", "resources"),
     *("redaction", "extras", "stop_request", "errors", "no_pandas"),
 )

@@ -83,7 +83,7 @@ def _job(directory: Path, url: str, compared: list[str]) -> str:
     lines += ["[[sources]]", 'name = "compare"', 'format = "triggerless"', f"tables = {compared}"]
     lines += ["[database]", f"url = {json.dumps(url)}", "[run]", 'engine = "local"']
     lines += ["[dispatch]", f"path = {json.dumps(str(directory / 'out'))}"]
-    lines += ["[journal]", f"path = {json.dumps(str(directory / 'journal'))}"]
+    lines += ["[ledger]", f"path = {json.dumps(str(directory / 'ledger_run'))}"]
     return "\n".join(lines)
 
 

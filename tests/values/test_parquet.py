@@ -51,7 +51,7 @@ def published(
         f'[[sources]]\nname = "cmp"\nformat = "triggerless"\nsnapshots = [{json.dumps(str(source))}]\n'
         f'key = {{usr = ["id"]}}\n{settings}[documents]\ntime_syntax = 3\n[run]\nengine = "local"\n'
         f"[dispatch]\npath = {json.dumps(str(directory / 'out'))}\n"
-        f"[journal]\npath = {json.dumps(str(directory / 'journal'))}\n"
+        f"[ledger]\npath = {json.dumps(str(directory / 'ledger_run'))}\n"
     )
     run("publish", "-c", str(job))
     objects: dict[str, dict[str, tuple[str | None, str]]] = {}

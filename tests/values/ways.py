@@ -191,7 +191,7 @@ def _job(directory: Path, url: str, count: int, declared: Sequence[str]) -> str:
     lines += ["[[sources]]", 'name = "compare"', 'format = "triggerless"', f"tables = {tables}"]
     lines += ["[database]", f"url = {json.dumps(url)}"]
     lines += ["[dispatch]", f"path = {json.dumps(str(directory / 'out'))}"]
-    lines += ["[journal]", f"path = {json.dumps(str(directory / 'journal'))}"]
+    lines += ["[ledger]", f"path = {json.dumps(str(directory / 'ledger_run'))}"]
     lines += ["[documents]", "time_syntax = 3", "[run]", 'engine = "local"']
     for way in WAYS:
         for name in declared[1:]:

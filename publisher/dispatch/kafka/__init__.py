@@ -1,1 +1,1 @@
-"""The Kafka sink: publishes journals to topics, exactly once with transactions."""
+"""The Kafka sink: publishes ledger to topics, exactly once with transactions."""

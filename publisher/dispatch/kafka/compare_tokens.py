@@ -1,4 +1,4 @@
-"""Compares the progress tokens of a job with its journal, before fencing and planning."""
+"""Compares the progress tokens of a job with its ledger, before fencing and planning."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from publisher.dispatch.kafka.progress_tokens import Token, TokenPlace, read_tok
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_ids import refuse_replaced
 from publisher.errors import FatalError
-from publisher.journal.lineage import Lineage
+from publisher.ledger.job import Ledger
 
 
 def refuse_foreign_tokens(
     options: KafkaOptions,
     job: str,
-    lineage: Lineage,
+    ledger: Ledger,
     topics: KafkaTopics | None = None,
     *,
     wait: bool = False,
 ) -> None:
-    """Refuses a topic with a token that the job's journal cannot have written.
+    """Refuses a topic with a token that the job's ledger cannot have written.
 
     ``topics`` are requested unless they are given.  Without ``wait``, tokens behind an open transaction are
     missed: compare again after fencing.
 
     Raises:
-        FatalError: Tokens are from another journal, a newer run, another plan, or another version
+        FatalError: Tokens are from another ledger, a newer run, another plan, or another version
             of the program; or a topic of documents was deleted and created again.
         UnreachableError: The brokers do not answer.
     """
     topics = topics or KafkaTopics.of(KafkaClients(options))
     tokens = read_all_tokens(options, job, topics, wait=wait)
-    problem = find_problem(tokens.values(), lineage)
-    refuse_replaced(topics, lineage.journals.root)
+    problem = find_problem(tokens.values(), ledger)
+    refuse_replaced(topics, ledger)
     if problem is not None:
         raise FatalError(
             f"topic {options.topic} has progress of job {job} in {options.tokens_of(job)} that does not "
-            f"fit the journal: {problem}; nothing was sent, as documents could be lost or doubled. "
-            "Restore the latest journal directory; or, if two jobs share the name, set another "
-            "name in [job]; or, if the journal is lost, run `xds-publisher recover -c JOB.toml`"
+            f"fit the ledger: {problem}; nothing was sent, as documents could be lost or doubled. "
+            "Restore the latest ledger directory; or, if two jobs share the name, set another "
+            "name in [job]; or, if the ledger is lost, run `xds-publisher recover -c JOB.toml`"
         )
 
 
@@ -58,12 +58,12 @@ def read_all_tokens(
     return read_tokens(topics.clients, place, partitions, wait=wait) if partitions else {}
 
 
-def find_problem(tokens: Iterable[Token], lineage: Lineage) -> str | None:
-    """Describes the first token that the journal cannot have written; ``None`` if all fit."""
+def find_problem(tokens: Iterable[Token], ledger: Ledger) -> str | None:
+    """Describes the first token that the ledger cannot have written; ``None`` if all fit."""
     for token in tokens:
         problem = token.find_version_problem()
         if problem is None:
-            problem = lineage.find_problem(token.identity, token.run, token.plan)
+            problem = ledger.find_problem(token.identity, token.run, token.plan)
         if problem is not None:
             return problem
     return None

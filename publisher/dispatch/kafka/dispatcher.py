@@ -1,6 +1,6 @@
 """The Kafka dispatcher: one record for each document, and a further topic with the progress.
 
-``rejects.jsonl`` and ``run.json`` are written to the journal's folder; the rejects include the documents
+``rejects.jsonl`` and ``run.json`` are written to the ledger's folder; the rejects include the documents
 that the sink refuses.
 """
 
@@ -34,11 +34,11 @@ from publisher.dispatch.kafka.topic_admin import DOCUMENT_RIGHTS, TOKEN_RIGHTS, 
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal, apply_refusals, read_record
 from publisher.errors import FatalError, ReplacedError, UnreachableError
-from publisher.journal.conservation import RunReport
-from publisher.journal.durable import write_durably, write_report
-from publisher.journal.job_journals import RUN
-from publisher.journal.lineage import Lineage
-from publisher.journal.manifest import Journal, Manifest
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.durable import write_durably
+from publisher.ledger.job import RUN, Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
@@ -55,9 +55,9 @@ class KafkaDispatcher:
     """Publishes to topics of a Kafka cluster.
 
     ``job`` determines the topic of the tokens.  ``owner`` owns the progress: the job of a
-    ``publish``, the run of a replay or of a journal that is sent to a further sink.  ``lanes`` is the
-    greatest number of lanes that the owner ever used.  ``lineage`` has the runs of a ``publish``, to compare
-    with the tokens; with ``recovery`` the journal replaces a lost one.  ``session`` outlives a run.
+    ``publish``, the run of a replay or of a ledger that is sent to a further sink.  ``lanes`` is the
+    greatest number of lanes that the owner ever used.  ``ledger`` has the runs of a ``publish``, to compare
+    with the tokens; with ``recovery`` the ledger replaces a lost one.  ``session`` outlives a run.
     """
 
     options: KafkaOptions
@@ -66,7 +66,7 @@ class KafkaDispatcher:
     lanes: int
     run_lanes: RunLanes = lambda lanes: [lane.send() for lane in lanes]  # in this process
     check_lease: Callable[[], None] | None = None
-    lineage: Lineage | None = None
+    ledger: Ledger | None = None
     recovery: Recovery | None = None
     session: KafkaSession = field(default_factory=KafkaSession)
 
@@ -113,22 +113,22 @@ class KafkaDispatcher:
 
         Raises:
             PublisherError: As ``check``.
-            FatalError: The job's journal cannot have written the tokens.
+            FatalError: The job's ledger cannot have written the tokens.
         """
         self.session.forget()
         topics = self._open_topics(topics)
         topics.require(self._known_topics())
         topics.require_tokens(self._place.topic, self.lanes)
         lanes = self.lanes
-        if self.recovery is not None:  # their number was lost with the journal
+        if self.recovery is not None:  # their number was lost with the ledger
             lanes = max(lanes, topics.partitions[self._place.topic])
         with ThreadPoolExecutor(_FENCED_AT_ONCE) as pool:
             letters = [REJECTS_LANE] if self.options.dead_letter_topic else []
             fence = partial(fence_producers, self._clients, self._place)
             list(pool.map(fence, [*range(lanes), *letters]))
-        if self.lineage is not None and self.recovery is None:
+        if self.ledger is not None and self.recovery is None:
             topics = topics.request_again()  # an instance may have added lanes before it was fenced
-            refuse_foreign_tokens(self.options, self.job, self.lineage, topics, wait=True)
+            refuse_foreign_tokens(self.options, self.job, self.ledger, topics, wait=True)
 
     def document_limit(self) -> int | None:
         """The limit of the smallest topic that documents may go to."""
@@ -144,9 +144,9 @@ class KafkaDispatcher:
         """Refuses tokens that do not fit the run."""
         self._tokens_of(self.session.topics(self._clients), manifest)
 
-    def refusals(self, journal: Journal) -> Sequence[Refusal]:
+    def refusals(self, ledger_run: LedgerRun) -> Sequence[Refusal]:
         """The refused documents of the dispatch record."""
-        record = read_record(journal.root, self._sink)
+        record = read_record(ledger_run, self._sink)
         return record.refusals if record is not None else ()
 
     def forget(self) -> None:
@@ -164,19 +164,18 @@ class KafkaDispatcher:
         """Does nothing: the sink has nothing of a run before its plan is committed."""
 
     def dispatch(
-        self, journal: Journal, manifest: Manifest, report: RunReport
+        self, ledger_run: LedgerRun, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         """Sends the missing documents lane by lane, then writes the token of the complete run.
 
         Raises:
-            FatalError: A file of the journal or a topic is missing, the sink refuses records, or it
-                has progress of another journal.
+            FatalError: A file of the ledger or a topic is missing, the sink refuses records, or it
+                has progress of another ledger.
             UnreachableError: The brokers do not answer.
         """
-        journal.move(manifest)
         is_new = self.session.is_new
         try:
-            return self._dispatch(journal, manifest, report)
+            return self._dispatch(ledger_run, manifest, report)
         except BaseException as error:
             self.session.forget()
             if isinstance(error, UnreachableError) and not self.options.create_topics:
@@ -187,40 +186,37 @@ class KafkaDispatcher:
             if is_new or not isinstance(error, FatalError) or isinstance(error, ReplacedError):
                 raise
             # a topic may have changed since the session read its settings
-            return self._dispatch(journal, manifest, report)
+            return self._dispatch(ledger_run, manifest, report)
 
     def _dispatch(
-        self, journal: Journal, manifest: Manifest, report: RunReport
+        self, ledger_run: LedgerRun, manifest: Manifest, report: RunReport
     ) -> Sequence[Refusal]:
         topics = self.session.topics(self._clients)
         if self.recovery is not None:
-            self.mark_recovered(journal, manifest)
+            self.mark_recovered(ledger_run, manifest)
             whose = manifest.identity, manifest.run, manifest.plan
             self.claim_tokens(Token(*whose, 0, epochs=manifest.epochs))
         tokens = self._tokens_of(topics, manifest)
         if self._has_all(tokens, manifest):
-            refusals = self.refusals(journal)
+            refusals = self.refusals(ledger_run)
         else:
-            refusals = self._send(journal, manifest, topics, tokens)
-        text = run_json(manifest, apply_refusals(report, refusals))
-        if self.lineage is not None:  # the mark of the sent run makes everything durable
-            write_report(journal.root / RUN, text)
-        else:
-            journal.complete(manifest)
-            write_durably(journal.root / RUN, text)
+            refusals = self._send(ledger_run, manifest, topics, tokens)
+        if ledger_run.ledger is None:  # a job has its runs in the ledger
+            text = run_json(manifest, apply_refusals(report, refusals))
+            write_durably(ledger_run.root / RUN, text)
         return refusals
 
-    def mark_recovered(self, journal: Journal, manifest: Manifest) -> None:
-        """Records in the journal which documents the topics may have already, see ``Recovery.mark``."""
+    def mark_recovered(self, ledger_run: LedgerRun, manifest: Manifest) -> None:
+        """Records in the ledger which documents the topics may have already, see ``Recovery.mark``."""
         assert self.recovery is not None
         from publisher.dispatch.kafka.run_sender import document_lanes
         from publisher.dispatch.kafka.size_limits import topics_of
 
-        names = topics_of(document_lanes(self.options, journal, manifest))
-        self.recovery.mark(self.session.topics(self._clients), names, journal, manifest)
+        names = topics_of(document_lanes(self.options, ledger_run, manifest))
+        self.recovery.mark(self.session.topics(self._clients), names, ledger_run, manifest)
 
     def claim_tokens(self, begin: Token) -> None:
-        """Replaces the tokens of a lost journal with ``begin``; tokens of the run of ``begin`` remain.
+        """Replaces the tokens of a lost ledger with ``begin``; tokens of the run of ``begin`` remain.
 
         Raises:
             ReplacedError: A newer instance of the job works.
@@ -228,7 +224,7 @@ class KafkaDispatcher:
         """
         place, topics = self._place, KafkaTopics.of(self._clients)
         tokens = self._tokens(topics, range(topics.partitions.get(place.topic, 0)))
-        # tokens of lanes are replaced, not removed, so that they also reveal a loss of this journal
+        # tokens of lanes are replaced, not removed, so that they also reveal a loss of this ledger
         claimed = {
             (place.partition_of(key), key): None if key == place.key(WHOLE) else begin
             for key, token in tokens.items()
@@ -242,7 +238,7 @@ class KafkaDispatcher:
 
     def _send(
         self,
-        journal: Journal,
+        ledger_run: LedgerRun,
         manifest: Manifest,
         topics: KafkaTopics,
         tokens: Mapping[bytes, Token],
@@ -257,11 +253,11 @@ class KafkaDispatcher:
             run_lanes=self.run_lanes,
             check_lease=self.check_lease,
             session=self.session,
-            journal=journal,
+            ledger_run=ledger_run,
             manifest=manifest,
             topics=topics,
             tokens=tokens,
-            job_root=None if self.lineage is None else self.lineage.journals.root,
+            job=self.ledger,
         )
         return sender.send(self.lanes)
 
@@ -295,7 +291,7 @@ class KafkaDispatcher:
 
     def _tokens_of(self, topics: KafkaTopics, manifest: Manifest) -> dict[bytes, Token]:
         """The tokens of the lanes of a run.  Raises ``FatalError`` if they do not fit it."""
-        tokens, of_job = self._tokens(topics, range(max(manifest.lanes, 1))), bool(self.lineage)
+        tokens, of_job = self._tokens(topics, range(max(manifest.lanes, 1))), bool(self.ledger)
         for token in tokens.values():
             problem = token.find_conflict(manifest.identity, manifest.run, manifest.plan)
             if problem is not None:
@@ -318,5 +314,5 @@ class KafkaDispatcher:
 
     @property
     def _sink(self) -> str:
-        """Identifies the sink of a journal; brokers may have several names."""
+        """Identifies the sink of a ledger; brokers may have several names."""
         return f"{self.owner} {self.target}"

@@ -105,7 +105,7 @@ class LaneSendTask:
         """Returns the number of the first document to send.
 
         Raises:
-            FatalError: The token is from another journal or plan, or from a newer run.
+            FatalError: The token is from another ledger or plan, or from a newer run.
         """
         if token is None:
             return 0

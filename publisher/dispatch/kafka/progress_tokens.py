@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"-(\d{6,})$")
 class Token:
     """The progress of a lane.
 
-    ``identity`` is the identity of the run's journal (see ``Manifest``), ``plan`` the digest of the run's
+    ``identity`` is the identity of the run's ledger (see ``Manifest``), ``plan`` the digest of the run's
     documents; ``sent`` counts the finished documents, refused ones included."""
 
     identity: str
@@ -79,7 +79,7 @@ class Token:
         if problem is not None:
             return problem
         if self.identity != identity:
-            return f"the topic has run {self.run} of another journal"
+            return f"the topic has run {self.run} of another ledger"
         if self.run == run and self.plan != plan:
             return f"run {run} was planned again, and the topic has a part of the first plan"
         if _number_of(self.run) > _number_of(run):
@@ -136,7 +136,7 @@ def conflict_message(place: TokenPlace, problem: str, *, of_job: bool) -> str:
     remedy = "start with --again, which sends everything again"
     if of_job:
         remedy = "run `xds-publisher recover -c JOB.toml`"
-    return f"topic {place.sink}: {problem}: restore the latest journal, or {remedy}"
+    return f"topic {place.sink}: {problem}: restore the latest ledger, or {remedy}"
 
 
 def read_tokens(

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import Refusal
 from publisher.errors import FatalError
-from publisher.journal.lane_result import LaneNames
+from publisher.ledger.lane_result import LaneNames
 
 HEADERS = ("event-id", "source", "position", "operation", "class-name", "record-ids")
 """Headers of a record, all UTF-8: its origin, operation and table, and its source records."""
@@ -30,7 +30,7 @@ KEY_HEADERS = ("key-from", "key-to")
 """Additional headers of a change of a key: the old and the new association."""
 
 RECOVERED = ("recovered", b"at-least-once")
-"""An additional header of documents that the topic may have already: the journal was lost."""
+"""An additional header of documents that the topic may have already: the ledger was lost."""
 RECOVERED_BYTES = 2 + sum(map(len, RECOVERED))
 
 REASON = "reason"
@@ -78,7 +78,7 @@ class Batch:
 class LaneDocuments:
     """The documents of one lane.
 
-    ``root`` and ``documents`` are the folders of the journal's own files and of the part files."""
+    ``root`` and ``documents`` are the folders of the ledger's own files and of the part files."""
 
     lane: int
     root: Path
@@ -103,7 +103,7 @@ class LaneDocuments:
         The last batch ends after the last document, even if that is refused.
 
         Raises:
-            FatalError: The journal's files are missing or damaged.
+            FatalError: The ledger's files are missing or damaged.
         """
         path = self.documents / LaneNames(self.lane).part
         try:
@@ -278,7 +278,7 @@ def _lines(part: int, rows: pa.RecordBatch) -> list[bytes]:
     lines = data.split(b"\n")
     if len(data) != size or len(lines) != rows.num_rows:
         raise FatalError(
-            f"a part file of the journal does not fit its index at byte {first}: restore it, or "
+            f"a part file of the ledger does not fit its index at byte {first}: restore it, or "
             "publish again"
         )
     return lines

@@ -1,4 +1,4 @@
-"""Recovery of a job whose journal was lost: reads the records of its topics."""
+"""Recovery of a job whose ledger was lost: reads the records of its topics."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from publisher.dispatch.kafka.client import READ_SECONDS
 from publisher.dispatch.kafka.topic_admin import KafkaTopics, hidden_text
 from publisher.errors import FatalError, UnreachableError
-from publisher.journal.decisions import PositionText
-from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import find_recovered_documents, read_recovery
-from publisher.journal.waiting_records import WaitingIds, last_segment
+from publisher.ledger.decisions import PositionText
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.recovery import find_recovered_documents, read_recovery
+from publisher.ledger.runs import LedgerRun
+from publisher.ledger.waiting_records import WaitingIds, last_segment
 
 _AT_ONCE = 10_000
 _RECORD_IDS = "record-ids"
@@ -33,24 +34,24 @@ class Recovery:
     texts: Mapping[str, PositionText | None]
 
     def mark(
-        self, topics: KafkaTopics, names: Collection[str], journal: Journal, manifest: Manifest
+        self, topics: KafkaTopics, names: Collection[str], ledger_run: LedgerRun, manifest: Manifest
     ) -> None:
-        """Finds the documents that the topics may have already and records them in the journal, unless an
+        """Finds the documents that the topics may have already and records them in the ledger, unless an
         earlier start has done so.
 
         Raises:
             FatalError: A topic has lost records.
             UnreachableError: The brokers do not answer.
         """
-        if read_recovery(journal.root, manifest) is not None:
+        if read_recovery(ledger_run, manifest) is not None:
             return
         texts = [self.texts[source.name] for source in manifest.sources]
-        with TemporaryDirectory(prefix="recovery-", dir=journal.root) as name:
+        with TemporaryDirectory(prefix="recovery-", dir=ledger_run.place) as name:
             folder = Path(name)
-            waiting = WaitingIds.gather(journal.root, manifest.lanes, texts, folder)
+            waiting = WaitingIds.gather(ledger_run.place, manifest.lanes, texts, folder)
             find_records(topics, names, waiting)
-            recovered = find_recovered_documents(journal.root, manifest, texts, waiting, folder)
-        recovered.write(journal.root)
+            recovered = find_recovered_documents(ledger_run.place, manifest, texts, waiting, folder)
+        recovered.write(ledger_run)
 
 
 def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
@@ -80,7 +81,7 @@ def refuse_incomplete(topics: KafkaTopics, names: Collection[str]) -> None:
 
 
 _REMEDY = (
-    "restore the journal directory; or set another name in [job], which sends all waiting records: "
+    "restore the ledger directory; or set another name in [job], which sends all waiting records: "
     "documents that the topic already has are then duplicated"
 )
 

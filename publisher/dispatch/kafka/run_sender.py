@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from publisher.dispatch.files import REJECTS, write_journal_rejects
+from publisher.dispatch.files import REJECTS, write_ledger_rejects
 from publisher.dispatch.kafka.dead_letters import DeadLetters
 from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.dispatch.kafka.options import KafkaOptions
@@ -18,20 +17,22 @@ from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_ids import refuse_replaced
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, read_record
-from publisher.journal.manifest import Journal, Manifest
-from publisher.journal.recovery import RECOVERY, read_recovery
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.recovery import RECOVERY, read_recovery
+from publisher.ledger.runs import LedgerRun
 
 
 def document_lanes(
-    options: KafkaOptions, journal: Journal, manifest: Manifest
+    options: KafkaOptions, ledger_run: LedgerRun, manifest: Manifest
 ) -> list[LaneDocuments]:
     """Returns the lanes of a run that have documents."""
-    recovered = read_recovery(journal.root, manifest)
+    recovered = read_recovery(ledger_run, manifest)
     return [
         LaneDocuments(
             lane=result.lane,
-            root=journal.root.absolute(),
-            documents=journal.documents(manifest),
+            root=ledger_run.place.absolute(),
+            documents=ledger_run.documents(manifest),
             sources=tuple(source.name for source in manifest.sources),
             template=TopicTemplate(options.topic),
             reasons=tuple(source.reason for source in manifest.sources),
@@ -47,7 +48,7 @@ def document_lanes(
 class RunSender:
     """Sends the documents of one run that its topics do not have.
 
-    ``sink`` identifies the sink in the journal; ``tokens`` are those of the run's lanes.  For the other
+    ``sink`` identifies the sink in the ledger; ``tokens`` are those of the run's lanes.  For the other
     fields see ``KafkaDispatcher``."""
 
     options: KafkaOptions
@@ -56,12 +57,12 @@ class RunSender:
     run_lanes: Callable[[Sequence[LaneSendTask]], Iterable[LaneSendReport]]
     check_lease: Callable[[], None] | None
     session: KafkaSession
-    journal: Journal
+    ledger_run: LedgerRun
     manifest: Manifest
     topics: KafkaTopics
     tokens: Mapping[bytes, Token]
-    job_root: Path | None
-    """The directory of the job's journals; ``None`` without a job."""
+    job: Ledger | None
+    """The ledger of the job; ``None`` without a job."""
 
     def send(self, lanes: int) -> Sequence[Refusal]:
         """Sends the missing documents; returns those that the sink refuses.
@@ -69,15 +70,15 @@ class RunSender:
         ``lanes`` is the greatest number of lanes that the owner of the progress ever used."""
         place, manifest = self.place, self.manifest
         self.topics.require_tokens(place.topic, max(lanes, manifest.lanes))
-        documents = document_lanes(self.options, self.journal, manifest)
+        documents = document_lanes(self.options, self.ledger_run, manifest)
         record = self._record(documents)
         self.topics.refuse_compaction(record.topics)
-        if self.job_root is not None:
-            refuse_replaced(self.topics, self.job_root, record.topics)
+        if self.job is not None:
+            refuse_replaced(self.topics, self.job, record.topics)
         totals = {result.lane: result.documents for result in manifest.results}
         tasks = [self._task(lane, totals[lane.lane], record) for lane in documents]
         pending = [t for t in tasks if t.is_pending(self.tokens.get(place.key(t.lane)))]
-        write_journal_rejects(self.journal, manifest, record.refusals)
+        write_ledger_rejects(self.ledger_run, manifest, record.refusals)
         whole = Token(
             manifest.identity,
             manifest.run,
@@ -103,7 +104,7 @@ class RunSender:
         """The dispatch record of the run; surveys the run unless it has begun with a record."""
         place, manifest, tokens = self.place, self.manifest, self.tokens
         whose = (manifest.identity, manifest.run, manifest.plan)
-        record = read_record(self.journal.root, self.sink)
+        record = read_record(self.ledger_run, self.sink)
         has_begun = any(token.is_of(*whose) for token in tokens.values())
         if record is not None and record.plan == manifest.plan and has_begun:
             self.topics.require(record.topics)
@@ -112,12 +113,12 @@ class RunSender:
         begun = {t.lane: tokens[key] for t in lanes if (key := place.key(t.lane)) in tokens}
         sent = {n: t.sent for n, t in begun.items() if t.is_of(*whose)}
         record = survey_run(self.options, place.topic, self.topics, lanes, manifest, sent)
-        record.write(self.journal.root, self.sink)
+        record.write(self.ledger_run, self.sink)
         return record
 
     def _completes_run(self, pending: Sequence[LaneSendTask]) -> bool:
         """Returns whether a transaction of lane 0, which shares a partition with the run, completes it."""
-        has_letters = self.options.dead_letter_topic and (self.journal.root / REJECTS).exists()
+        has_letters = self.options.dead_letter_topic and (self.ledger_run.place / REJECTS).exists()
         is_single = [task.lane for task in pending] == [0]
         return is_single and not has_letters
 
@@ -127,8 +128,8 @@ class RunSender:
             return
         self.topics.require([name])
         limit = min(limits_of(self.topics, {name})[name], record.document_bytes)
-        root = self.journal.root
-        recovered = (root / RECOVERY).exists()
+        root = self.ledger_run.place
+        recovered = RECOVERY in self.ledger_run.texts()
         prefixes = {each.name: each.origin.prefix(each.name) for each in self.manifest.sources}
         letters = DeadLetters(
             root / REJECTS, name, limit, id_prefixes=prefixes, recovered=recovered

@@ -23,7 +23,7 @@ from publisher.dispatch.kafka.refused_differences import refuse_differences
 from publisher.dispatch.kafka.topic_admin import KafkaTopics
 from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.dispatch.refusals import DispatchRecord, Refusal, RefusalReason
-from publisher.journal.manifest import Manifest
+from publisher.ledger.manifest import Manifest
 
 BATCH_BYTES = 1_000_000
 """librdkafka's default of ``batch.size``."""

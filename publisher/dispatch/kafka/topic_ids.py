@@ -1,61 +1,51 @@
-"""The ids of a job's topics, kept beside its journals: a topic that was created again has another id."""
+"""The ids of a job's topics, kept in its ledger: a topic that was created again has another id."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from publisher.errors import FatalError
-from publisher.journal.durable import read_versioned_file, write_durably
+from publisher.ledger.job import Ledger
+from publisher.ledger.storage import LEDGER
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.topic_admin import KafkaTopics
 
-_FILE = "topics.json"
-_FORMAT = 1
-_REMEDY = "remove it if no topic was deleted and created again"
 
-
-def refuse_replaced(topics: KafkaTopics, root: Path, used: Iterable[str] = ()) -> None:
+def refuse_replaced(topics: KafkaTopics, ledger: Ledger, used: Iterable[str] = ()) -> None:
     """Refuses topics that were deleted and created again; remembers the ids of the topics in ``used``.
 
-    ``root`` is the directory of the job's journals.
-
     Raises:
-        FatalError: A topic has another id than before, or the file of the ids is damaged.
+        FatalError: A topic has another id than before.
         UnreachableError: The brokers do not answer.
     """
-    path = root / _FILE
-    known = read_versioned_file(path, _FORMAT, _decode, _REMEDY) or {}
+    known = ledger.topics()
     ids = topics.ids({*known, *used} & topics.partitions.keys())
     for name, id_ in ids.items():
         if known.get(name, id_) != id_:
+            statement = f"DELETE FROM topic WHERE name = '{name}'"  # noqa: S608 - shown to people
             raise FatalError(
                 f"topic {name} was deleted and created again: its id is {id_} instead of {known[name]}, "
                 "and the documents that were sent before are gone; nothing was sent. Run `xds-publisher "
                 "verify -c JOB.toml --repair --baseline`, which publishes the rows of [tables] again and "
-                f"accepts the topic; or, if consumers do not need the earlier documents, remove {path}"
+                "accepts the topic; or, if consumers do not need the earlier documents, stop the job and run "
+                f'`sqlite3 {ledger.root / LEDGER} "{statement}"`'
             )
     if ids.items() - known.items():
-        write_durably(path, json.dumps({"format": _FORMAT, "topics": known | ids}))
-
-
-def _decode(content: dict[str, Any]) -> dict[str, str]:
-    return {str(name): str(id_) for name, id_ in content["topics"].items()}
+        ledger.remember_topics(known | ids)
 
 
 @contextmanager
-def accept_replaced(root: Path) -> Iterator[None]:
+def accept_replaced(ledger: Ledger) -> Iterator[None]:
     """Forgets the ids of the topics for a repair; remembers them again if it fails."""
-    path = root / _FILE
-    stored = path.read_text() if path.exists() else None
-    path.unlink(missing_ok=True)
+    stored = ledger.topics()
+    if stored:
+        ledger.remember_topics({})
     try:
         yield
     except BaseException:
-        if stored is not None:
-            write_durably(path, stored)
+        if stored:
+            ledger.remember_topics(stored)
         raise

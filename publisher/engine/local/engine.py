@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from publisher.console import Phase, Progress
 from publisher.engine.contract import InputSize
-from publisher.journal.conservation import EngineUse
+from publisher.ledger.conservation import EngineUse
 
 if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from publisher.engine.local.worker_processes import WorkerProcesses
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
-    from publisher.journal.lane_result import LaneResult
+    from publisher.ledger.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 ONE_PROCESS = InputSize(rows=250_000, bytes=32_000_000)

@@ -19,7 +19,7 @@ from publisher.engine.local.worker_processes import WorkerProcesses
 from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
 from publisher.engine.survey import SurveyWork
 from publisher.engine.tasks import Work, read_split
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_result import LaneResult
 from publisher.sources.task_runner import ShuffleWork
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from publisher.engine.shuffle_pieces import (
     unpack,
 )
 from publisher.engine.tasks import Work, read_split
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_result import LaneResult
 from publisher.sources.task_runner import ShuffleWork
 
 

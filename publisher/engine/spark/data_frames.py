@@ -1,4 +1,4 @@
-"""Changes, journals and documents as DataFrames in a user's session; tasks read when an action needs rows.
+"""Changes, ledger and documents as DataFrames in a user's session; tasks read when an action needs rows.
 
 Columns have their descriptions as comments, which ``DESCRIBE`` shows.
 """
@@ -24,14 +24,13 @@ from publisher.engine.tables.columns import (
     CHANGES,
     OPERATION_TYPE,
     READ_DOCUMENTS,
-    TABLES,
     TableColumn,
 )
 from publisher.engine.tables.documents import operation_lists, read_document_file
-from publisher.engine.tables.journals import read_part
+from publisher.engine.tables.ledger import LEDGER_TABLES, read_part
 from publisher.engine.tasks import Work
-from publisher.journal.scan_runs import JournalPart
-from publisher.journal.segment_files import SegmentTable
+from publisher.ledger.read import LedgerPart
+from publisher.ledger.tables import RunTable
 
 _PARTS_OF_CORE = 4
 """Greatest number of tasks for each core; a task may read several small parts."""
@@ -43,15 +42,13 @@ def changes_frame(spark: SparkSession, work: Work) -> DataFrame:
     return _frame(spark, partial(read_changes, work), count, CHANGES, tasks=count)
 
 
-def journal_frame(
-    spark: SparkSession, parts: Sequence[JournalPart], table: SegmentTable
-) -> DataFrame:
-    """A table of a journal; a task reads some of its parts."""
+def ledger_frame(spark: SparkSession, parts: Sequence[LedgerPart], table: RunTable) -> DataFrame:
+    """A table of a ledger; a task reads some of its parts."""
 
     def read(number: int) -> Iterator[pa.RecordBatch]:
         return read_part(parts[number], table)
 
-    return _frame(spark, read, len(parts), TABLES[table.name])
+    return _frame(spark, read, len(parts), LEDGER_TABLES[table.name])
 
 
 def documents_frame(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

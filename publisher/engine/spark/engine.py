@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from publisher.console import Progress
 from publisher.engine.contract import InputSize
 from publisher.engine.spark.options import SparkOptions
-from publisher.journal.conservation import EngineUse
+from publisher.ledger.conservation import EngineUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
     from publisher.engine.survey import SurveyWork
     from publisher.engine.tasks import Work
-    from publisher.journal.lane_result import LaneResult
+    from publisher.ledger.lane_result import LaneResult
     from publisher.sources.task_runner import ShuffleWork
 
 

@@ -24,7 +24,7 @@ from pyspark.java_gateway import launch_gateway
 
 from publisher.engine.spark.options import DEFAULTS
 from publisher.errors import FatalError
-from publisher.journal.durable import create_private
+from publisher.ledger.durable import create_private
 
 GATEWAY_PORT = "PYSPARK_GATEWAY_PORT"
 """Environment variable that ``spark-submit`` sets for the programs that it starts."""

@@ -1,6 +1,6 @@
 """Ships the package to executors on other machines, and proves that it arrived.
 
-Nodes need no installation: the driver sends its own package as a zip.  The journal is
+Nodes need no installation: the driver sends its own package as a zip.  The ledger is
 written by the executors, so all of them must share its directory.
 """
 
@@ -61,8 +61,8 @@ def package_zip() -> bytes:
         return file.read()
 
 
-def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
-    """Proves on the executors that they run the shipped package and see the journal's directory.
+def probe(spark: SparkSession, digest: str | None, *, ledger: Path) -> int:
+    """Proves on the executors that they run the shipped package and see the ledger's directory.
 
     ``digest`` comes from :func:`ship`.  Returns the number of executors that answered; removes the files
     of the proof.
@@ -71,7 +71,7 @@ def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
         FatalError: An executor has another package, lacks a library, or sees another directory.
     """
     tasks = 2 * spark.sparkContext.defaultParallelism
-    with _probe_file(journal) as (file, secret):
+    with _probe_file(ledger) as (file, secret):
         prober = _prober(digest, file, secret)
         answers = spark.range(0, tasks, 1, tasks).mapInArrow(
             prober, "executor string, token string"
@@ -82,7 +82,7 @@ def probe(spark: SparkSession, digest: str | None, *, journal: Path) -> int:
     if unseen:
         raise FatalError(
             _sharing_error(
-                journal, f"lacks, on the driver, the files that {', '.join(unseen)} wrote"
+                ledger, f"lacks, on the driver, the files that {', '.join(unseen)} wrote"
             )
         )
     return len({row[0] for row in rows})
@@ -119,9 +119,9 @@ def _check_directory(file: Path, secret: str, executor: str) -> None:
         )
 
 
-def _sharing_error(journal: Path, problem: str) -> str:
+def _sharing_error(ledger: Path, problem: str) -> str:
     return (
-        f"the journal directory {journal} {problem}: set one that driver and executors share, such as"
+        f"the ledger directory {ledger} {problem}: set one that driver and executors share, such as"
         " a network file system"
     )
 
@@ -131,10 +131,10 @@ def _answer(file: Path, token: str) -> Path:
 
 
 @contextmanager
-def _probe_file(journal: Path) -> Iterator[tuple[Path, str]]:
-    journal.mkdir(parents=True, exist_ok=True)
+def _probe_file(ledger: Path) -> Iterator[tuple[Path, str]]:
+    ledger.mkdir(parents=True, exist_ok=True)
     secret = uuid4().hex
-    file = journal.resolve() / f".probe-{secret[:8]}"
+    file = ledger.resolve() / f".probe-{secret[:8]}"
     file.write_text(secret)
     try:
         yield file, secret

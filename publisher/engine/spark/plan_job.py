@@ -18,7 +18,7 @@ from publisher.engine.spark.progress import report_progress
 from publisher.engine.spark.task_errors import decode_errors, encode_errors
 from publisher.engine.spark.task_functions import RESULT, Tasks, each_number, each_partition
 from publisher.engine.tasks import Work, read_split
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.lane_result import LaneResult
 from publisher.model.record_schema import RECORD_SCHEMA
 
 

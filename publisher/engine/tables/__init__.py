@@ -1,1 +1,1 @@
-"""Changes, journals and documents as tables with documented columns, independent of the engine."""
+"""Changes, ledger and documents as tables with documented columns, independent of the engine."""

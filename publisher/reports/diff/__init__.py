@@ -1,1 +1,1 @@
-"""Compares journals object by object: records with their outcomes, operations with their values."""
+"""Compares ledger object by object: records with their outcomes, operations with their values."""

@@ -1,4 +1,4 @@
-"""Compares two journals: partitions their rows by object, then compares object by object."""
+"""Compares two ledgers: partitions their rows by object, then compares object by object."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.journal.scan_runs import JournalPart, open_parts, read_settled
+from publisher.ledger.read import LedgerPart, scan_runs
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,
     ComparedRecord,
@@ -25,11 +25,11 @@ from publisher.reports.diff.compare_objects import (
     match_documents,
     pair_records,
 )
-from publisher.reports.diff.differences import DifferenceBuilder, JournalDiff, JournalSummary
-from publisher.reports.diff.journal_rows import (
+from publisher.reports.diff.differences import DifferenceBuilder, LedgerDiff, LedgerSummary
+from publisher.reports.diff.ledger_rows import (
     ROW_SCHEMA,
-    JournalRowKind,
-    JournalRowReader,
+    LedgerRowKind,
+    LedgerRowReader,
     names_of_sources,
 )
 from publisher.reports.diff.moved_items import MovedItems, ObjectName
@@ -40,49 +40,44 @@ ROWS_OF_PARTITION = 100_000
 MAX_PARTITIONS = 256
 
 
-def diff_journals(first: Path, second: Path, examples: int = 3) -> JournalDiff:
-    """Compares two journals, directories of ``replay``, or all runs of two jobs.
+def diff_ledgers(first: Path, second: Path, examples: int = 3) -> LedgerDiff:
+    """Compares two ledgers, directories of ``replay``, or all runs of two jobs.
 
     Starts no Spark.  Memory depends on the largest lane and segment, not on the number of differences;
     a copy of identities and digests goes to temporary files.
 
     Raises:
-        UsageError: A directory has no journal with a complete run, or its documents were moved.
-        FatalError: A journal is damaged, or another version of the program wrote it.
+        UsageError: A directory has no ledger with a complete run, or its documents were moved.
+        FatalError: A ledger is damaged, or another version of the program wrote it.
     """
-    directories = (first, second)
-    return read_settled(directories, lambda: _diff(directories, examples))
-
-
-def _diff(directories: Sequence[Path], examples: int) -> JournalDiff:
     with ExitStack() as stack:
-        sides = [list(open_parts(directory, stack)) for directory in directories]
+        sides = [list(scan_runs(directory)) for directory in (first, second)]
         rows = stack.enter_context(PartitionFiles(ROW_SCHEMA, _partitions(sides)))
         moved = stack.enter_context(MovedItems(rows.count))
         differences = DifferenceBuilder(sides, moved, examples)
         sources = names_of_sources(sides[0]) & names_of_sources(sides[1])
         for side, parts in enumerate(sides):
-            reader = JournalRowReader(side, sources)
+            reader = LedgerRowReader(side, sources)
             for number, part in enumerate(parts):
                 for table in reader.read(number, part):
                     rows.add(table, text_partitions(table["group"], rows.count))
         for partition in rows.read():
             _compare_partition(partition, sides, differences)
-        summaries = map(_summarize, map(str, directories), sides)
+        summaries = map(_summarize, map(str, (first, second)), sides)
         return differences.finish(*summaries)
 
 
-def _summarize(name: str, parts: Sequence[JournalPart]) -> JournalSummary:
+def _summarize(name: str, parts: Sequence[LedgerPart]) -> LedgerSummary:
     manifests = {run.manifest.run: run.manifest for part in parts for run in part.runs}.values()
-    return JournalSummary(
-        journal=name,
+    return LedgerSummary(
+        ledger=name,
         runs=len(manifests),
         records=sum(manifest.records_read for manifest in manifests),
         documents=sum(result.documents for m in manifests for result in m.results),
     )
 
 
-def _partitions(sides: Sequence[Sequence[JournalPart]]) -> int:
+def _partitions(sides: Sequence[Sequence[LedgerPart]]) -> int:
     """Number of partitions: a multiple of the lanes, if that is not too large."""
     manifests = {
         (side, run.manifest.run): run.manifest
@@ -105,7 +100,7 @@ class _Unequal(NamedTuple):
 
 
 def _compare_partition(
-    rows: pa.Table, sides: Sequence[Sequence[JournalPart]], differences: DifferenceBuilder
+    rows: pa.Table, sides: Sequence[Sequence[LedgerPart]], differences: DifferenceBuilder
 ) -> None:
     unequal = _drop_equal_objects(rows, differences)
     objects = [
@@ -150,7 +145,7 @@ def _drop_equal_objects(rows: pa.Table, differences: DifferenceBuilder) -> pa.Ta
     differences.add_same(
         objects=len(objects.unique()),
         records=pc.sum(same["records"]).as_py() or 0,
-        documents=pc.sum(pc.equal(same["kind"], int(JournalRowKind.DOCUMENT))).as_py() or 0,
+        documents=pc.sum(pc.equal(same["kind"], int(LedgerRowKind.DOCUMENT))).as_py() or 0,
         operations=pc.sum(same["operations"]).as_py() or 0,
     )
     return rows.filter(is_unequal)
@@ -170,7 +165,7 @@ def _objects(rows: pa.Table) -> Iterator[tuple[ObjectName, tuple[ObjectRows, Obj
         for entry in of_object:
             side = sides[entry["side"]]
             origin = (entry["name"], entry["is_known"])
-            if entry["kind"] == JournalRowKind.RECORD:
+            if entry["kind"] == LedgerRowKind.RECORD:
                 side.records.append(ComparedRecord(*origin, *(entry[name] for name in _OF_RECORD)))
             else:
                 place = DocumentPlace(entry["part"], entry["row"], entry["length"])

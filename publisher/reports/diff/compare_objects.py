@@ -1,4 +1,4 @@
-"""Compares the records, documents and operations of one object in two journals."""
+"""Compares the records, documents and operations of one object in two ledgers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from publisher.reports.diff.pairing import Pairing, count_moved_items, pair_equa
 
 
 class DocumentPlace(NamedTuple):
-    """The place of a document: its part of the journal, its row there, and its length in bytes."""
+    """The place of a document: its part of the ledger, its row there, and its length in bytes."""
 
     part: int
     row: int
@@ -23,7 +23,7 @@ class DocumentPlace(NamedTuple):
 class ComparedRecord(NamedTuple):
     """A source record.
 
-    ``position`` is its source and position; ``is_known``: the other journal may have the same record."""
+    ``position`` is its source and position; ``is_known``: the other ledger may have the same record."""
 
     position: str
     is_known: bool
@@ -34,7 +34,7 @@ class ComparedRecord(NamedTuple):
 
     @property
     def identity(self) -> str | None:
-        """Identifies the record in both journals."""
+        """Identifies the record in both ledger."""
         return self.position if self.is_known else None
 
     @property
@@ -54,7 +54,7 @@ class ComparedDocument(NamedTuple):
 
     @property
     def identity(self) -> str | None:
-        """Identifies the document in both journals."""
+        """Identifies the document in both ledger."""
         return self.event_id if self.is_known else None
 
 
@@ -79,7 +79,7 @@ class ComparedOperation(NamedTuple):
 
     @property
     def identity(self) -> str | None:
-        """Identifies the operation in both journals."""
+        """Identifies the operation in both ledger."""
         if not self.is_known:
             return None
         return f"{self.event_id}{SEPARATOR}{self.number}" if self.is_numbered else self.event_id
@@ -124,14 +124,14 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class ObjectRows:
-    """The records and documents of one object in one journal, in their order."""
+    """The records and documents of one object in one ledger, in their order."""
 
     records: list[ComparedRecord] = field(default_factory=list)
     documents: list[ComparedDocument] = field(default_factory=list)
 
 
 class ChangedOperation(NamedTuple):
-    """An operation that differs between the journals."""
+    """An operation that differs between the ledger."""
 
     first: ComparedOperation
     second: ComparedOperation
@@ -157,13 +157,13 @@ class OperationDifferences:
     only_first: list[ComparedOperation]
     only_second: list[ComparedOperation]
     moved: int
-    """Number of operations that both journals have, in different orders."""
+    """Number of operations that both ledger have, in different orders."""
 
 
 def match_documents(
     first: Sequence[ComparedDocument], second: Sequence[ComparedDocument]
 ) -> DocumentMatches:
-    """Finds the documents that both journals have."""
+    """Finds the documents that both ledger have."""
     found = pair_items(first, second, attrgetter("identity"), attrgetter("digest"))
     same = [(one, other) for one, other in found.pairs if one.digest == other.digest]
     equal_first = {one.place for one, _ in same}
@@ -181,7 +181,7 @@ def match_documents(
 def pair_records(
     first: Sequence[ComparedRecord], second: Sequence[ComparedRecord]
 ) -> Pairing[ComparedRecord]:
-    """Pairs the records of two journals."""
+    """Pairs the records of two ledgers."""
     return pair_items(first, second, attrgetter("identity"), attrgetter("meaning"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.read import LedgerPart
 from publisher.model.change import Outcome
 from publisher.reports.diff.compare_objects import (
     Aspect,
@@ -31,10 +31,10 @@ ONLY_SECOND = "only in the second"
 
 
 @dataclass(frozen=True, slots=True)
-class JournalSummary:
-    """One of the compared journals."""
+class LedgerSummary:
+    """One of the compared ledger."""
 
-    journal: str
+    ledger: str
     runs: int
     records: int
     documents: int
@@ -60,13 +60,13 @@ class OperationDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class JournalDiff:
-    """The differences of two journals.
+class LedgerDiff:
+    """The differences of two ledgers.
 
-    ``moved`` is the number of operations that both journals have, but in different orders."""
+    ``moved`` is the number of operations that both ledger have, but in different orders."""
 
-    first: JournalSummary
-    second: JournalSummary
+    first: LedgerSummary
+    second: LedgerSummary
     objects: Counts
     records: Counts
     operations: Counts
@@ -83,7 +83,7 @@ class JournalDiff:
 
 
 class _Example(NamedTuple):
-    """An item of the first and of the second journal, with their objects."""
+    """An item of the first and of the second ledger, with their objects."""
 
     first: tuple[ObjectName, ComparedRecord | ComparedOperation] | None
     second: tuple[ObjectName, ComparedRecord | ComparedOperation] | None
@@ -100,7 +100,7 @@ class DifferenceBuilder:
     """Collects the differences of objects."""
 
     def __init__(
-        self, sides: Sequence[Sequence[JournalPart]], moved: MovedItems, examples: int
+        self, sides: Sequence[Sequence[LedgerPart]], moved: MovedItems, examples: int
     ) -> None:
         self._reader = ExampleReader(sides)
         self._limit = examples
@@ -111,7 +111,7 @@ class DifferenceBuilder:
         self._of_operations: dict[str, _Difference] = {}
 
     def add_same(self, *, objects: int, records: int, documents: int, operations: int) -> None:
-        """Adds objects that are the same in both journals."""
+        """Adds objects that are the same in both ledger."""
         self._objects += Counts(objects)
         self._records += Counts(records)
         self._documents += Counts(documents)
@@ -125,7 +125,7 @@ class DifferenceBuilder:
         records: Pairing[ComparedRecord],
         operations: OperationDifferences,
     ) -> None:
-        """Adds an object that is not the same in both journals."""
+        """Adds an object that is not the same in both ledger."""
         if obj.has_object and not obj.is_alone:
             self._objects += Counts(changed=1)
         self._documents += documents
@@ -152,7 +152,7 @@ class DifferenceBuilder:
             self._moved_items.add_alone(side, obj)
             self._add_only(side, obj, item)
 
-    def finish(self, first: JournalSummary, second: JournalSummary) -> JournalDiff:
+    def finish(self, first: LedgerSummary, second: LedgerSummary) -> LedgerDiff:
         """Pairs items over all objects, and builds the result."""
         for found in self._moved_items.pair():
             for one, other in found.pairs:
@@ -166,7 +166,7 @@ class DifferenceBuilder:
             for side, alone in enumerate((found.only_first, found.only_second)):
                 for each in alone:
                     self._add_only(side, each.object, each.item)
-        return JournalDiff(
+        return LedgerDiff(
             first,
             second,
             self._objects + self._moved_items.count_objects(),
@@ -194,7 +194,7 @@ class DifferenceBuilder:
         )
 
     def _add_record(self, example: _Example) -> None:
-        """Adds a record of both journals."""
+        """Adds a record of both ledger."""
         assert example.first is not None
         assert example.second is not None
         (obj, one), (partner, other) = example.first, example.second

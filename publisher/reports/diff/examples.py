@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from publisher.console import shorten
-from publisher.journal.manifest import SourceEntry
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.manifest import SourceEntry
+from publisher.ledger.read import LedgerPart
 from publisher.model.change import Outcome, Position
 from publisher.model.lanes import SEPARATOR
 from publisher.reports.diff.compare_objects import (
@@ -16,7 +16,7 @@ from publisher.reports.diff.compare_objects import (
     ComparedRecord,
     differing_attributes,
 )
-from publisher.reports.diff.journal_rows import read_texts
+from publisher.reports.diff.ledger_rows import read_texts
 from publisher.reports.diff.moved_items import ObjectName
 from publisher.reports.diff.operations import parse_operations
 from publisher.reports.object_histories import AttributeDiff, operation_diffs
@@ -41,7 +41,7 @@ class RecordExample:
 
 @dataclass(frozen=True, slots=True)
 class AttributeExample:
-    """The changes of an attribute in the first and in the second journal, or ``None``."""
+    """The changes of an attribute in the first and in the second ledger, or ``None``."""
 
     attribute: str
     first: str | None
@@ -50,7 +50,7 @@ class AttributeExample:
 
 @dataclass(frozen=True, slots=True)
 class OperationExample:
-    """An operation that differs: its kind and association in both journals, or ``None``."""
+    """An operation that differs: its kind and association in both ledger, or ``None``."""
 
     object: str | None
     event_id: str
@@ -65,9 +65,9 @@ _Item = tuple[ObjectName, ComparedRecord | ComparedOperation]
 
 
 class ExampleReader:
-    """Describes items of the first and the second journal; long texts are truncated."""
+    """Describes items of the first and the second ledger; long texts are truncated."""
 
-    def __init__(self, sides: Sequence[Sequence[JournalPart]]) -> None:
+    def __init__(self, sides: Sequence[Sequence[LedgerPart]]) -> None:
         self._sides = sides
         self._sources: dict[str, SourceEntry] = {
             source.name: source

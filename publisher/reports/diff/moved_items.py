@@ -1,7 +1,7 @@
-"""Finds items whose object differs between two journals, for instance after a change of identifier case.
+"""Finds items whose object differs between two ledgers, for instance after a change of identifier case.
 
 Items without a partner in their own object are partitioned by identity and paired again.  Then the objects
-that only one journal has are counted, those with partners as changed.
+that only one ledger has are counted, those with partners as changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ITEM_SCHEMA = pa.schema(
         ("name", pa.string()),
         ("group", pa.string()),
         ("has_object", pa.bool_()),
-        # the other journal does not have the object
+        # the other ledger does not have the object
         ("is_alone", pa.bool_()),
         # of a record, else null
         ("outcome", pa.int8()),
@@ -61,9 +61,9 @@ _ROWS_TOGETHER = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ObjectName:
-    """An object of one journal.
+    """An object of one ledger.
 
-    ``group`` identifies it, see ``ROW_SCHEMA``; ``is_alone``: the other journal does not have it."""
+    ``group`` identifies it, see ``ROW_SCHEMA``; ``is_alone``: the other ledger does not have it."""
 
     group: str
     has_object: bool
@@ -120,7 +120,7 @@ class MovedItems:
         self._stack.close()
 
     def add(self, side: int, obj: ObjectName, item: ComparedRecord | ComparedOperation) -> None:
-        """Adds an item that the other journal may have, too."""
+        """Adds an item that the other ledger may have, too."""
         row: dict[str, Any] = {"side": side, "identity": item.identity, "group": obj.group}
         row |= {"has_object": obj.has_object, "is_alone": obj.is_alone}
         if isinstance(item, ComparedRecord):
@@ -133,7 +133,7 @@ class MovedItems:
             self._items.add(**row, name=item.event_id, has_own_id=item.has_own_id)
 
     def pair(self) -> Iterator[Pairing[MovableItem]]:
-        """Yields the pairs, and the items that only one journal has, in parts."""
+        """Yields the pairs, and the items that only one ledger has, in parts."""
         for rows in self._items.read():
             for is_record in (True, False):
                 of_kind = rows.filter(pc.equal(rows["outcome"].is_valid(), is_record)).to_pylist()
@@ -151,7 +151,7 @@ class MovedItems:
                 yield found
 
     def add_alone(self, side: int, obj: ObjectName) -> None:
-        """Adds an object with an item that the other journal does not have."""
+        """Adds an object with an item that the other ledger does not have."""
         if obj.has_object and obj.is_alone:
             self._objects.add(side=side, group=obj.group, is_alone=True, partner=None, counts=False)
 
@@ -168,7 +168,7 @@ class MovedItems:
             )
 
     def count_objects(self) -> Counts:
-        """Counts the objects that only one journal has, and as changed the pairs with another object."""
+        """Counts the objects that only one ledger has, and as changed the pairs with another object."""
         total = Counts()
         for rows in self._objects.read():
             paired = rows.filter(

@@ -15,21 +15,21 @@ from publisher.consumer import (
     Operation,
     parse_document,
 )
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.read import LedgerPart
 from publisher.model.event_ids import without_origin
 from publisher.reports.diff.compare_objects import (
     ComparedDocument,
     ComparedOperation,
     DocumentPlace,
 )
-from publisher.reports.diff.journal_rows import read_texts, together
+from publisher.reports.diff.ledger_rows import read_texts, together
 
 UNREADABLE = "unreadable"
 """Kind of the operation in place of a document larger than a consumer reads."""
 
 
 def read_operations(
-    parts: Sequence[JournalPart], documents: Collection[ComparedDocument]
+    parts: Sequence[LedgerPart], documents: Collection[ComparedDocument]
 ) -> dict[DocumentPlace, list[ComparedOperation]]:
     """Reads the operations of documents by their places.
 

@@ -1,4 +1,4 @@
-"""Builds the report of runs: reads journals once to choose objects, and again for numbers and histories."""
+"""Builds the report of runs: reads ledger once to choose objects, and again for numbers and histories."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from publisher.journal.scan_runs import read_settled, scan_runs
+from publisher.ledger.read import scan_runs
 from publisher.reports.object_histories import ObjectHistory, read_histories
 from publisher.reports.page.chosen_objects import ObjectChoice
 from publisher.reports.page.histories import objects_text
@@ -25,18 +25,14 @@ class Report:
 
 
 def build_report(directories: Sequence[Path], now: datetime) -> Report:
-    """Reports all runs of journals, of directories of ``replay`` and of jobs, in this order.
+    """Reports all runs of ledgers, of directories of ``replay`` and of jobs, in this order.
 
     Starts no Spark.  Memory depends on the largest lane, and on the largest segment of small runs.
 
     Raises:
-        UsageError: A directory has no journal with a complete run.
-        FatalError: A journal is damaged, or another version of the program wrote it.
+        UsageError: A directory has no ledger with a complete run.
+        FatalError: A ledger is damaged, or another version of the program wrote it.
     """
-    return read_settled(directories, lambda: _build(directories, now))
-
-
-def _build(directories: Sequence[Path], now: datetime) -> Report:
     choice = ObjectChoice()
     for directory in directories:
         for part in scan_runs(directory):

@@ -10,7 +10,7 @@ from itertools import count
 
 import pyarrow.compute as pc
 
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.read import LedgerPart
 from publisher.model.change import Object, Outcome
 
 SAMPLED = 1_000
@@ -21,7 +21,7 @@ _OBJECT = ["schema", "table", "key"]
 
 
 class ObjectChoice:
-    """Chooses objects by a hash of their names, so every run of a journal chooses the same ones.
+    """Chooses objects by a hash of their names, so every run of a ledger chooses the same ones.
 
     Memory does not depend on the number of objects."""
 
@@ -30,7 +30,7 @@ class ObjectChoice:
         self._rejected = _SmallestHashes(REJECTED)
         self._busy = Counter[Object]()
 
-    def add(self, part: JournalPart) -> None:
+    def add(self, part: LedgerPart) -> None:
         """Takes the objects of a part into account."""
         decisions = part.decisions([*_OBJECT, "records", "outcome"])
         grouped = (

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.dispatch.refusals import Refusal, apply_refusals, refusals_in
-from publisher.journal.conservation import report_of
-from publisher.journal.manifest import Manifest
-from publisher.journal.scan_runs import JournalPart, document_rows
-from publisher.journal.scanned_run import ScannedRun
+from publisher.ledger.conservation import report_of
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.read import LedgerPart, ScannedRun, document_rows
 from publisher.model.change import Object, Outcome
 from publisher.model.clock import microseconds
 from publisher.reports.page.reject_samples import Rejects, RejectSamples
@@ -121,7 +120,7 @@ class Overview:
 
 
 class OverviewBuilder:
-    """Adds up the parts of journals.  Memory depends on the numbers of tables, reasons and lanes only."""
+    """Adds up the parts of ledgers.  Memory depends on the numbers of tables, reasons and lanes only."""
 
     def __init__(self) -> None:
         self._newest = deque[RunLine](maxlen=_RUNS)
@@ -138,7 +137,7 @@ class OverviewBuilder:
         self._samples = RejectSamples()
         self._timeline = Timeline()
 
-    def add(self, part: JournalPart) -> None:
+    def add(self, part: LedgerPart) -> None:
         """Adds a part; the parts of a run follow one another."""
         refused = []
         for number, run in enumerate(part.runs):
@@ -186,7 +185,7 @@ class OverviewBuilder:
         self._first = min(self._first or manifest.clock, manifest.clock)
         self._last_clock = max(self._last_clock, manifest.clock)
         report = apply_refusals(
-            report_of(manifest, state="", journal="", target="", seconds={}), refusals
+            report_of(manifest, state="", ledger="", target="", seconds={}), refusals
         )
         self._newest.append(
             RunLine(
@@ -231,7 +230,7 @@ class OverviewBuilder:
             self._flows[refusal.source, Outcome.REJECTED.label, refusal.reason] += records
 
     def _add_changes(
-        self, part: JournalPart, decisions: pa.Table, refused: Sequence[tuple[int, Refusal]]
+        self, part: LedgerPart, decisions: pa.Table, refused: Sequence[tuple[int, Refusal]]
     ) -> None:
         """Counts records by table and outcome, documents by table and by the time of their last change."""
         documents = part.documents(_OF_DOCUMENTS)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from publisher.console import shorten
 from publisher.dispatch.refusals import Refusal
-from publisher.journal.scan_runs import JournalPart
+from publisher.ledger.read import LedgerPart
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
 
@@ -50,7 +50,7 @@ class RejectSamples:
         """Returns whether one of the reasons needs more samples."""
         return any(len(self._samples.get(reason, ())) < _SAMPLES for reason in reasons)
 
-    def add_part(self, part: JournalPart) -> None:
+    def add_part(self, part: LedgerPart) -> None:
         """Takes samples from the decisions of a part."""
         rejected = part.decisions(_COLUMNS, pc.field("outcome") == int(Outcome.REJECTED))
         for reason in pc.unique(rejected["reason"]).to_pylist():
@@ -79,7 +79,7 @@ class RejectSamples:
         kept += list(samples)[: _SAMPLES - len(kept)]
 
 
-def _samples(part: JournalPart, rejected: pa.Table) -> list[RejectSample]:
+def _samples(part: LedgerPart, rejected: pa.Table) -> list[RejectSample]:
     samples = []
     positions = PositionTexts(part.runs)
     for entry in rejected.to_pylist():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from publisher.database.identity import TableOrigin
-from publisher.journal.durable import read_versioned_file
+from publisher.ledger.durable import read_versioned_file
 from publisher.model.plain import restore
 from publisher.sources.change_table.change_seq import NUMBER_DIGITS, TIME_DIGITS
 from publisher.sources.change_table.masks import Order

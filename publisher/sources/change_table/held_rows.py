@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.journal.durable import create_private, read_versioned_file
+from publisher.ledger.durable import create_private, read_versioned_file
 from publisher.sources.change_table import change_seq
 from publisher.sources.change_table.carry_over import PairWait, decided_upto, next_wait
 from publisher.sources.change_table.change_seq import Flags

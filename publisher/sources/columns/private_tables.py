@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.journal.durable import create_private
+from publisher.ledger.durable import create_private
 
 
 def write_table(table: pa.Table | pa.RecordBatch, path: Path, **options: Any) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from publisher.journal.durable import create_private
+from publisher.ledger.durable import create_private
 from publisher.model.change import Reason
 from publisher.sources.dispatch_queue.operations import Operations, RowKind
 from publisher.sources.dispatch_queue.rows.rows import LostRow

@@ -333,7 +333,7 @@ class DispatchQueueRecordBuilder:
 
 
 def _needs_raw(end: _Ending, has_object: bool) -> bool:
-    """Tests whether the journal needs the raw record: it is rejected, or held and its object is unknown."""
+    """Tests whether the ledger needs the raw record: it is rejected, or held and its object is unknown."""
     return end.outcome is Outcome.REJECTED or (end.outcome is Outcome.HELD and not has_object)
 
 

@@ -1,6 +1,6 @@
 """Fingerprints of log rows, which show that a row is still the one that a run has read.
 
-A fingerprint covers record id, event time and table key as text of the database.  The journal stores it, and
+A fingerprint covers record id, event time and table key as text of the database.  The ledger stores it, and
 acknowledgement compares it before it changes the status of a row: a record id alone proves nothing if the log
 was emptied in the meantime, or if another database answers.  It protects against mistakes, not against
 somebody who looks for rows with the same fingerprint.

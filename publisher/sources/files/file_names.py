@@ -1,4 +1,4 @@
-"""Lists input files; journals and positions keep their names as text."""
+"""Lists input files; ledger and positions keep their names as text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from publisher.errors import UsageError
 
 
 def refuse_undecodable(paths: Iterable[Path]) -> None:
-    """Refuses names with bytes that are not text, which no journal can store.
+    """Refuses names with bytes that are not text, which no ledger can store.
 
     Raises:
         UsageError: A name has such bytes; the message shows the first one.
@@ -21,7 +21,7 @@ def refuse_undecodable(paths: Iterable[Path]) -> None:
         except UnicodeEncodeError:
             raise UsageError(
                 f"{path}: the name of the file or of a directory above it has bytes that are not "
-                "UTF-8, and journals keep names as text: rename it"
+                "UTF-8, and ledger keep names as text: rename it"
             ) from None
 
 

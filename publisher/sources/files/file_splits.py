@@ -43,7 +43,7 @@ SUFFIXES: Mapping[str, Kind] = {
 class Split(Generic[Payload_co]):
     """A part of the input that one task reads.
 
-    Journals keep splits as plain values, so payloads are frozen dataclasses of values that JSON has.
+    Ledger keep splits as plain values, so payloads are frozen dataclasses of values that JSON has.
     """
 
     path: str

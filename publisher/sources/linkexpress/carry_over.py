@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from publisher.journal.durable import create_private, read_versioned_file
+from publisher.ledger.durable import create_private, read_versioned_file
 from publisher.sources.files.mapped_file import map_file
 from publisher.sources.linkexpress.file_probe import ExtractFileForm, State
 from publisher.sources.linkexpress.splits import ExtractSplit, SplitOrigin, first_position

@@ -26,7 +26,7 @@ from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.stop_request import StopRequest
 from publisher.triggers.model import NOTIFY_TRIGGER, quote_name
 
-_STEP = 0.25
+_STEP = 0.05
 """Seconds after which a waiting thread checks whether the program should stop."""
 _NEXT_LOOK = 60.0
 """Seconds after which a table without the trigger is checked again."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from publisher.errors import FatalError
-from publisher.journal.durable import link_or_copy, read_versioned_file
+from publisher.ledger.durable import link_or_copy, read_versioned_file
 
 MANIFEST = "state.json"
 FOUND, KNOWN = "found", "known"

@@ -59,8 +59,6 @@ class ComparisonContext:
     """Directory of the new state."""
     wanted: int
     """Approximate number of splits per table."""
-    committed: Path = Path()
-    """The same directory after the commit of the run."""
     number: int = 1
     """Number of the comparison in positions; a job never uses a number twice."""
     state: Path | None = None
@@ -364,7 +362,7 @@ def difference_splits(
 
 def _split_of(differences: FoundDifferences, context: ComparisonContext) -> DifferenceSplit:
     size = sum((context.target / FOUND / name).stat().st_size for name in differences.files)
-    return Split(str(context.committed / FOUND), size, size, differences)
+    return Split(str(context.target / FOUND), size, size, differences)
 
 
 def _describe_table(

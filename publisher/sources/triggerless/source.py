@@ -46,7 +46,6 @@ from publisher.sources.migration import Migration
 from publisher.sources.table_queue.reading import sample_files
 from publisher.sources.triggerless import input_files
 from publisher.sources.triggerless.carry_over import (
-    FOUND,
     TriggerlessState,
     identity_of,
     remove_replaced_rows,
@@ -223,7 +222,6 @@ class Triggerless(ComparingSource):
         ctx = ComparisonContext(
             catalogue=context.catalogue,
             target=context.staged,
-            committed=context.committed,
             wanted=context.wanted,
             number=context.number,
             state=carry_over.before if carry_over is not None else None,
@@ -247,7 +245,7 @@ class Triggerless(ComparingSource):
         paths = self.files(context.paths) if context.paths else ()
         by_name = input_files.group_by_table(paths, options)
         first_files = {name: str(files[0]) for name, files in by_name.items() if files}
-        source = replace(self, staged=context.staged, first_files=first_files)
+        source = replace(self, first_files=first_files)
         return PreparedSource(source, splits, comparison.notes)
 
     def _file_inputs(self, context: PrepareContext, ctx: ComparisonContext) -> list[TableInput]:
@@ -298,7 +296,7 @@ class Triggerless(ComparingSource):
         return records
 
     def _difference_batches(self, split: DifferenceSplit) -> Iterator[pa.RecordBatch]:
-        folder = Path(split.path) if self.staged is None else self.staged / FOUND
+        folder = Path(split.path)
         for name in split.payload.files:
             try:
                 with pq.ParquetFile(folder / name) as file:

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from publisher.database.connection import Database
 from publisher.errors import FatalError, InternalError
-from publisher.journal.conservation import gather_tallies
-from publisher.journal.durable import link_or_copy
+from publisher.ledger.conservation import gather_tallies
+from publisher.ledger.durable import link_or_copy
 from publisher.model.change import Outcome, Reason
 from publisher.model.packed_batches import unpack_batch
 from publisher.sources.columns.columns import texts

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.journal.durable import make_private, sync_folder, write_durably
+from publisher.ledger.durable import make_private, sync_folder, write_durably
 from publisher.model.change import EventType
 from publisher.model.keys import format_key, parse
 from publisher.sources.columns.private_tables import read_table

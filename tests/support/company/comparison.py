@@ -18,7 +18,7 @@ from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.engine.contract import Engine
 from publisher.errors import InternalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.engine.local.engine import LocalEngine
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.model.change import Outcome, Reason
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.company.database import write_database, write_snapshot

@@ -107,8 +107,8 @@ def test_other_settings_need_another_directory(directory: Path, replayed: Result
 
 
 def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, published: Result) -> None:
-    journal = json.loads(published.stdout)["journal"]
-    sent = program("dispatch", journal, "--to", "further", "--json")
+    ledger_run = json.loads(published.stdout)["ledger"]
+    sent = program("dispatch", ledger_run, "--to", "further", "--json")
     assert sent.exit_code == 0, sent.stderr
     first = Path(json.loads(published.stdout)["target"])
     for path in first.glob("part-*.xds"):
@@ -120,10 +120,10 @@ def test_what_was_planned_can_be_sent_on_and_explained(directory: Path, publishe
         ("hr:3", "outcome     rejected (event-type), status E"),
         ("2", "outcome     ignored (status), status S"),
     ]:
-        shown = program("explain", journal, what)
+        shown = program("explain", ledger_run, what)
         assert shown.exit_code == 0, shown.stderr
         assert line in shown.stdout.splitlines()
-    stories = json.loads(program("explain", journal, "1", "--json").stdout)
+    stories = json.loads(program("explain", ledger_run, "1", "--json").stdout)
     assert stories[0]["object"] == {"schema": "indirect", "table": "usr", "key": "idu=1"}
 
 

@@ -145,12 +145,12 @@ class TestUsage:
             ),
             (["publish"], "missing option '-c'"),
             (["check", "-c", "none.toml"], "error: none.toml: No such file"),
-            (["explain", "."], "name a journal (or a job file with -c), then a position or a key"),
+            (["explain", "."], "name a ledger (or a job file with -c), then a position or a key"),
             (["explain", ".", "--document", "x"], "write TOPIC:PARTITION:OFFSET or FILE:LINE"),
             (["explain", "--document", "out/x.xds:1"], "out/x.xds is not a part file"),
-            (["explain", "--document", "xds:0:1"], "name the journal (or a job file with -c)"),
-            (["explain", ".", "4711"], "error: . is not a journal"),
-            (["dispatch", ".", "--to", "out"], "error: . is not a journal"),
+            (["explain", "--document", "xds:0:1"], "name the ledger (or a job file with -c)"),
+            (["explain", ".", "4711"], "error: . has no ledger: give"),
+            (["dispatch", ".", "--to", "out"], "error: . has no ledger: give"),
             (["validate", "--profile", "loose", "good.xds"], "is not one of 'strict', 'lenient'"),
             (["inspect", "none.csv"], "error: none.csv does not exist"),
         ],
@@ -192,7 +192,7 @@ class TestErrors:
         assert "Traceback" not in run("explain", ".", "1").stderr
         shown = run("--debug", "explain", ".", "1")
         assert "Traceback" in shown.stderr
-        assert shown.stderr.splitlines()[-1].startswith("error: . is not a journal")
+        assert shown.stderr.splitlines()[-1].startswith("error: . has no ledger: give")
         assert shown.exit_code == 2
 
     def test_what_the_system_refuses_is_said_plainly(self, run: Run) -> None:
@@ -317,7 +317,7 @@ class TestCheck:
         assert result.stderr == ""
         assert all(line.startswith("ok ") for line in result.stdout.splitlines())
         findings = json.loads(run("check", "-c", "job.toml", "--json").stdout)
-        assert {"settings", "database", "sink", "journal"} <= {
+        assert {"settings", "database", "sink", "ledger"} <= {
             finding["what"] for finding in findings
         }
         assert sorted(tmp_path.rglob("*")) == before

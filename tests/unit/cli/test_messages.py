@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from publisher.cli.main import cli
 from publisher.cli.output import run_text
 from publisher.cli.status import age_text
-from publisher.journal.conservation import PLANNED, RunReport, SourceCounts
+from publisher.ledger.conservation import PLANNED, RunReport, SourceCounts
 from publisher.runs.rehearse import REHEARSAL_NOTE
 from tests.support.event_log_files import csv_text, event
 
@@ -224,13 +224,12 @@ def test_a_job_without_runs_is_told_from_an_unknown_record(run: Run) -> None:
         result = run(*words, "-c", "job.toml", job=job)
         assert result.exit_code == 2
         assert (
-            "job is not a journal: it does not exist; publish first, or give another"
-            in result.stderr
+            "job has no ledger: it does not exist; publish first, or give another" in result.stderr
         )
     Path("log.csv").rename("away.csv")
     assert run("publish", "-c", "job.toml").exit_code == 5
     result = run("explain", "1", "-c", "job.toml")
-    assert result.stderr == "error: job job has no run: publish first, or name another journal\n"
+    assert result.stderr == "error: job job has no run: publish first, or name another ledger\n"
     Path("away.csv").rename("log.csv")
     assert run("publish", "-c", "job.toml").exit_code == 0
     assert "has no record '99': give a position as" in run("explain", "99", "-c", "job.toml").stderr
@@ -258,8 +257,8 @@ def test_files_of_rejects_are_checked_before_anything_is_done(run: Run) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--retry", "log.csv", "--export", "new.jsonl"], "--retry excludes JOURNAL, --source"),
-        (["--retry", "log.csv", "--reason", "value"], "--retry excludes JOURNAL, --source"),
+        (["--retry", "log.csv", "--export", "new.jsonl"], "--retry excludes LEDGER, --source"),
+        (["--retry", "log.csv", "--reason", "value"], "--retry excludes LEDGER, --source"),
         (["--export", "new.jsonl", "--json"], "--export writes JSON lines anyway"),
     ],
 )

@@ -242,11 +242,11 @@ def test_questions_take_the_job_or_a_directory_in_the_same_place(here: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["explain", "history", "report", "rejects", "diff"])
-def test_a_job_file_in_place_of_a_journal_is_told_the_option(
+def test_a_job_file_in_place_of_a_ledger_is_told_the_option(
     here: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
     words = {"explain": ["idu=1"], "history": ["idu=1"], "diff": ["other"]}.get(command, [])
     result = CliRunner().invoke(cli, [command, "people.toml", *words])
     assert result.exit_code == 2
-    assert "people.toml is not a journal: name a job file with -c people.toml" in result.stderr
+    assert "people.toml has no ledger: name a job file with -c people.toml" in result.stderr

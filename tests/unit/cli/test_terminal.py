@@ -15,10 +15,7 @@ from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
 from publisher.cli.print_report import show
-from publisher.errors import FatalError
-from publisher.journal.conservation import empty_report
-from publisher.journal.epoch import begin_epoch, last_epoch
-from publisher.journal.job_journals import Journals
+from publisher.ledger.conservation import empty_report
 
 HEADER = (
     "record_id,table_key,status,event_type,event_time,perpetrator,"
@@ -128,25 +125,6 @@ def test_a_huge_position_is_an_error_of_usage(here: Path, number: str) -> None:
     (here / "job.toml").write_text(job)
     done = run("retry", "-c", "job.toml", "--position", number)
     assert (done.exit_code, "is too large" in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("content", ["", "\x00", "-3", "9" * 30, "12a"])
-def test_a_damaged_number_of_a_journal_says_what_to_do(tmp_path: Path, content: str) -> None:
-    journals = Journals(tmp_path, "job")
-    for name in ("epoch", "last-run", "lanes"):
-        (tmp_path / name).write_text(content)
-    with pytest.raises(FatalError, match=r"epoch is damaged, .* not a number: stop all instances"):
-        begin_epoch(tmp_path)
-    with pytest.raises(FatalError, match=r"epoch is damaged"):
-        last_epoch(tmp_path)
-    with pytest.raises(
-        FatalError, match=r"last-run is damaged, .*: write the number of the last run"
-    ):
-        journals.create_run()
-    with pytest.raises(
-        FatalError, match=r"lanes is damaged, .*: write into it the greatest number"
-    ):
-        journals.raise_lanes(3)
 
 
 def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:

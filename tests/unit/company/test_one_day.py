@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from publisher.engine.local.engine import LocalEngine
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from tests.support.company.compare import lines
 from tests.support.company.comparison import compare
 from tests.support.company.consumer import agreed_objects
@@ -36,7 +36,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
     sources = prepare(directory, story)
     report = publish(directory)
     acts = [source.acts for source in sources]
-    operations = recordings(Path(report.journal), Path(report.target), 4, acts)
+    operations = recordings(Path(report.ledger), Path(report.target), 4, acts)
     return Day(directory, story, sources, report, operations)
 
 

@@ -18,7 +18,7 @@ from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Operation
 from publisher.errors import InternalError
-from publisher.journal.lane_result import LaneNames
+from publisher.ledger.lane_result import LaneNames
 from publisher.model.catalogue import ChildTable, ColumnKind, Table
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
@@ -354,8 +354,8 @@ def test_a_consumer_knows_the_values_of_a_child_table_only_if_a_document_shows_a
         agreed_objects(phone_acts, [[(*whole, *partial)], [whole]])
 
 
-def journal(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
-    """A journal of one lane: source, records and text of each document, all of user 1."""
+def ledger_run(folder: Path, documents: list[tuple[int, str, str]]) -> Path:
+    """A ledger of one lane: source, records and text of each document, all of user 1."""
     names, at = LaneNames(0), 0
     index: dict[str, list[object]] = {
         name: [] for name in ("source", "association", "records", "offset", "length")
@@ -391,7 +391,7 @@ def test_documents_go_to_the_acts_that_they_are_of(tmp_path: Path) -> None:
         (1, "b", GONE),
         (0, "12", GONE),
     ]
-    log, other = recordings(journal(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
+    log, other = recordings(ledger_run(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
     assert log == other == [tuple(operations(ADDED)), tuple(operations(GONE))]
 
 
@@ -404,7 +404,7 @@ def test_a_source_that_tells_more_or_less_is_found(
 ) -> None:
     listed = [(0, "1", ADDED), *((1, "", text) for text in documents)]
     with pytest.raises(InternalError, match=problem):
-        recordings(journal(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
+        recordings(ledger_run(tmp_path, listed), tmp_path, 1, [numbered_acts()] * 2)
 
 
 def test_check_shows_what_comes_out_of_each_recording(written: Recordings) -> None:

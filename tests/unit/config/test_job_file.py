@@ -101,7 +101,7 @@ def test_values_arrive_as_typed_frozen_objects(job: Job, tmp_path: Path) -> None
     assert settings.envelope.ndsversion is None
     assert settings.values.time_syntax == 3
     assert settings.sink.path == tmp_path / "out"
-    assert settings.journal == tmp_path / ".xds-publisher"
+    assert settings.ledgers == tmp_path / ".xds-publisher"
     assert settings.spark.conf == {
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "3",
@@ -289,7 +289,7 @@ class TestCommandLine:
             [database]
             url = "sqlite:////data/hr.db"
             schema = "a"
-            [journal]
+            [ledger]
             path = "here"
             [run]
             lanes = 3
@@ -297,14 +297,14 @@ class TestCommandLine:
             schema="b",
             status="any",
             lanes=5,
-            journal=Path("there"),
+            ledger=Path("there"),
         )
         assert settings.sources[0].event_log.schema == "b"
         assert settings.sources[0].event_log.status == "any"
         assert settings.database is not None
         assert settings.database.schema == "b"
         assert settings.run.lanes == 5
-        assert settings.journal == Path("there").absolute()
+        assert settings.ledgers == Path("there").absolute()
 
     def test_wrong_options_are_named_as_the_user_wrote_them(self, job: Job) -> None:
         found = problems(job, "[run]\nlanes = 4", lanes=0, status="S", database="nonsense")
@@ -346,7 +346,7 @@ class TestMeaning:
         [
             "[run]\nlanes = 1",
             '[dispatch]\npath = "x"',
-            '[journal]\npath = "x"',
+            '[ledger]\npath = "x"',
             '[spark]\nmaster = "local[1]"',
             "[job]\nreject_budget = 5",
             '[job]\nname = "other"',

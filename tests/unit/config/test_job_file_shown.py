@@ -27,7 +27,7 @@ def tables() -> dict[str, list[dict[str, Any]]]:
 def test_it_loads_as_it_stands(tmp_path: Path) -> None:
     settings = load(SHOWN).for_publish()
     assert settings.meaning() == defaults().meaning()
-    assert settings.journal == SHOWN.parent.absolute() / ".xds-publisher"
+    assert settings.ledgers == SHOWN.parent.absolute() / ".xds-publisher"
 
 
 def test_it_loads_with_every_setting_in_force(

@@ -28,7 +28,7 @@ ACCEPTED = {
     "one source": '[source]\nsnapshots = ["a.csv"]',
     "sources of two formats": '[[sources]]\n[[sources]]\nformat = "change-table"\nprefix = "h"',
     "unset texts": "[documents]\nndsversion = false\nversion = false",
-    "whole numbers for numbers": "[journal]\nretention_days = 3",
+    "whole numbers for numbers": "[ledger]\nretention_days = 3",
     "one of two types": '[job]\nreject_budget = "unlimited"',
     "the other type": "[job]\nreject_budget = 3",
     "librdkafka's settings": (
@@ -75,7 +75,7 @@ BROKEN = {
     "below the bound": "[run]\nlanes = 0",
     "above the bound": "[documents]\nbatch_size = 129",
     "zero where more is needed": "[activity]\ngap_seconds = 0",
-    "negative days": "[journal]\nretention_days = -1",
+    "negative days": "[ledger]\nretention_days = -1",
     "unknown choice": "[dispatch]\nto = 'pulsar'",
     "unknown choice of a number": "[documents]\ntime_syntax = 4",
     "unknown engine": "[run]\nengine = 'flink'",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +17,12 @@ from publisher.dispatch.refusals import (
     apply_refusals,
     read_record,
     read_records,
-    record_path,
 )
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport, SourceCounts, outcome_counts
-from publisher.journal.manifest import Journal
+from publisher.ledger.conservation import RunReport, SourceCounts, outcome_counts
+from publisher.ledger.runs import LedgerRun
 from publisher.model.change import Outcome
+from tests.support.ledgers import commit_run, documents
 
 
 def counts(**given: int) -> dict[str, int]:
@@ -40,7 +39,7 @@ def report(hr: int, crm: int, **of_rejected: int) -> RunReport:
     return RunReport(
         run="job-000001",
         state="published",
-        journal="",
+        ledger="",
         target="",
         read=hr + crm + rejected + 1,
         outcomes=counts(published=hr + crm, rejected=rejected, held=1),
@@ -101,15 +100,20 @@ def record(*refusals: Refusal) -> DispatchRecord:
     return DispatchRecord("job-000001", "plan", "kafka://a:1/t", ("t",), 1_000, 2_000, refusals)
 
 
-def test_each_sink_has_its_record(tmp_path: Path) -> None:
+@pytest.fixture
+def run(tmp_path: Path) -> LedgerRun:
+    return commit_run(tmp_path, [documents(9)])[0]
+
+
+def test_each_sink_has_its_record(run: LedgerRun) -> None:
     one = record(refusal("hr", 1, 2), replace(refusal("crm", 7), lane=3))
-    other = replace(record(), target="kafka://b:1/t")
-    one.write(tmp_path, "one")
-    other.write(tmp_path, "other")
-    assert read_record(tmp_path, "one") == one
-    assert read_record(tmp_path, "other") == other
-    assert read_record(tmp_path, "third") is None
-    assert {entry.target for entry in read_records(Journal(tmp_path))} == {one.target, other.target}
+    other = replace(record(refusal("hr", 3)), target="kafka://b:1/t")
+    one.write(run, "one")
+    other.write(run, "other")
+    assert read_record(run, "one") == one
+    assert read_record(run, "other") == other
+    assert read_record(run, "third") is None
+    assert {entry.target for entry in read_records(run)} == {one.target, other.target}
     assert [set(one.of_lane(lane)) for lane in range(4)] == [{1}, set(), set(), {7}]
 
 
@@ -121,19 +125,13 @@ def test_refusals_of_documents_that_are_sent_are_omitted() -> None:
     assert one.after({0: 6, 3: 9}).refusals == ()
 
 
-def test_only_a_record_without_refusals_may_get_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    syncs: list[int] = []
-    monkeypatch.setattr(os, "fsync", syncs.append)
-    record().write(tmp_path, "one")
-    assert not syncs
-    record_path(tmp_path, "one").write_text("")  # as after a loss of power
-    assert read_record(tmp_path, "one") is None
-    record(refusal("hr", 1)).write(tmp_path, "one")
-    assert len(syncs) == 2
-    record().write(tmp_path, "one")  # replaces a record with refusals
-    assert len(syncs) == 4
+def test_a_record_without_refusals_is_durable_only_to_replace_one(run: LedgerRun) -> None:
+    record().write(run, "one")
+    assert read_record(run, "one") == record()
+    assert not run.texts()
+    record(refusal("hr", 1)).write(run, "one")
+    record().write(run, "one")
+    assert read_record(run, "one") == record()
 
 
 @pytest.mark.parametrize(
@@ -147,8 +145,10 @@ def test_only_a_record_without_refusals_may_get_lost(
     ],
 )
 def test_a_record_that_cannot_be_read_is_refused(
-    tmp_path: Path, content: str, message: str
+    run: LedgerRun, content: str, message: str
 ) -> None:
-    record_path(tmp_path, "one").write_text(content)
+    record(refusal("hr", 1)).write(run, "one")
+    (name,) = run.texts()
+    run.write_text(name, content)
     with pytest.raises(FatalError, match=message):
-        read_record(tmp_path, "one")
+        read_record(run, "one")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from publisher.engine.event_ranks import LaneRanks, with_ids
 from publisher.errors import InternalError
-from publisher.journal.conservation import outcome_counts
+from publisher.ledger.conservation import outcome_counts
 from publisher.model import sorted_ids
 from publisher.model.change import IDS, Change, Position
 from publisher.model.sorted_ids import IdGatherer, open_ids

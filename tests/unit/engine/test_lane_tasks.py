@@ -13,7 +13,7 @@ from publisher.engine.lane_tasks import LanePlan, plan_lanes
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work
 from publisher.errors import UnreachableError
-from publisher.journal.lane_writer import LaneFiles
+from publisher.ledger.lane_writer import LaneFiles
 from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import Answers, NoDatabase

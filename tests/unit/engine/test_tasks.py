@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.engine.tasks import Work
-from publisher.journal.conservation import check_conservation, outcome_counts
-from publisher.journal.lane_result import LaneNames, LaneResult
+from publisher.ledger.conservation import check_conservation, outcome_counts
+from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of
@@ -126,14 +126,12 @@ def test_a_lane_without_records_has_its_files_all_the_same(tmp_path: Path) -> No
     for result in results:
         names = LaneNames(result.lane)
         staged = tmp_path / "run" / "staging" / result.staged
-        assert {file.name for file in staged.iterdir()} == {
-            *(names.index, names.decisions, names.keys)
-        }
+        assert {file.name for file in staged.iterdir()} == {names.index, names.decisions}
 
 
 def test_staged_files_are_private(tmp_path: Path) -> None:
     path = write(tmp_path / "log.csv", [event(1), event(2, event_type=9)])
     run(work_of([path]), tmp_path / "run", random.Random(0))
     staged = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
-    assert len(staged) == 5
+    assert len(staged) == 3
     assert {file.stat().st_mode & 0o777 for file in staged} == {0o600}

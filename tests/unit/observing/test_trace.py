@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from publisher.journal.manifest import Journal
+from publisher.ledger.job import Ledger
+from publisher.ledger.runs import LedgerRun
 from publisher.observing.compose import observe
 from publisher.observing.contract import Poll
 from publisher.observing.log_lines import LogLines
 from publisher.observing.options import MetricsOptions
 from publisher.observing.trace import MAX_CHARACTERS, MAX_LINES, Trace
 from tests.support.event_log_files import Row, csv_text, event
-from tests.support.planned_journals import commit_plan, manifest_of
+from tests.support.planned_ledgers import commit_plan, manifest_of
 from tests.support.poll_recorder import REPORT
 from tests.support.task_runs import work_of
 
@@ -30,7 +31,11 @@ def event_of(record_id: int, kind: int, key: str, **values: object) -> Row:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
+def ledger_run(tmp_path: Path) -> LedgerRun:
+    return plan_log(tmp_path)
+
+
+def plan_log(tmp_path: Path) -> LedgerRun:
     """A run over two inserts of a row, a record of no known type, a delete."""
     path = tmp_path / "log.csv"
     rows = [
@@ -40,20 +45,22 @@ def journal(tmp_path: Path) -> Journal:
         event_of(4, 4, "idu=3", column_name=None, new_value=None),
     ]
     path.write_text(csv_text(rows))
-    (tmp_path / "journal").mkdir()
+    (tmp_path / "ledger").mkdir()
     work = work_of([path], lanes=2)
-    return commit_plan(work, tmp_path / "journal", manifest_of(2, table="log"))[0]
+    return commit_plan(work, tmp_path / "ledger", manifest_of(2, table="log"))[0]
 
 
-def poll_of(journal: Journal) -> Poll:
-    return Poll(replace(REPORT, journal=str(journal.root)), 0.8, 3, 1.0, transactions=2, retries=0)
+def poll_of(ledger_run: LedgerRun) -> Poll:
+    return Poll(
+        replace(REPORT, ledger=str(ledger_run.root)), 0.8, 3, 1.0, transactions=2, retries=0
+    )
 
 
-def trace_lines(level: int, journal: Journal) -> Lines:
+def trace_lines(level: int, ledger_run: LedgerRun) -> Lines:
     lines: Lines = []
     with Trace(level, lambda level, text: lines.append((level, text))) as trace:
         trace.on_start("hr", "kafka://broker:9092/xds", [])
-        trace.on_poll(poll_of(journal))
+        trace.on_poll(poll_of(ledger_run))
         trace.on_idle(0, None)
     return lines
 
@@ -62,19 +69,19 @@ def of(level: int, lines: Lines) -> list[str]:
     return [text for found, text in lines if found == level]
 
 
-def test_nothing_on_level_0(journal: Journal) -> None:
-    assert trace_lines(0, journal) == []
+def test_nothing_on_level_0(ledger_run: LedgerRun) -> None:
+    assert trace_lines(0, ledger_run) == []
 
 
 @pytest.mark.parametrize("level", range(1, 8))
-def test_each_level_adds_to_the_one_below(level: int, journal: Journal) -> None:
-    lines = trace_lines(level, journal)
-    assert [line for line in lines if line[0] < level] == trace_lines(level - 1, journal)
+def test_each_level_adds_to_the_one_below(level: int, ledger_run: LedgerRun) -> None:
+    lines = trace_lines(level, ledger_run)
+    assert [line for line in lines if line[0] < level] == trace_lines(level - 1, ledger_run)
     assert {found for found, _ in lines} == set(range(1, min(level, 5) + 1))
 
 
-def test_what_a_poll_took(journal: Journal) -> None:
-    assert of(1, trace_lines(1, journal)) == [
+def test_what_a_poll_took(ledger_run: LedgerRun) -> None:
+    assert of(1, trace_lines(1, ledger_run)) == [
         "people-000017 took 0.80 s: plan 0.50 s, dispatch 0.20 s",
         "people-000017 documents 400, 80,000 bytes, transactions 2, retries 0",
         "people-000017 ignored: 15 no-change",
@@ -83,15 +90,15 @@ def test_what_a_poll_took(journal: Journal) -> None:
     ]
 
 
-def test_no_values_below_level_3(journal: Journal) -> None:
-    text = "\n".join(text for _, text in trace_lines(2, journal))
+def test_no_values_below_level_3(ledger_run: LedgerRun) -> None:
+    text = "\n".join(text for _, text in trace_lines(2, ledger_run))
     assert "source hr: event-log, table log: 3 published, 1 rejected" in text
     assert "Zo" not in text
     assert "idu" not in text
 
 
-def test_records_and_documents_from_level_3(journal: Journal) -> None:
-    lines = of(3, trace_lines(3, journal))
+def test_records_and_documents_from_level_3(ledger_run: LedgerRun) -> None:
+    lines = of(3, trace_lines(3, ledger_run))
     records = sorted(line for line in lines if " record " in line)
     assert records[0] == "hr-000001 record 1 of hr: type 1 (fname) of usr idu=1: published"
     assert "record 3 of hr: rejected (event-type)" in records[2]
@@ -103,22 +110,24 @@ def test_records_and_documents_from_level_3(journal: Journal) -> None:
     assert documents[1].startswith("hr-000001 delete of records 4: <nds")
 
 
-def test_lanes_and_files(journal: Journal) -> None:
-    lines = trace_lines(5, journal)
+def test_lanes_and_files(ledger_run: LedgerRun) -> None:
+    lines = trace_lines(5, ledger_run)
     assert "nothing to read" in of(4, lines)
     assert sum("records" in text and "lane" in text for text in of(4, lines)) == 2
-    assert any("file manifest.json, " in text for text in of(5, lines))
+    assert any("file lane-00001.decisions.parquet, " in text for text in of(5, lines))
 
 
-def test_a_line_cannot_drive_a_terminal(journal: Journal) -> None:
+def test_a_line_cannot_drive_a_terminal(ledger_run: LedgerRun) -> None:
     stream = io.StringIO()
     with Trace(3, LogLines(stream).trace) as trace:
-        trace.on_poll(poll_of(journal))
+        trace.on_poll(poll_of(ledger_run))
     assert "Doe\\x85!" in stream.getvalue()
     assert all(line.isprintable() for line in stream.getvalue().split("\n"))
 
 
-def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_path: Path) -> None:
+def test_a_poll_gives_so_many_lines_and_no_longer_ones(
+    ledger_run: LedgerRun, tmp_path: Path
+) -> None:
     path = tmp_path / "many.csv"
     long = event_of(1, 1, "idu=1", new_value="x" * 2 * MAX_CHARACTERS)
     many = [event_of(n, 4, f"idu={n}", column_name=None, new_value=None) for n in range(2, 1202)]
@@ -133,10 +142,14 @@ def test_a_poll_gives_so_many_lines_and_no_longer_ones(journal: Journal, tmp_pat
     assert cut.endswith(" characters)")
 
 
-def test_a_journal_that_is_gone_stops_nothing(journal: Journal) -> None:
-    for part in journal.root.glob("published/part-*"):
+def test_documents_that_are_gone_stop_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("publisher.ledger.runs.RECORDS_OF_SMALL_RUN", -1)
+    ledger_run = plan_log(tmp_path)
+    for part in ledger_run.root.glob("published/part-*"):
         part.unlink()
-    lines = trace_lines(3, journal)
+    lines = trace_lines(3, ledger_run)
     assert any("cannot be traced" in text for text in of(1, lines))
 
 
@@ -157,13 +170,16 @@ def test_statements_without_parameters_from_level_6(tmp_path: Path) -> None:
     assert (logger.level, logger.handlers) == (before, [])
 
 
-def test_all_that_watches_together(journal: Journal, tmp_path: Path) -> None:
+def test_all_that_watches_together(ledger_run: LedgerRun, tmp_path: Path) -> None:
     stream = io.StringIO()
-    (tmp_path / "epoch").write_text("7\n")
+    job = Ledger(tmp_path / "job", "hr")
+    job.open_identity()
+    for _ in range(7):
+        job.begin_epoch()
     metrics = MetricsOptions(textfile=tmp_path / "hr.prom")
-    with observe(stream, "hr", tmp_path, metrics, as_json=True, trace=3) as observer:
+    with observe(stream, "hr", job.root, metrics, as_json=True, trace=3) as observer:
         observer.on_start("hr", "kafka://broker:9092/xds", [])
-        observer.on_poll(poll_of(journal))
+        observer.on_poll(poll_of(ledger_run))
         observer.on_stop("stop requested")
     events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
     assert events[0] == "begun"

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from publisher.engine.lane_tasks import plan_lane
 from publisher.engine.shuffle_pieces import KEYS, unpack
 from publisher.engine.tasks import Work
-from publisher.journal.object_states import StatesBefore
+from publisher.ledger.object_states import StatesBefore
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
@@ -348,7 +348,9 @@ def test_a_column_whose_name_xml_forbids_rejects_its_query_backs_only(tmp_path: 
     records = pa.Table.from_batches(unpack(read_all(work).to_batches()), RECORD_SCHEMA)
     files = stage(work, records.combine_chunks(), tmp_path / "staged", AT_ONCE)
     assert json.loads(files["result"])["documents"] == 0
-    assert b"U+0001" in files["lane-00000.rejects.jsonl"]
+    records = pq.read_table(pa.BufferReader(files["lane-00000.decisions.parquet"]))
+    assert all("U+0001" in detail for detail in records["detail"].to_pylist() if detail)
+    assert records["detail"].null_count < records.num_rows
 
 
 # memory

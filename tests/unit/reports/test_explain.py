@@ -76,7 +76,7 @@ def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
     report = publisher_instance.publish(load_settings(tmp_path, FILES, ""))
     for what in ("4711", "nobody", "idu=4711"):
         with pytest.raises(UsageError) as caught:
-            explain(Path(report.journal), what)
+            explain(Path(report.ledger), what)
         assert caught.value.message == (
             f"run job-000001 has no record {what!r}: give a position as a record_id or FILE:NUMBER"
             " (hr), an event id as SOURCE:POSITION, a key as idu=1, or an association as"

@@ -1,4 +1,4 @@
-"""The history of an object over runs and journals."""
+"""The history of an object over runs and ledgers."""
 
 from __future__ import annotations
 
@@ -10,28 +10,25 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.errors import UsageError
-from publisher.journal.fold_runs import Folding, SegmentSize
-from publisher.journal.job_journals import Journals
+from publisher.ledger.job import Ledger
 from publisher.model.change import Object
 from publisher.reports.history import KnownValues, ValueChange, read_history
 from publisher.reports.object_histories import AttributeDiff
 from publisher.runs.publisher_instance import publish
 from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import csv_text, event
-from tests.support.finished_runs import finish_run, make_journals
-
-SMALL = SegmentSize(runs=64, records=10_000, bytes=1 << 24, seconds=3_600)
+from tests.support.finished_runs import close_hours, finish_run, make_ledgers
 
 
 @pytest.fixture
-def journals(tmp_path: Path) -> Journals:
-    return make_journals(tmp_path)
+def ledger(tmp_path: Path) -> Ledger:
+    return make_ledgers(tmp_path)
 
 
-def test_shows_values_before_and_after_over_runs(journals: Journals) -> None:
-    finish_run(journals, [1, 2, 9], refused=False)
-    finish_run(journals, [13, 17], refused=False)
-    [history] = read_history([journals.root], "idu=1")
+def test_shows_values_before_and_after_over_runs(ledger: Ledger) -> None:
+    finish_run(ledger, [1, 2, 9], refused=False)
+    finish_run(ledger, [13, 17], refused=False)
+    [history] = read_history([ledger.root], "idu=1")
     assert history.object == Object(None, "usr", "idu=1")
     assert [entry.story.position for entry in history.entries] == ["1", "9", "13", "17"]
     assert [entry.changes and entry.changes[0] for entry in history.entries] == [
@@ -42,49 +39,46 @@ def test_shows_values_before_and_after_over_runs(journals: Journals) -> None:
     ]
 
 
-def test_segments_have_the_same_history(journals: Journals) -> None:
+def test_hours_have_the_same_history(ledger: Ledger) -> None:
     for first in (1, 11, 21, 31):
-        finish_run(journals, range(first, first + 10))
-    before = read_history([journals.root], "idu=1,table=usr")
-    steps = Folding(journals, lambda: None, SMALL, 1)
-    while steps.step():
-        pass
-    assert journals.segments.current()
-    [after] = read_history([journals.root], "idu=1,table=usr")
+        finish_run(ledger, range(first, first + 10))
+    before = read_history([ledger.root], "idu=1,table=usr")
+    assert close_hours(ledger, fewest=3)
+    [after] = read_history([ledger.root], "idu=1,table=usr")
     changes = [[entry.changes for entry in found.entries] for found in (*before, after)]
     assert changes[0] == changes[1]
 
 
-def test_journals_are_read_in_the_given_order(journals: Journals, tmp_path: Path) -> None:
-    finish_run(journals, [1], refused=False)
+def test_ledgers_are_read_in_the_given_order(ledger: Ledger, tmp_path: Path) -> None:
+    finish_run(ledger, [1], refused=False)
     (tmp_path / "other").mkdir()
-    other = make_journals(tmp_path / "other")
+    other = make_ledgers(tmp_path / "other")
     finish_run(other, [2], refused=False)
     finish_run(other, [5, 9], refused=False)
-    [history] = read_history([journals.root, other.root], "idu=1")
+    [history] = read_history([ledger.root, other.root], "idu=1")
     assert [entry.story.position for entry in history.entries] == ["1", "9"]
     last = history.entries[-1].changes
     assert last is not None
     assert last[0].before == ("Jack\n1",)
 
 
-def test_an_unknown_object_is_refused_once(journals: Journals) -> None:
-    finish_run(journals, [1], refused=False)
+def test_an_unknown_object_is_refused_once(ledger: Ledger) -> None:
+    finish_run(ledger, [1], refused=False)
     with pytest.raises(UsageError, match=r"has no record 'idu=77'"):
-        read_history([journals.root, journals.root], "idu=77")
+        read_history([ledger.root, ledger.root], "idu=77")
     with pytest.raises(UsageError, match="neither a key nor an association"):
-        read_history([journals.root], "4711")
+        read_history([ledger.root], "4711")
 
 
-def test_shows_the_records_of_one_source(journals: Journals) -> None:
-    finish_run(journals, [1, 2, 9], refused=False)
-    assert read_history([journals.root], "idu=1", source="log") == read_history(
-        [journals.root], "idu=1"
+def test_shows_the_records_of_one_source(ledger: Ledger) -> None:
+    finish_run(ledger, [1, 2, 9], refused=False)
+    assert read_history([ledger.root], "idu=1", source="log") == read_history(
+        [ledger.root], "idu=1"
     )
     with pytest.raises(
         UsageError, match="idu=1 has no record of a source 'queue': choose one of log"
     ):
-        read_history([journals.root], "idu=1", source="queue")
+        read_history([ledger.root], "idu=1", source="queue")
 
 
 def test_each_source_has_its_own_values(tmp_path: Path) -> None:
@@ -99,7 +93,7 @@ def test_each_source_has_its_own_values(tmp_path: Path) -> None:
     )
     settings = load(tmp_path / "job.toml")
     publish(settings)
-    [history] = read_history([settings.journals], "idu=1")
+    [history] = read_history([settings.ledger_folder], "idu=1")
     changes: dict[str, list[object]] = {"hr": [], "crm": []}
     for entry in history.entries:
         assert entry.changes is not None
@@ -108,10 +102,10 @@ def test_each_source_has_its_own_values(tmp_path: Path) -> None:
     assert changes == {"hr": one, "crm": one}
 
 
-def test_the_command_prints_changes_of_values(journals: Journals) -> None:
-    finish_run(journals, [1, 2, 9], refused=False)
-    finish_run(journals, [13], refused=False)
-    result = CliRunner().invoke(cli, ["history", "idu=1", str(journals.root)])
+def test_the_command_prints_changes_of_values(ledger: Ledger) -> None:
+    finish_run(ledger, [1, 2, 9], refused=False)
+    finish_run(ledger, [13], refused=False)
+    result = CliRunner().invoke(cli, ["history", "idu=1", str(ledger.root)])
     assert result.exit_code == 0
     assert plain_ids(result.output).splitlines() == [
         "idu=1 of usr: 3 record(s) in 2 run(s), 2 document(s)",
@@ -129,10 +123,10 @@ def test_the_command_prints_changes_of_values(journals: Journals) -> None:
     ]
 
 
-def test_the_command_needs_a_journal() -> None:
+def test_the_command_needs_a_ledger() -> None:
     result = CliRunner().invoke(cli, ["history", "idu=1"])
     assert result.exit_code == 2
-    assert "name directories of journals, or a job file with -c" in result.output
+    assert "no ledger is given: name directories with one, or a job file with -c" in result.output
 
 
 def test_values_are_known_from_the_creation_on() -> None:

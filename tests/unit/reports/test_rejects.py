@@ -133,10 +133,10 @@ def test_a_job_without_a_run_has_no_rejects_to_list(job: RejectJob) -> None:
     assert not (job.base / "rejects.jsonl").exists()
 
 
-def test_no_journal_is_a_usage_error() -> None:
+def test_no_ledger_is_a_usage_error() -> None:
     result = CliRunner().invoke(cli, ["rejects"])
     assert result.exit_code == 2
-    assert "no journal is given" in result.stderr
+    assert "no ledger is given" in result.stderr
 
 
 def correct(job: RejectJob, **values: str | None) -> Path:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, ModifyAssociation, Objects, part_files, read_files
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import migrate as migrating
 from publisher.runs import publisher_instance
 from publisher.sources.migration import Migration

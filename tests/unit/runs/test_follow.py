@@ -1,4 +1,4 @@
-"""Following a job: real files, tables, journals and sinks, but an engine without Spark."""
+"""Following a job: real files, tables, ledger and sinks, but an engine without Spark."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.refusals import Refusal
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
-from publisher.journal.epoch import begin_epoch
-from publisher.journal.fold_runs import FOLD_AT, RUNS_AT_ONCE
+from publisher.ledger.hours import Closing, hours_of
+from publisher.ledger.job import Ledger
+from publisher.ledger.read import read_runs
 from publisher.observing.contract import Poll
 from publisher.reports.explain import explain
 from publisher.reports.status import status
@@ -170,7 +171,7 @@ def test_small_polls_use_few_lanes(tmp_path: Path) -> None:
         lambda: write_rows(tmp_path, *range(4_000, 12_000)),
     )
     assert engine.lanes == [2, 1, 3]
-    assert (tmp_path / ".xds-publisher" / "job" / "lanes").read_text() == "3\n"
+    assert Ledger(tmp_path / ".xds-publisher" / "job", "job").raise_lanes(1) == 3
 
 
 def test_pauses_double_up_to_a_minute_and_begin_anew(tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_a_newer_instance_ends_it(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
 
     def replace_instance() -> None:
-        begin_epoch(tmp_path / ".xds-publisher" / "job")
+        Ledger(tmp_path / ".xds-publisher" / "job", "job").begin_epoch()
         write_rows(tmp_path, 2)
 
     with pytest.raises(FatalError, match="a newer instance of the job"):
@@ -347,11 +348,11 @@ def change_rows(base: Path, statement: str) -> None:
 
 
 def kept_runs(base: Path) -> list[str]:
-    """The runs that have left anything, in the journal and in the sink."""
-    journals = sorted(path.name for path in (base / ".xds-publisher" / "job").glob("job-*"))
+    """The runs that have left anything, in the ledger and in the sink."""
+    ledger = [run.root.name for run in read_runs(Ledger(base / ".xds-publisher" / "job", "job"))]
     sink = sorted(path.name for path in (base / "out" / "runs").iterdir())
-    assert journals == sink
-    return journals
+    assert ledger == sink
+    return ledger
 
 
 FUTURE = TABLE.replace("[database]", "future_events = true\n[database]")
@@ -449,15 +450,21 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert report.reasons == {"ignored": {"reported-before": 2}}
 
 
-def test_journals_of_many_small_polls_move_into_a_segment(tmp_path: Path) -> None:
-    polls = FOLD_AT
+def test_small_polls_move_into_the_files_of_their_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls = 8
+    closing = partial(Closing, seconds=-1, fewest=3)
+    monkeypatch.setattr("publisher.ledger.hours.Closing", closing)
+    monkeypatch.setattr("publisher.runs.publisher_instance._SECONDS_BETWEEN_STEPS", 0.0)
     settings = load_settings(tmp_path, TABLE)
     write_rows(tmp_path, 1)
     later = [partial(write_rows, tmp_path, number) for number in range(2, polls + 1)]
     follow_until_idle(settings, LocalEngine(), *later)
     runs = [f"job-{number:06d}" for number in range(1, polls + 1)]
     job = tmp_path / ".xds-publisher" / "job"
-    assert sorted(path.name for path in job.glob("job-*")) == runs[RUNS_AT_ONCE:]
+    assert hours_of(job)[0].last >= 3
+    assert not [*job.glob("job-*")]
     assert len(published_values(tmp_path)) == polls
     (story,) = explain(job, "3")
     assert (story.run, story.outcome) == (runs[2], "published")
@@ -470,9 +477,9 @@ def test_journals_of_many_small_polls_move_into_a_segment(tmp_path: Path) -> Non
     assert (report.run, report.read) == (f"job-{polls + 1:06d}", 1)
 
 
-def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
+def test_polls_that_find_only_rows_that_stay_use_no_number(tmp_path: Path) -> None:
     write_rows(tmp_path, 1)
-    settings = load_settings(tmp_path, FUTURE, "[journal]\nretention_runs = 2\n")
+    settings = load_settings(tmp_path, FUTURE)
     later = "UPDATE log SET event_time = '2999-01-01 00:00:00' WHERE status = 'N'"
 
     def held_row() -> None:
@@ -488,27 +495,6 @@ def test_journals_of_real_runs_outlive_rows_that_stay(tmp_path: Path) -> None:
         report = job.run_once()
     assert report is not None
     assert report.run == "job-000003"  # polls that kept no run used no number
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "is damaged"),
-        ('{"format": 2}', "has format 2, this program reads format 1"),
-        ("[]", "is damaged"),
-    ],
-)
-def test_leftovers_of_another_version_are_refused(
-    tmp_path: Path, content: str, message: str
-) -> None:
-    write_rows(tmp_path, 1)
-    follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
-    root = tmp_path / ".xds-publisher" / "job"
-    (root / "leftovers.json").write_text(content)
-    write_rows(tmp_path, 2)
-    with pytest.raises(FatalError, match=rf"leftovers\.json {message}.*remove it"):
-        follow_until_idle(load_settings(tmp_path, TABLE), LocalEngine())
-    assert kept_runs(tmp_path) == ["job-000001"]
 
 
 def test_without_statuses_it_would_publish_the_same_for_ever(tmp_path: Path) -> None:

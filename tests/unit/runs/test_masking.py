@@ -8,12 +8,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from publisher.cli.main import cli
 from publisher.errors import FatalError
+from publisher.ledger.read import scan_runs
 from publisher.masking.masker import Masker
 from publisher.masking.options import MaskingOptions
 from tests.support import planted_tables
@@ -44,11 +44,10 @@ def run(*arguments: object) -> Result:
 def structure(folder: Path) -> list[dict[str, object]]:
     """What masking must not change about the records of a run."""
     names = ("source", "split", "row", "high", "low", "ordinal", "rank", "table", "event_type")
-    tables = [
-        pq.read_table(path, columns=[*names, "columns", "outcome", "reason"])
-        for path in folder.rglob("lane-*.decisions.parquet")
-    ]
+    parts = scan_runs(folder)
+    tables = [part.decisions([*names, "columns", "outcome", "reason"]) for part in parts]
     rows = [row for table in tables for row in table.to_pylist()]
+    assert rows
     return sorted(rows, key=lambda row: [str(row[name]) for name in (*names, "outcome", "reason")])
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.errors import PublisherError, UsageError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import execute
 from publisher.runs import migrate as migrating
 from publisher.runs.migrate import RESUMED

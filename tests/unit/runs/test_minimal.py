@@ -16,11 +16,12 @@ from publisher.consumer import Objects, part_files, read_files
 from publisher.dispatch.refusals import Refusal
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
-from publisher.journal.job_journals import Journals
-from publisher.journal.manifest import RetriedRecord
-from publisher.journal.source_state import PUBLISHED_OBJECTS
-from publisher.journal.stored_states import StoredStates, forget_refused, read_stored_states
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.ledger.manifest import RetriedRecord
+from publisher.ledger.read import read_runs
+from publisher.ledger.source_state import PUBLISHED_OBJECTS
+from publisher.ledger.stored_states import StoredStates, forget_refused, read_stored_states
 from publisher.model.published_objects import PublishedObject
 from publisher.runs import publisher_instance
 from publisher.runs.migrate import migrate
@@ -98,14 +99,14 @@ def consumed(base: Path) -> ObjectValues:
     return values_of(objects)
 
 
-def journals_of(base: Path) -> Journals:
-    return Journals(base / ".xds-publisher" / "job", "job")
+def ledgers_of(base: Path) -> Ledger:
+    return Ledger(base / ".xds-publisher" / "job", "job")
 
 
 def stored(base: Path) -> StoredStates:
-    journals = journals_of(base)
+    ledger = ledgers_of(base)
     target = str((base / "out").absolute())
-    return read_stored_states(journals, journals.last_number() + 1, target, by_source=False)
+    return read_stored_states(ledger, ledger.last_number() + 1, target, by_source=False)
 
 
 def states(base: Path) -> dict[str, PublishedObject]:
@@ -218,18 +219,21 @@ def _value(text: str) -> object:
 def test_another_sink_makes_all_states_unknown(tmp_path: Path) -> None:
     write_events(tmp_path, "1.csv", [(3, 1, "a", "", "u")])
     publish(tmp_path)
-    journals = journals_of(tmp_path)
-    other = read_stored_states(journals, 2, "elsewhere", by_source=False)
+    ledger = ledgers_of(tmp_path)
+    other = read_stored_states(ledger, 2, "elsewhere", by_source=False)
     assert other == StoredStates("elsewhere")
-    assert read_stored_states(journals, 3, str(tmp_path / "out"), by_source=False).files == ()
+    assert read_stored_states(ledger, 3, str(tmp_path / "out"), by_source=False).files == ()
 
 
 def test_a_refused_document_makes_its_object_unknown(tmp_path: Path) -> None:
     write_events(tmp_path, "1.csv", [(3, n, "a", "", "u") for n in (1, 2, 3)])
     publish(tmp_path, lanes=1)
-    ((journal, manifest),) = journals_of(tmp_path).committed_runs()
+    (ledger_run,) = read_runs(ledgers_of(tmp_path))
+    manifest = ledger_run.manifest()
+    assert manifest is not None
     refusal = Refusal(0, 1, "hr", "2", "2", "too-large", "")
-    forget_refused(journal, manifest, [(refusal.lane, refusal.document)])
+    ledger_run.write_files(manifest)
+    forget_refused(ledger_run, manifest, [(refusal.lane, refusal.document)])
     assert states(tmp_path)["idu=2,table=usr"] == PublishedObject()
     write_events(tmp_path, "2.csv", [(3, n, "a", "", "u") for n in (1, 2, 3)])
     report = publish(tmp_path)
@@ -237,10 +241,10 @@ def test_a_refused_document_makes_its_object_unknown(tmp_path: Path) -> None:
     assert states(tmp_path)["idu=2,table=usr"].exists
 
 
-def test_only_the_newest_state_keeps_files_and_outlives_its_journal(tmp_path: Path) -> None:
+def test_only_the_newest_state_keeps_files_and_outlives_its_ledger(tmp_path: Path) -> None:
     for number in range(4):
         write_events(tmp_path, f"{number}.csv", [(3, number, "a", "", "u")])
-        publish(tmp_path, MINIMAL + "[journal]\nretention_days = 0\n")
+        publish(tmp_path, MINIMAL + "[ledger]\nretention_days = 0\n")
         folders = list((tmp_path / ".xds-publisher").rglob("%objects/**/files"))
         assert len(folders) == 1
     assert len(states(tmp_path)) == 4
@@ -294,7 +298,7 @@ def test_a_followed_log_keeps_its_states_in_few_files(
     files = stored(tmp_path).files
     assert len(files) <= 4
     assert len(states(tmp_path)) == 22
-    assert journals_of(tmp_path).state_of(PUBLISHED_OBJECTS) is not None
+    assert ledgers_of(tmp_path).state_of(PUBLISHED_OBJECTS) is not None
 
 
 @pytest.mark.parametrize("runs", [1, 2, 5])

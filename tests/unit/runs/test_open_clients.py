@@ -25,7 +25,7 @@ _SINK = '[dispatch]\npath = "out"\n[run]\nengine = "local"\n'
 
 
 def test_a_failed_publication_does_not_wait_for_a_database(tmp_path: Path) -> None:
-    """The sink has a run of another journal; the server accepts a connection and never answers."""
+    """The sink has a run of another ledger; the server accepts a connection and never answers."""
     (tmp_path / "log.csv").write_text(csv_text([event(1)]))
     job = tmp_path / "job.toml"
     job.write_text('[[sources]]\nname = "hr"\nsnapshots = ["log.csv"]\n' + _SINK)
@@ -37,7 +37,7 @@ def test_a_failed_publication_does_not_wait_for_a_database(tmp_path: Path) -> No
             f'[[sources]]\nname = "hr"\ntable = "log"\n[database]\nurl = "{url}"\n'
             f"connect_timeout = 60\n{_SINK}"
         )
-        with pytest.raises(FatalError, match="does not fit the journal"):
+        with pytest.raises(FatalError, match="does not fit the ledger"):
             publish(load(job))
         (thread,) = (each for each in threading.enumerate() if each.name == "clients")
         assert thread.daemon  # the end of the process does not wait for it either

@@ -12,7 +12,7 @@ from publisher.cli.publish import publish_once
 from publisher.engine.local.engine import LocalEngine
 from publisher.engine.tasks import Work
 from publisher.errors import FatalError, SettingsError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.check import CheckFinding, check
 from publisher.reports.explain import explain
 from publisher.reports.status import status
@@ -42,7 +42,7 @@ def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
     second = publish(tmp_path)
     assert (second.run, second.read) == ("job-000002", 1)
     assert published_values(tmp_path) == ["1", "2", "3", "4"]
-    (story,) = explain(Path(second.journal), "4")
+    (story,) = explain(Path(second.ledger), "4")
     assert story.place == f"{tmp_path / 'in' / '3.csv'}, record 2"
 
 
@@ -85,10 +85,10 @@ def test_an_empty_file_is_told_of_and_read_once_it_is_filled(tmp_path: Path) -> 
         publish(tmp_path)
 
 
-def test_files_are_known_when_their_journals_are_gone(tmp_path: Path) -> None:
+def test_files_are_known_when_their_ledgers_are_gone(tmp_path: Path) -> None:
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)
-    publish(tmp_path, "[journal]\nretention_days = 0\n")
+    publish(tmp_path, "[ledger]\nretention_days = 0\n")
     assert not (tmp_path / ".xds-publisher" / "job" / "job-000001").exists()
     assert publish(tmp_path).state == "nothing new to read"
 
@@ -226,10 +226,10 @@ def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: P
     assert publisher_instance.publish(load_settings(tmp_path, fixed)).state == "nothing new to read"
 
 
-def test_a_refused_file_is_remembered_when_its_journal_is_gone(tmp_path: Path) -> None:
+def test_a_refused_file_is_remembered_when_its_ledger_is_gone(tmp_path: Path) -> None:
     path = write_file(tmp_path, "1.csv", 1)
     path.write_text(path.read_text().replace("idu=1", "idu"))
-    retention = "[journal]\nretention_days = 0\n"
+    retention = "[ledger]\nretention_days = 0\n"
     assert publish(tmp_path, retention).outcomes["rejected"] == 1
     assert not list((tmp_path / ".xds-publisher" / "job").glob("job-*"))
     assert publish(tmp_path, retention).state == "nothing new to read"

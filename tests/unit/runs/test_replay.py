@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.config.job_file import defaults
 from publisher.errors import UsageError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import dispatch, replay
 from tests.support import whole_log as log
@@ -134,7 +134,7 @@ def test_dispatch_to_a_further_directory_gives_equal_bytes(csv_run: Run, base: P
     assert log.published_files(further) == log.published_files(target)
     with pytest.raises(UsageError, match="not empty"):
         dispatch(target, str(base), defaults())
-    with pytest.raises(UsageError, match="not a journal"):
+    with pytest.raises(UsageError, match="has no ledger"):
         dispatch(base / "log.csv", str(further), defaults())
 
 

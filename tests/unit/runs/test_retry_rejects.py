@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from publisher.dispatch.files import FileDispatcher
-from publisher.journal.manifest import Journal
+from publisher.ledger.runs import LedgerRun
 from publisher.runs.retry_rejects import read_corrections
 from tests.support.change_table_files import seq, write
 from tests.support.event_log_files import csv_text, event
@@ -181,7 +181,7 @@ def test_a_retry_that_crashes_before_its_plan_may_be_repeated(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "commit", crash)
+        patch.setattr(LedgerRun, "commit", crash)
         retry(tmp_path, [entry])
     result = retry(tmp_path, [entry])
     assert result.exit_code == 0, result.stderr

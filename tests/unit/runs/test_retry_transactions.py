@@ -172,7 +172,7 @@ def test_a_transaction_of_a_queue_is_published_once(
     again = retry(tmp_path, entries)
     assert again.stderr.count("retried in run job-000002: published") == 3
     # the positions are those of the rejected operations
-    shown = invoke(tmp_path, "explain", "--journal", str(tmp_path / ".xds-publisher"), positions[0])
+    shown = invoke(tmp_path, "explain", "--ledger", str(tmp_path / ".xds-publisher"), positions[0])
     assert shown.exit_code == 0, shown.output
     # another export with the same transaction publishes nothing
     (tmp_path / "in" / "again.dat").write_bytes(binary(rows))

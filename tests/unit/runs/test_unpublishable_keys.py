@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, Objects, part_files, read_files
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 
 pytestmark = pytest.mark.usefixtures("local_engine")

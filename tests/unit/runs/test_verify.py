@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import threading
 import time
@@ -15,16 +14,15 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import load
-from publisher.consumer import Inbox, Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
-from publisher.errors import FatalError, PublisherError, UsageError
+from publisher.errors import FatalError, UsageError
+from publisher.ledger.job import Ledger
 from publisher.runs import publisher_instance
 from publisher.runs.follow import Follower
 from publisher.runs.following import is_followed
 from publisher.runs.repair import rehearse_repair, repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from publisher.stop_request import StopRequest
-from publisher.verify.results import ConsumerResult
 from tests.support.followed_jobs import PollWatcher
 from tests.support.local_engine import EngineSwitch
 
@@ -199,7 +197,7 @@ def test_without_tables_or_documents_there_is_nothing_to_compare(tmp_path: Path)
     path.write_text('[source]\nsnapshots = ["log.csv"]\n[dispatch]\npath = "out"\n')
     with pytest.raises(UsageError, match="has published nothing yet: publish first"):
         verify(VerifyRequest(load(path)))
-    (tmp_path / ".xds-publisher" / "job").mkdir(parents=True)
+    Ledger(tmp_path / ".xds-publisher" / "job", "job").open_identity()
     with pytest.raises(UsageError, match=r"no table to compare the documents with: .*\[database\]"):
         verify(VerifyRequest(load(path)))
 
@@ -280,7 +278,7 @@ def test_an_instance_that_follows_carries_out_the_repair(job: Job) -> None:
     thread = threading.Thread(target=follower.run)
     thread.start()
     try:
-        while not is_followed(settings.journals):
+        while not is_followed(settings.ledger_folder):
             time.sleep(0.01)
         report = repair(VerifyRequest(settings))
         assert report.run is not None
@@ -291,8 +289,8 @@ def test_an_instance_that_follows_carries_out_the_repair(job: Job) -> None:
         stop.set()
         thread.join(30)
     assert watcher.events.count(report.run.run) == 1
-    assert not is_followed(settings.journals)
-    assert not list((settings.journals / "repairs").iterdir())
+    assert not is_followed(settings.ledger_folder)
+    assert Ledger(settings.ledger_folder, settings.name).open_requests() == []
 
 
 def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
@@ -302,7 +300,7 @@ def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
     thread = threading.Thread(target=follower.run)
     thread.start()
     try:
-        while not is_followed(settings.journals):
+        while not is_followed(settings.ledger_folder):
             time.sleep(0.01)
         (path, _), *_ = job.lines().items()
         hidden = path.rename(path.with_name("hidden"))
@@ -315,109 +313,3 @@ def test_a_repair_that_fails_does_not_stop_the_instance(job: Job) -> None:
     finally:
         stop.set()
         thread.join(30)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "is damaged"),
-        (b"\xff{", "is damaged"),
-        (b'{"format": 9}', "has format 9"),
-        (b'{"format": 1, "baseline": "no", "examples": 5}', "is damaged"),
-    ],
-)
-def test_a_damaged_order_does_not_stop_the_instance(job: Job, content: bytes, problem: str) -> None:
-    settings = load(job.path)
-    order = settings.journals / "repairs" / "1.order.json"
-    order.parent.mkdir()
-    order.write_bytes(content)
-    stop, watcher, errors = StopRequest(), PollWatcher(lambda: None), list[str]()
-
-    def on_failure(error: PublisherError, again_in: float | None) -> None:
-        assert again_in is None
-        errors.append(error.message)
-        job.execute("UPDATE usr SET fname = 'next' WHERE idu = 1")
-
-    watcher.on_failure = on_failure  # type: ignore[method-assign]
-    watcher.on_poll = lambda poll: stop.set()  # type: ignore[method-assign]
-    Follower(settings, LocalEngine(), watcher, stop).run()
-    assert counts(job.verify()) == {"equal": 62}
-    assert len(errors) == 1
-    assert errors[0].startswith(f"{order} {problem}")
-    assert errors[0].endswith("start the command again; it is kept as 1.order.json.damaged")
-    answer = json.loads(order.with_name("1.answer.json").read_text())
-    assert answer == {"format": 1, "message": errors[0]}
-    assert order.with_name("1.order.json.damaged").read_bytes() == content
-
-
-def test_json_documents_are_compared(tmp_path: Path) -> None:
-    made = Job(tmp_path, COMPARED + '[documents]\nvalue_format = "json"\n')
-    made.execute(*TABLES, "INSERT INTO dep VALUES ('a \"b\\', 'x', 1), ('<c>', 'y', NULL)")
-    made.publish()
-    assert counts(made.verify()) == {"equal": 2}
-
-
-def test_unsettled_objects_are_compared_again(job: Job) -> None:
-    settings = load(job.path)
-    stop = StopRequest()
-    follower = Follower(settings, LocalEngine(), PollWatcher(lambda: None), stop)
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    try:
-        while not is_followed(settings.journals):
-            time.sleep(0.01)
-        for number in range(5):
-            job.execute(f"UPDATE usr SET fname = 'again {number}' WHERE idu % 3 = {number % 3}")
-            report = verify(VerifyRequest(settings, wait_seconds=30))
-            assert counts(report) == {"equal": 62}
-            assert report.outcome.documents >= 62
-    finally:
-        stop.set()
-        thread.join(30)
-
-
-def test_rows_of_child_tables_that_belong_to_no_object_are_counted(job: Job) -> None:
-    job.execute("INSERT INTO phone (idu, number) VALUES (NULL, '1'), (4711, '2')")
-    report = job.verify()
-    assert counts(report) == {"equal": 62}
-    assert {t.table: t.orphans for t in report.outcome.tables} == {"usr": 2, "dep": 0}
-    assert not report.outcome.has_findings
-
-
-def test_the_state_of_a_consumer_is_compared(job: Job, tmp_path: Path) -> None:
-    objects = Objects()
-    objects.apply_all(Inbox().in_order(read_files(part_files(tmp_path / "out"))))
-    rows: list[dict[str, object]] = [{"object": name} for name in objects]
-    rows += [
-        {"object": name, "attribute": attribute, "values": [value.text for value in values]}
-        for name in objects
-        for attribute, values in objects[name].attributes.items()
-    ]
-    dump = tmp_path / "state.jsonl"
-    dump.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    request = VerifyRequest(load(job.path), consumer_dump=dump)
-    assert verify(request).outcome.consumer == ConsumerResult(62)
-    kept = [row for row in rows if not str(row["object"]).startswith(("idu=7,", "idu=17,"))]
-    kept[-1]["values"] = ["other"]
-    dump.write_text("".join(f"{json.dumps(row)}\n" for row in kept))
-    report = verify(request)
-    assert report.outcome.consumer is not None
-    assert report.outcome.consumer.counts == {"missing": 2, "different": 1}
-    assert counts(report) == {"equal": 62}
-    assert report.outcome.has_findings
-
-
-def test_a_repair_sends_values_that_minimal_modifies_take_for_published(tmp_path: Path) -> None:
-    made = Job(tmp_path, COMPARED + "[documents]\nminimal = true\n")
-    made.execute(*TABLES, "INSERT INTO usr (idu, fname) VALUES (1, 'Ann'), (2, 'Ann')")
-    made.publish()
-    for path, lines in made.lines().items():
-        path.write_text("".join(f"{line.replace('Ann', 'Eve')}\n" for line in lines))
-    assert counts(made.verify()) == {"different": 2, "equal": 0}
-    report = repair(VerifyRequest(load(made.path))).run
-    assert report is not None
-    assert report.operations == {"modify": 2}
-    assert counts(made.verify()) == {"equal": 2}
-    made.execute("UPDATE usr SET fname = 'Bob' WHERE idu = 1")
-    made.publish()
-    assert counts(made.verify()) == {"equal": 2}

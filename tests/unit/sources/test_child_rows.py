@@ -24,9 +24,9 @@ from publisher.consumer.parse import parse_document
 from publisher.engine.task_resources import Resources
 from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
-from publisher.journal.conservation import check_conservation
-from publisher.journal.lane_reader import DecidedRecord
-from publisher.journal.lane_result import LaneResult
+from publisher.ledger.conservation import check_conservation
+from publisher.ledger.lane_reader import DecidedRecord
+from publisher.ledger.lane_result import LaneResult
 from publisher.planning.filters import FilterOptions
 from publisher.sources.local_tasks import prepare_here
 from tests.support.child_rows import (
@@ -230,9 +230,7 @@ def test_documents_lead_to_the_objects_of_the_tables(
 
 
 @pytest.mark.parametrize("format_", RECORDERS)
-def test_the_journal_has_the_child_table_of_each_record(
-    tmp_path: Path, format_: FormatName
-) -> None:
+def test_the_ledger_has_the_child_table_of_each_record(tmp_path: Path, format_: FormatName) -> None:
     found = run(tmp_path, format_, RECORDERS[format_].write(tmp_path, story()))
     name = f"indirect.{PHONE}" if format_ == "change-table" else PHONE
     assert {record.logged_table for record in found.records} == {name, None}

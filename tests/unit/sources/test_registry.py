@@ -140,7 +140,7 @@ def test_a_registered_format_is_replayed_and_explained(job: Path, tmp_path: Path
     documents = "".join(path.read_text() for path in (tmp_path / "out").glob("part-*"))
     assert 'attr-name="fname"' in documents
     assert {"Jack" in documents, "Ann" in documents} == {True}
-    (story,) = explain(Path(report.journal), "people.txt:2")
+    (story,) = explain(Path(report.ledger), "people.txt:2")
     assert (story.raw, story.object) == ("2 Ann", Object(None, "usr", "idu=2"))
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.errors import FatalError
-from publisher.journal.durable import create_private
+from publisher.ledger.durable import create_private
 from publisher.sources.dispatch_queue.lost import LOST, lost_rows_of, write_lost_rows
 from publisher.sources.dispatch_queue.operations import PartsReading
 from publisher.sources.dispatch_queue.rows.file_probe import index_of

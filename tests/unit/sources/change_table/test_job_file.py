@@ -15,7 +15,7 @@ def test_what_it_says_are_the_defaults() -> None:
     assert load_source("change-table").options == ChangeTableOptions()
 
 
-def test_all_settings_reach_the_source_and_its_journal(tmp_path: Path) -> None:
+def test_all_settings_reach_the_source_and_its_ledger(tmp_path: Path) -> None:
     shown = activate_examples("change-table") | {"snapshots": ["x"]}
     for name in ("table", "url", "url_env"):
         del shown[name]

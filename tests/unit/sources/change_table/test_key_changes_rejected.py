@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from publisher.config.job_file import load
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row

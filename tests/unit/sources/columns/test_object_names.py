@@ -163,7 +163,7 @@ def test_an_open_catalogue_takes_every_table() -> None:
 
 
 def test_lanes_never_change() -> None:
-    # Numbers in journals: a change of these needs a new version of the journal.
+    # Numbers in ledger: a change of these needs a new version of the ledger.
     assert [lane_of("indirect", "usr", f"idu={i}", 16) for i in range(6)] == LANES
     assert record_lane("log.csv", 17, 16) == RECORD_LANE
 

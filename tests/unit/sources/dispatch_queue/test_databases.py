@@ -10,6 +10,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.errors import FatalError
+from publisher.ledger.storage import transaction
 from publisher.runs import publisher_instance
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
@@ -143,6 +144,8 @@ def test_marks_of_another_version_are_refused(tmp_path: Path, local_engine: Engi
         table = pa.ipc.open_file(source).read_all()
     with pa.ipc.new_file(str(path), table.schema.remove_metadata()) as writer:
         writer.write_table(table.replace_schema_metadata(None))
+    with transaction(path.parents[3]) as ledger:
+        ledger.execute("DELETE FROM file")  # as if that version had written it
     with pytest.raises(FatalError, match="has format 1, but this program reads format 2: use the"):
         job.publish("2.dat", *rows("MAIN"))
 

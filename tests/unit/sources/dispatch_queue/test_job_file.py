@@ -160,7 +160,7 @@ def test_all_that_is_missing_is_told_without_attributes(tmp_path: Path) -> None:
     assert "tables: table 6 needs key" in settings
 
 
-def test_options_come_back_from_a_journal() -> None:
+def test_options_come_back_from_a_ledger() -> None:
     for used in (OPTIONS, options(nodes=("A",), row_stride=3600)):
         kept = json.loads(json.dumps(asdict(used), default=str))
         again = FORMATS["dispatch-queue"].restore(kept, asdict(SnapshotOptions()))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from publisher.errors import FatalError, UsageError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.sources.dispatch_queue.transactions import carry_over
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, ROLLBACK
@@ -110,7 +110,7 @@ def test_a_state_that_is_damaged_stops_the_run(tmp_path: Path) -> None:
         (path,) = tmp_path.rglob(f"state/**/{name}")
         whole = path.read_bytes()
         path.write_bytes(whole[: len(whole) // 2])
-        with pytest.raises(FatalError, match="of an earlier run cannot be read"):
+        with pytest.raises(FatalError, match="is missing or was changed: what source"):
             job.publish(f"{name}.dat", queue.row(COMMIT))
         path.write_bytes(whole)
         (tmp_path / "in" / f"{name}.dat").unlink()
@@ -144,16 +144,16 @@ def test_explain_knows_operations_by_their_own_address(tmp_path: Path) -> None:
         queue.row(COMMIT, TRANSACT_ID=1),
     ]
     report = job.publish("1.dat", *rows)
-    (story,) = explain(Path(report.journal), "idu=1")
+    (story,) = explain(Path(report.ledger), "idu=1")
     address = story.position.partition("@")[0]
-    assert [found.position for found in explain(Path(report.journal), address)] == [story.position]
-    (open_,) = explain(Path(report.journal), "idu=2")
+    assert [found.position for found in explain(Path(report.ledger), address)] == [story.position]
+    (open_,) = explain(Path(report.ledger), "idu=2")
     assert (open_.outcome, "@" in open_.position) == ("held", False)
-    assert [found.position for found in explain(Path(report.journal), open_.position)] == [
+    assert [found.position for found in explain(Path(report.ledger), open_.position)] == [
         open_.position
     ]
     with pytest.raises(UsageError, match="has no record"):
-        explain(Path(report.journal), f"{address}0@9.9")
+        explain(Path(report.ledger), f"{address}0@9.9")
 
 
 def test_a_commit_that_names_a_blob_is_told_of(tmp_path: Path) -> None:
@@ -164,9 +164,9 @@ def test_a_commit_that_names_a_blob_is_told_of(tmp_path: Path) -> None:
     ]
     report = job.publish("1.dat", *rows)
     assert (job.keys(), reasons(report)) == (["idu=1"], {"commit": 1})
-    (story,) = explain(Path(report.journal), "idu=1")
+    (story,) = explain(Path(report.ledger), "idu=1")
     node, _, addresses = story.position.rpartition(":")
-    (mark,) = explain(Path(report.journal), f"{node}:{addresses.partition('@')[2]}")
+    (mark,) = explain(Path(report.ledger), f"{node}:{addresses.partition('@')[2]}")
     assert "its BLOBATR is 259" in mark.meaning
 
 

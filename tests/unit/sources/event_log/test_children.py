@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.journal.lane_reader import DecidedRecord
+from publisher.ledger.lane_reader import DecidedRecord
 from publisher.model.catalogue import ChildTable, ColumnKind, Reference, Table
 from publisher.planning.polls import PollOptions
 from tests.support.event_log_files import Row, event, write
@@ -102,7 +102,7 @@ def test_the_names_of_an_event_change_nothing(drawn: list[DrawnEvent], lanes: in
         ('"in.grp"', "no", ('"in.grp"', "no"), "in.grp"),
     ],
 )
-def test_the_journal_has_the_child_table_and_the_names_in_the_log(
+def test_the_ledger_has_the_child_table_and_the_names_in_the_log(
     table: str, column: str, logged: tuple[str | None, str | None], child: str | None
 ) -> None:
     rows = [event(1, event_type=2, table_name=table, table_key="idu=1", column_name=column)]

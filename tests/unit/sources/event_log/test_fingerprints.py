@@ -60,6 +60,6 @@ def test_no_rows_have_no_fingerprints() -> None:
     assert fingerprints([]) == []
 
 
-def test_fingerprints_in_journals_stay_the_same() -> None:
-    """If they must change, raise the format of the journal: older runs could not be acknowledged."""
+def test_fingerprints_in_ledgers_stay_the_same() -> None:
+    """If they must change, raise the format of the ledger: older runs could not be acknowledged."""
     assert fingerprints([ROWS[0], ROWS[-2]]) == [9188268959905330108, -1989267676606519839]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from publisher.config.job_file import load
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.reports.explain import explain
@@ -311,14 +311,14 @@ def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
     (job / "in" / "1").write_bytes(inserts(1) + MARK + inserts(2, 3))
     first = publish(job)
     assert (first.read, first.outcomes["held"], first.documents) == (4, 2, 1)
-    assert publish(job, "[journal]\nretention_days = 0\n").state == "nothing new to read"
-    assert not Path(first.journal).exists()
+    assert publish(job, "[ledger]\nretention_days = 0\n").state == "nothing new to read"
+    assert not Path(first.ledger).exists()
     (job / "in" / "2").write_bytes(MARK)
     second = publish(job)
     assert (second.read, second.outcomes["published"], second.outcomes["ignored"]) == (3, 2, 1)
     assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
     assert published_keys(job / "out") == ["idu=1", "idu=2", "idu=3"]
-    (story,) = explain(Path(second.journal), f"1:{TAIL}")
+    (story,) = explain(Path(second.ledger), f"1:{TAIL}")
     assert story.raw is not None
     assert json.loads(story.raw)["hex"] == inserts(2).hex()
     (job / "in" / "3").write_bytes(inserts(4) + MARK)
@@ -334,7 +334,7 @@ def test_a_job_rejects_a_record_once(job: Path) -> None:
     assert (second.read, second.outcomes["published"], second.outcomes["rejected"]) == (3, 0, 2)
     assert second.notes == ("read again: 2 record(s) of hr, which an earlier run had held",)
     assert published_keys(job / "out") == ["idu=1"]
-    (story,) = explain(Path(second.journal), f"1:{TAIL + 2 * SIZE}")
+    (story,) = explain(Path(second.ledger), f"1:{TAIL + 2 * SIZE}")
     assert story.raw is not None
     assert json.loads(story.raw)["hex"] == inserts(3).hex()
 
@@ -374,7 +374,7 @@ def test_a_replay_goes_on_with_nothing(job: Path) -> None:
     (job / "2").write_bytes(MARK + inserts(2))
     report = replay(settings, [job / "2"], str(job / "replayed"))
     assert report.outcomes["held"] == report.outcomes["ignored"] == 1
-    assert not (job / "replayed" / "_journal" / "state").exists()
+    assert not (job / "replayed" / "_ledger" / "state").exists()
     both = replay(settings, [job / "in" / "1", job / "2"], str(job / "both"))
     assert (both.documents, both.outcomes["held"]) == (1, 1)
 

@@ -75,7 +75,7 @@ def test_what_is_wrong_is_told(change: dict[str, Any], problem: str, tmp_path: P
     assert problem in str(error.value)
 
 
-def test_options_come_back_from_a_journal() -> None:
+def test_options_come_back_from_a_ledger() -> None:
     for options in (GROUP, replace(little(GROUP), extract="all", tables=GROUP.tables[:1])):
         kept = json.loads(json.dumps(asdict(options)))
         again = FORMATS["linkexpress"].restore(kept, asdict(SnapshotOptions()))

@@ -240,7 +240,7 @@ publisher_instance.publish(load(Path(sys.argv[1])))
 ROOT = Path(__file__).parents[4]
 
 
-def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats_values(
+def test_a_kill_between_ledger_and_dispatch_neither_loses_nor_repeats_values(
     tmp_path: Path,
 ) -> None:
     more, consumer = 'state = "values"', Objects(strict=True)

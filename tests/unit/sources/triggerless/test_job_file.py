@@ -29,7 +29,7 @@ def test_the_example_shows_the_defaults() -> None:
     assert load_source("triggerless").options == TriggerlessOptions()
 
 
-def test_options_are_restored_from_a_journal() -> None:
+def test_options_are_restored_from_a_ledger() -> None:
     options = TriggerlessOptions(
         tables=("usr",), key={"usr": ("idu", "x")}, before=("b",), state="values"
     )

@@ -12,7 +12,9 @@ import pytest
 from publisher.config.job_file import load
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.ledger.read import read_runs
 from publisher.reports.check import check
 from publisher.runs import publisher_instance
 from publisher.runs.publisher_instance import PublisherInstance
@@ -151,8 +153,8 @@ def test_samples_that_cannot_be_read_bring_all_forward(tmp_path: Path) -> None:
 
 
 def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
-    """Only the last of them remains; journals of runs that published documents are kept, in the sink, too."""
-    more = "\n[journal]\nretention_runs = 3\n"
+    """Only the last of them remains; runs that published documents are kept, in the sink, too."""
+    more = ""
     first = publish(tmp_path, more)
     for _ in range(5):
         assert publish(tmp_path, more).documents == 0
@@ -160,8 +162,9 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
     second = publish(tmp_path, more)
     last = [publish(tmp_path, more) for _ in range(5)][-1]
     left = [first.run, second.run, last.run]
-    for folder in (tmp_path / ".xds-publisher" / "job", tmp_path / "out" / "runs"):
-        assert sorted(path.name for path in folder.glob("job-*")) == left
+    ledger = Ledger(tmp_path / ".xds-publisher" / "job", "job")
+    assert [run.root.name for run in read_runs(ledger)] == left
+    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == left
     execute(tmp_path, "DELETE FROM usr WHERE idu = 1")
     assert kinds_and_keys(publish(tmp_path, more), tmp_path) == [("delete", "1")]
 
@@ -202,7 +205,8 @@ def test_large_rows_are_compared_in_more_parts(
         tmp_path, *(f"INSERT INTO usr VALUES ({n}, '{n:0500}', NULL, 1)" for n in range(3, 103))
     )
     report = publish(tmp_path)
-    state = json.loads((Path(report.journal) / "state" / "hr" / "state.json").read_text())
+    folder = Path(report.ledger).parent / "state" / "hr" / "000001"
+    state = json.loads((folder / "state.json").read_text())
     assert len(state["tables"]["usr"]["files"]) == 8
     assert len(state["tables"]["dep"]["files"]) == 1
     assert 50_000 < state["tables"]["usr"]["bytes"] < 60_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -12,7 +13,8 @@ import pytest
 from publisher.config.job_file import load
 from publisher.database.identity import TableOrigin
 from publisher.errors import FatalError
-from publisher.journal.conservation import RunReport
+from publisher.ledger import storage
+from publisher.ledger.conservation import RunReport
 from publisher.reports.check import check
 from publisher.runs import migrate, publisher_instance
 from publisher.sources.migration import Migration
@@ -124,8 +126,13 @@ def test_a_state_of_another_version_is_refused_before_anything_is_read(
     tmp_path: Path, version: int
 ) -> None:
     report = publish(job(tmp_path))
-    path = Path(report.journal) / "state" / "hr" / "state.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": version}))
+    ledger = Path(report.ledger).parent
+    path = ledger / "state" / "hr" / "000001" / "state.json"
+    text = json.dumps(json.loads(path.read_text()) | {"format": version})
+    path.write_text(text)
+    with storage.transaction(ledger) as connection:  # as the other version left it
+        entry = (len(text), hashlib.sha256(text.encode()).hexdigest(), f"%{path.name}")
+        connection.execute("UPDATE file SET size = ?, digest = ? WHERE path LIKE ?", entry)
     before = part_files(tmp_path)
     message = rf"state\.json has format {version}, this program reads format 2: use the version"
     with pytest.raises(FatalError, match=message) as caught:

@@ -1,12 +1,14 @@
-"""Jobs that compare tables: real files, states, journals and documents, but an engine without Spark."""
+"""Jobs that compare tables: real files, states, ledger and documents, but an engine without Spark."""
 
 from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +22,8 @@ from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError, PublisherError, UnreachableError, UsageError
-from publisher.journal.conservation import RunReport
+from publisher.ledger import storage
+from publisher.ledger.conservation import RunReport
 from publisher.reports import check, status
 from publisher.reports.changes import inspect
 from publisher.reports.explain import explain
@@ -127,10 +130,10 @@ def test_only_tables_with_new_files_are_compared(tmp_path: Path) -> None:
     assert kinds_and_keys(publish(tmp_path, rest=rest), tmp_path) == [("modify", "1")]
 
 
-def test_the_state_outlives_its_journal(tmp_path: Path) -> None:
+def test_the_state_outlives_its_ledger(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1), table_row(2)])
-    publish(tmp_path, rest="[journal]\nretention_days = 0\n")
-    publish(tmp_path, rest="[journal]\nretention_days = 0\n")
+    publish(tmp_path, rest="[ledger]\nretention_days = 0\n")
+    publish(tmp_path, rest="[ledger]\nretention_days = 0\n")
     assert not (tmp_path / ".xds-publisher" / "job" / "job-000001").exists()
     write_table(tmp_path, [table_row(1)])
     assert kinds_and_keys(publish(tmp_path), tmp_path) == [("delete", "2")]
@@ -212,7 +215,7 @@ publisher_instance.publish(load(Path(sys.argv[1])))
 ROOT = Path(__file__).parents[4]
 
 
-def test_a_kill_between_journal_and_dispatch_neither_loses_nor_repeats(tmp_path: Path) -> None:
+def test_a_kill_between_ledger_and_dispatch_neither_loses_nor_repeats(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     publish(tmp_path)
     write_table(tmp_path, [table_row(1, "Eve")])
@@ -269,10 +272,10 @@ def test_files_of_no_table_are_refused(tmp_path: Path) -> None:
 def test_a_damaged_state_is_reported(tmp_path: Path) -> None:
     write_table(tmp_path, [table_row(1)])
     report = publish(tmp_path)
-    (known,) = Path(report.journal).glob("state/hr/known/*")
+    (known,) = Path(report.ledger).parent.glob("state/hr/000001/known/*")
     known.write_bytes(known.read_bytes()[:-9])
     write_table(tmp_path, [table_row(2)])
-    with pytest.raises(FatalError, match="of the state cannot be read"):
+    with pytest.raises(FatalError, match="is missing or was changed: what source hr remembers"):
         publish(tmp_path)
 
 
@@ -281,8 +284,11 @@ def test_explain_shows_a_change(tmp_path: Path) -> None:
     publish(tmp_path)
     write_table(tmp_path, [table_row(1, "Eve")])
     report = publish(tmp_path)
-    (story,) = explain(Path(report.journal), "usr:2:1")
-    assert story.place == f"{Path(report.journal) / 'state' / 'hr' / 'found'}, record 1"
+    (story,) = explain(Path(report.ledger), "usr:2:1")
+    assert (
+        story.place
+        == f"{Path(report.ledger).parent / 'state' / 'hr' / '000002' / 'found'}, record 1"
+    )
     assert json.loads(str(story.raw))["new"] == ["Eve"]
 
 
@@ -340,7 +346,7 @@ def test_rows_of_replaced_states_are_removed(tmp_path: Path) -> None:
     for number in range(3):
         write_table(tmp_path, [table_row(number)])
         publish(tmp_path)
-    states = sorted((tmp_path / ".xds-publisher" / "job").glob("*/state/hr"))
+    states = sorted((tmp_path / ".xds-publisher" / "job" / "state" / "hr").iterdir())
     assert [(state / "known").exists() for state in states] == [False, False, True]
     assert all((state / "found").exists() for state in states)
 
@@ -348,7 +354,7 @@ def test_rows_of_replaced_states_are_removed(tmp_path: Path) -> None:
 def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    replace = Path.replace
+    replace, begin = Path.replace, storage.transaction
     for step in range(100):
         base = tmp_path / str(step)
         base.mkdir()
@@ -357,16 +363,24 @@ def test_a_crash_at_any_step_of_the_commit_neither_loses_nor_repeats(
         write_table(base, [table_row(1, "Eve"), table_row(3)])
         left = step
 
-        def dying(path: Path, target: Path) -> Path:
+        def live_on() -> None:
             nonlocal left
             left -= 1
             if left < 0:
                 raise KeyboardInterrupt
+
+        def dying(path: Path, target: Path) -> Path:
+            live_on()
             return replace(path, target)
+
+        def dying_transaction(folder: Path) -> AbstractContextManager[sqlite3.Connection]:
+            live_on()
+            return begin(folder)
 
         died = False
         with monkeypatch.context() as patched:
             patched.setattr(Path, "replace", dying)
+            patched.setattr(storage, "transaction", dying_transaction)
             try:
                 publish(base)
             except KeyboardInterrupt:
@@ -400,7 +414,9 @@ def test_buckets_without_changes_keep_their_file(tmp_path: Path) -> None:
 
 def files_of(report: RunReport) -> set[int]:
     """The inode numbers of the files of a state."""
-    return {path.stat().st_ino for path in Path(report.journal).glob("state/hr/known/*")}
+    run = Path(report.ledger)
+    known = run.parent / "state" / "hr" / run.name[-6:] / "known"
+    return {path.stat().st_ino for path in known.iterdir()}
 
 
 def test_a_replay_is_explained_and_repeated(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""The journal: the complete plan of a run, committed before anything is sent."""

@@ -1,0 +1,1 @@
+"""The ledger: the complete plan of a run, committed before anything is sent."""

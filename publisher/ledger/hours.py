@@ -1,0 +1,340 @@
+"""Closes hours: the rows of finished small runs move from the ledger into the Parquet files of one folder.
+
+The files are durable before one transaction registers them with sizes and digests; from then on they have
+the runs, and the rows in the ledger are deleted in slices.  Only finished runs move, never the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from publisher.errors import FatalError
+from publisher.ledger import storage
+from publisher.ledger.durable import make_private, sync_folder
+from publisher.ledger.job import HOURS
+from publisher.ledger.manifest import Manifest
+from publisher.ledger.runs import LedgerRun, RunContent, delete_runs, read_end, read_manifest
+from publisher.ledger.tables import TABLES, by_lane, number_rows, unpack
+from publisher.model.plain import restore
+
+SECONDS = 3_600.0
+FEWEST_RUNS = 500
+"""Fewer runs stay in the ledger."""
+_SLICE = 50
+"""Runs that one transaction deletes, and that are unpacked together."""
+_PAUSE = 0.005
+"""Seconds between two slices, in which a poll may commit."""
+_ROWS_OF_GROUP, _BYTES_OF_GROUP = 20_000, 1 << 24
+RUN_SCHEMA = pa.schema(
+    [
+        ("run", pa.int64()),
+        ("name", pa.string()),
+        ("plan", pa.string()),
+        ("ended", pa.float64()),
+        ("failed", pa.bool_()),
+        ("outcome", pa.string()),
+        ("manifest", pa.string()),
+        ("texts", pa.map_(pa.string(), pa.string())),
+    ]
+)
+"""One row for each run; ``failed``: it has rejected records, or documents that a sink refused."""
+RUNS_FILE = "runs.parquet"
+
+
+class Hour(NamedTuple):
+    """Runs whose rows are in the files of one folder."""
+
+    root: Path
+    """The folder of the ledger."""
+    first: int
+    last: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the files."""
+        return self.root / HOURS / f"{self.first:06d}-{self.last:06d}"
+
+    def read(
+        self,
+        name: str,
+        columns: Sequence[str] | None = None,
+        condition: pc.Expression | None = None,
+    ) -> pa.Table:
+        """Reads columns of a table, or all, of the rows that fit a condition.
+
+        Raises:
+            FatalError: The file is missing or damaged.
+        """
+        path = self.folder / name
+        try:
+            return pq.read_table(
+                path,
+                columns=None if columns is None else list(columns),
+                filters=condition,
+                page_checksum_verification=True,
+            )
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _damage(path, str(error)) from error
+
+    def groups(self, name: str) -> Iterator[pa.Table]:
+        """Reads all rows of a table, one row group after the other."""
+        path = self.folder / name
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                for number in range(file.num_row_groups):
+                    yield file.read_row_group(number, use_threads=False)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise _damage(path, str(error)) from error
+
+    def find_runs(self, condition: pc.Expression) -> list[int]:
+        """The numbers of the runs with a record that fits a condition."""
+        runs = self.read("records.parquet", ["run"], condition)["run"]
+        return sorted(pc.unique(runs).to_pylist())
+
+    def find_failed(self) -> list[int]:
+        """The numbers of the runs with rejected records or refused documents."""
+        failed: list[int] = self.read(RUNS_FILE, ["run"], pc.field("failed"))["run"].to_pylist()
+        return failed
+
+    def plan_of(self, number: int) -> str | None:
+        """The digest of the plan of a run; ``None`` if it is not here."""
+        rows = self.read(RUNS_FILE, ["plan"], pc.field("run") == number)["plan"].to_pylist()
+        return rows[0] if rows else None
+
+    def load(self, numbers: Sequence[int]) -> Iterator[LedgerRun]:
+        """Reads runs with their rows, oldest first; those that are not here are left out."""
+        if not numbers:
+            return
+        wanted = pc.field("run").isin(list(numbers))
+        rows = {table: self.read(f"{table.name}.parquet", None, wanted) for table in TABLES}
+        for entry in self.read(RUNS_FILE, None, wanted).to_pylist():
+            number = entry["run"]
+            manifest = restore(Manifest, json.loads(entry["manifest"]))
+            tables: dict[str, pa.Table] = {}
+            for table, of_runs in rows.items():
+                of_run = of_runs.filter(pc.equal(of_runs["run"], number)).drop_columns(["run"])
+                tables.update(by_lane(table, of_run.combine_chunks(), manifest.lanes))
+            texts = dict(entry["texts"])
+            end = read_end(entry["outcome"])
+            content = RunContent(manifest, texts, end, entry["ended"], tables)
+            yield LedgerRun(self.root / entry["name"], self.root, content=content)
+
+
+def hours_of(root: Path) -> list[Hour]:
+    """The hours of a ledger, oldest first."""
+    rows = storage.query(root, "SELECT first, last FROM hour ORDER BY first")
+    return [Hour(root, first, last) for first, last in rows]
+
+
+def hour_of(root: Path, number: int) -> Hour | None:
+    """The hour that may have a run; ``None`` if there is none."""
+    rows = storage.query(
+        root, "SELECT first, last FROM hour WHERE ? BETWEEN first AND last", (number,)
+    )
+    return Hour(root, *rows[0]) if rows else None
+
+
+class Closing:
+    """Closes the hours of one job."""
+
+    def __init__(
+        self,
+        root: Path,
+        check_lease: Callable[[], None],
+        *,
+        seconds: float = SECONDS,
+        fewest: int = FEWEST_RUNS,
+    ) -> None:
+        """``check_lease`` raises if a newer instance of the job has begun."""
+        self._root = root
+        self._check_lease = check_lease
+        self._seconds = seconds
+        self._fewest = fewest
+
+    def step(self) -> bool:
+        """Closes one hour; returns false if none is over."""
+        self.remove_remains()
+        numbers = self._next_runs()
+        if not numbers:
+            return False
+        self._write(numbers)
+        self._delete_copies()
+        return True
+
+    def remove_remains(self) -> None:
+        """Removes what a crash has left: folders that no hour has, and rows that an hour has."""
+        known = {hour.folder for hour in hours_of(self._root)}
+        folder = self._root / HOURS
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path not in known:
+                shutil.rmtree(path)
+        self._delete_copies()
+
+    def expire(self, days: float) -> None:
+        """Removes the hours whose runs all ended more than ``days`` ago."""
+        oldest = time.time() - days * 86_400
+        rows = storage.query(
+            self._root, "SELECT first, last FROM hour WHERE youngest < ? ORDER BY first", (oldest,)
+        )
+        for hour in (Hour(self._root, *row) for row in rows):
+            self._check_lease()
+            with storage.transaction(self._root) as connection:
+                connection.execute("DELETE FROM hour WHERE first = ?", (hour.first,))
+                connection.execute("DELETE FROM file WHERE owner = ?", (_owner(hour),))
+            shutil.rmtree(hour.folder, ignore_errors=True)
+
+    def _next_runs(self) -> list[int]:
+        """The numbers of the small runs of the next hour, once it is over."""
+        ended = storage.query(
+            self._root,
+            "SELECT number, ended FROM run WHERE records IS NOT NULL AND number < "
+            "(SELECT coalesce(min(number), (SELECT max(number) FROM run)) FROM run WHERE ended IS NULL) "
+            "ORDER BY number",
+        )
+        if len(ended) < self._fewest or time.time() < ended[0][1] + self._seconds:
+            return []
+        of_hour = sum(moment <= ended[0][1] + self._seconds for _, moment in ended)
+        return [number for number, _ in ended[: max(of_hour, self._fewest)]]
+
+    def _write(self, numbers: Sequence[int]) -> None:
+        hour = Hour(self._root, numbers[0], numbers[-1])
+        hour.folder.mkdir(parents=True, mode=0o700)
+        writers = {
+            name: _HourFile(hour.folder / name, schema) for name, schema in files_of().items()
+        }
+        youngest, least, greatest = 0.0, None, None
+        for start in range(0, len(numbers), _SLICE):
+            for row in self._read(numbers[start : start + _SLICE]):
+                manifest = read_manifest(row["manifest"], row["name"])
+                for table in TABLES:
+                    rows = unpack(table, row[table.name] or None, row["name"])
+                    writers[f"{table.name}.parquet"].add(number_rows(rows, row["number"]))
+                writers[RUNS_FILE].add(_run_row(row, manifest))
+                youngest = max(youngest, row["ended"])
+                least = _of(min, least, row["least"])
+                greatest = _of(max, greatest, row["greatest"])
+            time.sleep(_PAUSE)
+        files = [writer.close() for writer in writers.values()]
+        for folder in (hour.folder, hour.folder.parent, self._root):
+            sync_folder(folder)
+        self._check_lease()
+        with storage.transaction(self._root) as connection:
+            connection.execute(
+                "INSERT INTO hour VALUES (?, ?, ?, ?, ?)",
+                (hour.first, hour.last, youngest, least, greatest),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)",
+                (
+                    (str(path.relative_to(self._root)), _owner(hour), size, digest)
+                    for path, size, digest in files
+                ),
+            )
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
+        columns = (
+            *("number", "name", "plan", "ended", "outcome", "rejected", "refusals"),
+            *("least", "greatest", "manifest", *(table.name for table in TABLES)),
+        )
+        rows = storage.query(
+            self._root,
+            f"SELECT {', '.join(columns)} FROM run WHERE number BETWEEN ? AND ? "  # noqa: S608 - names
+            "AND records IS NOT NULL ORDER BY number",
+            (numbers[0], numbers[-1]),
+        )
+        texts: dict[int, list[tuple[str, str]]] = {}
+        of_runs = "SELECT run, name, text FROM run_text WHERE run BETWEEN ? AND ?"
+        for run, name, text in storage.query(self._root, of_runs, (numbers[0], numbers[-1])):
+            texts.setdefault(run, []).append((name, text))
+        for row in rows:
+            entry = dict(zip(columns, row, strict=True))
+            yield entry | {"texts": texts.get(entry["number"], [])}
+
+    def _delete_copies(self) -> None:
+        """Deletes the rows of runs that an hour has."""
+        while True:
+            rows = storage.query(
+                self._root,
+                "SELECT number FROM run WHERE records IS NOT NULL AND EXISTS (SELECT 1 FROM hour WHERE "
+                "number BETWEEN first AND last) ORDER BY number LIMIT ?",
+                (_SLICE,),
+            )
+            if not rows:
+                return
+            delete_runs(self._root, [number for (number,) in rows])
+            time.sleep(_PAUSE)
+
+
+class _HourFile:
+    """Writes a table of an hour in row groups of useful size; memory holds one of them."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+        self._file = pq.ParquetWriter(path, schema, compression="zstd", write_page_checksum=True)
+        self._waiting: list[pa.Table] = []
+        self._rows = self._bytes = 0
+
+    def add(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            self._waiting.append(rows)
+            self._rows += rows.num_rows
+            self._bytes += rows.nbytes
+        if self._rows >= _ROWS_OF_GROUP or self._bytes >= _BYTES_OF_GROUP:
+            self._write()
+
+    def close(self) -> tuple[Path, int, str]:
+        """Completes the file durably; returns its path, size and digest."""
+        self._write()
+        self._file.close()
+        make_private(self._path)
+        with self._path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._path, self._path.stat().st_size, digest
+
+    def _write(self) -> None:
+        if self._waiting:
+            self._file.write_table(pa.concat_tables(self._waiting).combine_chunks())
+        self._waiting, self._rows, self._bytes = [], 0, 0
+
+
+def files_of() -> Mapping[str, pa.Schema]:
+    """The files of an hour with the schemas of their rows."""
+    return {RUNS_FILE: RUN_SCHEMA} | {f"{t.name}.parquet": t.numbered for t in TABLES}
+
+
+def _run_row(row: Mapping[str, Any], manifest: Manifest) -> pa.Table:
+    entry = {
+        "run": row["number"],
+        "failed": bool(row["rejected"] or row["refusals"]),
+        "manifest": manifest.to_json(),
+        **{name: row[name] for name in ("name", "plan", "ended", "outcome", "texts")},
+    }
+    return pa.Table.from_pylist([entry], RUN_SCHEMA)
+
+
+def _of(choose: Callable[[int, int], int], known: int | None, other: int | None) -> int | None:
+    if known is None or other is None:
+        return other if known is None else known
+    return choose(known, other)
+
+
+def _owner(hour: Hour) -> str:
+    return str(hour.folder.relative_to(hour.root))
+
+
+def _damage(path: Path, problem: str) -> FatalError:
+    return FatalError(
+        f"{path} of the ledger cannot be read ({problem}): restore it from a copy; without it the runs that "
+        "it has can no longer be explained"
+    )

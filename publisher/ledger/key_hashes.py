@@ -1,0 +1,29 @@
+"""Hashes of the key texts of records, by which the runs of an object are found."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def hashes_of(records: Sequence[pa.Table]) -> list[int]:
+    """The distinct hashes of the keys of records."""
+    if not records:
+        return []
+    keys = pa.chunked_array(
+        [chunk for rows in records for chunk in rows["key"].chunks], pa.string()
+    )
+    return sorted(map(hash_of, pc.drop_null(pc.unique(keys)).to_pylist()))
+
+
+def hash_of(key: str) -> int:
+    """The hash of a key text."""
+    return zlib.crc32(key.encode())
+
+
+def find_hashes(keys: Iterable[str]) -> list[int]:
+    """The hashes of some keys."""
+    return sorted(set(map(hash_of, keys)))

@@ -1,0 +1,437 @@
+"""One run in the ledger: its plan, its rows, its small texts, and the files that it needs while it works.
+
+The row of a run is the commit point.  Before it, the tasks write the files of lanes into the run's folder;
+the commit packs a small run into the row, and syncs the files of a large one.  A start after a crash removes
+folders without a row, and writes the files of a packed run that was not sent yet once more.
+"""
+
+# ruff: noqa: PLC0415 - a start that finds nothing to publish reads no rows
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from publisher.errors import FatalError
+from publisher.ledger import storage
+from publisher.ledger.durable import decode_versioned_text, sync
+from publisher.ledger.lane_result import LaneNames, LaneResult
+from publisher.ledger.manifest import Manifest, RunEnd, SourceReading
+from publisher.ledger.source_state import STATE, folder_of, secure
+from publisher.model.plain import restore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from publisher.ledger.tables import LaneTables, RunTable
+
+T = TypeVar("T")
+
+STAGING = "staging"
+DOCUMENT_STAGING = ".staging"
+"""Folder of uncommitted documents, inside the folder of the documents."""
+RECORDS_OF_SMALL_RUN, BYTES_OF_SMALL_RUN = 20_000, 1 << 23
+"""Maximum size of a run whose rows are in the ledger."""
+
+
+class RunContent(NamedTuple):
+    """A run as it was read from the ledger, or from the files of its hour."""
+
+    manifest: Manifest
+    texts: Mapping[str, str]
+    end: RunEnd | None
+    ended: float
+    """0 for a run that is not sent and acknowledged completely."""
+    tables: LaneTables | None
+    """The rows of a small run; ``None`` if they are files."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRun:
+    """A run in the ledger of a job, or the only run in that of a replay."""
+
+    root: Path
+    """The folder of the run, as users name it.  It has files only while the run works, or if it is large."""
+    ledger: Path | None = None
+    """The folder of the ledger; ``None``: that of the run, as for a replay."""
+    files: Path | None = None
+    """The folder of its files, if it is another one."""
+    content: RunContent | None = None
+    """What was read of the run; ``None``: each method reads what it needs."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the ledger."""
+        return self.ledger or self.root
+
+    @property
+    def number(self) -> int:
+        """The number of the run in its job; 1 for a replay."""
+        return 1 if self.ledger is None else int(self.root.name.rpartition("-")[2])
+
+    @property
+    def place(self) -> Path:
+        """The folder of the files of lanes."""
+        return self.files or self.root
+
+    @property
+    def staging(self) -> Path:
+        """Folder in which tasks stage the files of lanes."""
+        return self.place / STAGING
+
+    def state_folder(self, source: str) -> Path:
+        """Folder of the new state of a source, which counts when the run is committed."""
+        return self.folder / STATE / folder_of(source) / f"{self.number:06d}"
+
+    def state(self, source: str) -> Path | None:
+        """Folder of the new state of a source; ``None`` if the run did not change it or is not committed."""
+        known = "SELECT 1 FROM state WHERE source = ? AND run = ?"
+        if not storage.query(self.folder, known, (source, self.number)):
+            return None
+        return self.state_folder(source)
+
+    @property
+    def is_committed(self) -> bool:
+        """True if the run is planned completely."""
+        return self.content is not None or bool(self._select("1"))
+
+    def manifest(self) -> Manifest | None:
+        """The plan; ``None`` if the run is not committed.
+
+        Raises:
+            FatalError: The ledger is damaged, or of another version of the program.
+        """
+        if self.content is not None:
+            return self.content.manifest
+        rows = self._select("manifest")
+        return read_manifest(rows[0][0], self.root.name) if rows else None
+
+    def tables(self) -> LaneTables | None:
+        """The rows of a small run; ``None`` if they are files."""
+        if self.content is not None:
+            return self.content.tables
+        rows = self._select("manifest, records, documents, lookups")
+        if not rows or rows[0][1] is None:
+            return None
+        manifest, *packed = rows[0]
+        lanes = read_manifest(manifest, self.root.name).lanes
+        return unpack_tables(packed, self.root.name, lanes)
+
+    def _select(self, columns: str) -> list[Any]:
+        statement = f"SELECT {columns} FROM run WHERE number = ?"  # noqa: S608 - names of columns
+        return storage.query(self.folder, statement, (self.number,))
+
+    def texts(self) -> Mapping[str, str]:
+        """The small texts of the run by their names."""
+        if self.content is not None:
+            return self.content.texts
+        statement = "SELECT name, text FROM run_text WHERE run = ?"
+        return dict(storage.query(self.folder, statement, (self.number,)))
+
+    def decode(
+        self, name: str, version: int, decode: Callable[[dict[str, Any]], T], remedy: str
+    ) -> T | None:
+        """Decodes a text like ``decode_versioned_text``; ``None`` if the run does not have it."""
+        text = self.texts().get(name)
+        if text is None:
+            return None
+        place = f"{name} of run {self.root.name}"
+        return decode_versioned_text(text, place, version, decode, remedy)
+
+    def write_text(self, name: str, text: str, *, refusals: int = 0) -> None:
+        """Stores a small text durably; ``refusals`` of a sink are counted for the run."""
+        with storage.transaction(self.folder) as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO run_text VALUES (?, ?, ?)", (self.number, name, text)
+            )
+            connection.execute(
+                "UPDATE run SET refusals = ? WHERE number = ?", (refusals, self.number)
+            )
+
+    def documents(self, manifest: Manifest) -> Path:
+        """The folder of the part files."""
+        folder = self.place / manifest.documents
+        if folder.name == manifest.documents != "..":
+            return folder.absolute()  # to resolve links takes longer
+        return (self.root / manifest.documents).resolve()
+
+    def own_documents(self, manifest: Manifest) -> Path | None:
+        """The folder of the part files; ``None`` if they are in the directory of a sink."""
+        documents = self.documents(manifest)
+        is_own = documents.resolve().is_relative_to(self.place.resolve())
+        return documents if is_own else None
+
+    def forget(self) -> None:
+        """Removes the plan, so that the run is planned again."""
+        if not storage.exists(self.folder):
+            return
+        with storage.transaction(self.folder) as connection:
+            for statement in (
+                "DELETE FROM run WHERE number = ?",
+                "DELETE FROM run_text WHERE run = ?",
+                "DELETE FROM key_run WHERE run = ?",
+                "DELETE FROM state WHERE run = ?",
+            ):
+                connection.execute(statement, (self.number,))
+
+    @property
+    def acknowledgement(self) -> RunEnd | None:
+        """How the run ended; ``None`` if it is not sent and acknowledged completely."""
+        if self.content is not None:
+            return self.content.end
+        rows = self._select("outcome")
+        return read_end(rows[0][0]) if rows else None
+
+    @property
+    def is_sent(self) -> bool:
+        """True if the run is sent and acknowledged completely."""
+        return self.sent_at > 0
+
+    @property
+    def sent_at(self) -> float:
+        """When the run was acknowledged, in seconds since 1970-01-01 UTC; 0 if it is not."""
+        if self.content is not None:
+            return self.content.ended
+        rows = self._select("ended")
+        return float(rows[0][0] or 0) if rows else 0.0
+
+    def begin(self, documents: Path) -> None:
+        """Creates the folders of a run, and the ledger of a replay; removes remains of a run that never
+        committed."""
+        if self.ledger is None:
+            storage.create(self.folder, {})
+        for state in (self.folder / STATE).glob(f"*/{self.number:06d}"):
+            shutil.rmtree(state)
+        for folder in (self.staging, documents / DOCUMENT_STAGING):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for path in folder.iterdir():
+                if path.is_dir():  # a file is the sink's mark of a run that has begun
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def discard(self, results: Iterable[LaneResult], documents: Path) -> None:
+        """Removes the files of lanes before the commit, so that they are planned again."""
+        for result in results:
+            if result.staged:
+                for folder in (self.staging, documents / DOCUMENT_STAGING):
+                    shutil.rmtree(result.folder(folder), ignore_errors=True)
+            else:
+                parts = [place for _, place in self._parts(result, documents)]
+                for path in [*(self.place / name for name in result.files), *parts]:
+                    path.unlink(missing_ok=True)
+
+    def commit(self, manifest: Manifest) -> None:
+        """Writes the row of the run, the commit point, when all files are in their places and durable.
+
+        Documents in the directory of a sink move to their places afterwards: nobody may see them before.
+
+        Raises:
+            FatalError: A file of a lane is missing.
+        """
+        from publisher.ledger.tables import TABLES, read_lanes
+
+        for source in manifest.states:
+            secure(self.state_folder(source))
+        documents, own = self.documents(manifest), self.own_documents(manifest)
+        paths = [path for result in manifest.results for path in self._place_files(result)]
+        parts = [part for result in manifest.results for part in self._parts(result, documents)]
+        if own is not None:
+            _move(parts)
+            parts = [(place, place) for _, place in parts]
+        tables = {}
+        if _is_small(manifest, [*paths, *(part for part, _ in parts)]):
+            tables = {table: list(read_lanes(table, self.place, own, manifest)) for table in TABLES}
+        kept = [] if tables else paths
+        kept += [part for part, _ in parts] if own is None or not tables else []
+        sync([*kept, *dict.fromkeys(path.parent for path in kept)])
+        self._insert(manifest, tables)
+        if own is None:
+            _move(parts)
+            sync([documents])
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def _insert(self, manifest: Manifest, tables: Mapping[RunTable, list[pa.Table]]) -> None:
+        from publisher.ledger.key_hashes import hashes_of
+        from publisher.ledger.tables import RECORDS, TABLES, pack, span
+
+        number, records = self.number, tables.get(RECORDS, [])
+        packed = [pack(table, lanes) for table, lanes in tables.items()] or [None] * len(TABLES)
+        rejected = sum(
+            count.records
+            for result in manifest.results
+            for count in result.counts
+            if count.outcome.label == "rejected"
+        )
+        least, greatest = span(records)
+        if tables and packed[0] is None:
+            packed[0] = b""  # a run without records is small, too
+        row = (
+            *(number, manifest.run, manifest.plan, time.time(), rejected, least, greatest),
+            zlib.compress(manifest.to_json().encode(), 1),
+            *packed,
+        )
+        keys = hashes_of(records)
+        with storage.transaction(self.folder) as connection:
+            connection.execute("DELETE FROM run WHERE number = ?", (number,))
+            connection.execute(
+                "INSERT INTO run (number, name, plan, planned, rejected, least, greatest, manifest, records, "
+                "documents, lookups) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            connection.executemany(
+                "INSERT OR IGNORE INTO key_run VALUES (?, ?)", ((number, key) for key in keys)
+            )
+            connection.executemany(
+                "INSERT INTO source (name, origin) VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET origin = excluded.origin",
+                (
+                    (source.name, json.dumps(asdict(SourceReading.of(source))))
+                    for source in manifest.sources
+                ),
+            )
+            connection.executemany(
+                "INSERT OR REPLACE INTO state VALUES (?, ?)",
+                ((source, number) for source in manifest.states),
+            )
+
+    def write_files(self, manifest: Manifest) -> None:
+        """Writes the files of a packed run that a crash may have taken before it was sent.
+
+        Raises:
+            FatalError: The files of a large run are missing.
+        """
+        from publisher.ledger.tables import write_lanes
+
+        documents, own = self.documents(manifest), self.own_documents(manifest)
+        tables = self.tables()
+        if tables is not None:
+            for folder in (self.place, *([own] if own else [])):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_lanes(tables, self.place, own, manifest)
+        parts = [part for result in manifest.results for part in self._parts(result, documents)]
+        _move([part for part in parts if part[0].exists()])
+        shutil.rmtree(self.staging, ignore_errors=True)
+        names = [name for result in manifest.results for name in result.files]
+        for path in [*(self.place / name for name in names), *(place for _, place in parts)]:
+            if not path.exists():
+                raise FatalError(
+                    f"{path} of run {manifest.run} is missing: restore it; or move the ledger away, and "
+                    "publish again"
+                )
+
+    @contextmanager
+    def unpacked(self, manifest: Manifest) -> Iterator[LedgerRun]:
+        """Yields the run with files: its own, or temporary ones with the rows of a small run."""
+        from publisher.ledger.tables import write_lanes
+
+        tables = self.tables()
+        if tables is None:
+            yield self
+            return
+        with TemporaryDirectory(prefix="xds-publisher-") as name:
+            run = LedgerRun(self.root, self.ledger, Path(name), self.content)
+            own = Path(name) / manifest.documents if self.own_documents(manifest) else None
+            if own is not None:
+                own.mkdir(exist_ok=True)
+            write_lanes(tables, run.place, own, manifest)
+            yield run
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the ledger has the rows of the run."""
+        rows = self._select("records IS NOT NULL")
+        return bool(rows) and bool(rows[0][0])
+
+    def close(self) -> None:
+        """Ends the work on a sent replay: removes the files of a small run, whose rows the ledger has."""
+        manifest = self.manifest()
+        if manifest is not None and self.is_packed:
+            self._remove_files(manifest)
+        storage.close(self.folder)
+
+    def _remove_files(self, manifest: Manifest) -> None:
+        own = self.own_documents(manifest)
+        for result in manifest.results:
+            for name in result.files:
+                (self.place / name).unlink(missing_ok=True)
+            if own is not None:
+                (own / LaneNames(result.lane).part).unlink(missing_ok=True)
+        if own is not None and own != self.place and own.is_dir() and not any(own.iterdir()):
+            own.rmdir()
+
+    def _place_files(self, result: LaneResult) -> Iterator[Path]:
+        """Moves the staged files of a lane to their places; yields these."""
+        for name in result.files:
+            staged, place = result.folder(self.staging) / name, self.place / name
+            _replace(staged if result.staged else place, place)
+            yield place
+
+    def _parts(self, result: LaneResult, documents: Path) -> Iterator[tuple[Path, Path]]:
+        """The part file of a lane, as it was staged and in its place."""
+        part = LaneNames(result.lane).part
+        staged = result.folder(documents / DOCUMENT_STAGING) if result.staged else documents
+        yield staged / part, documents / part
+
+
+def _move(parts: Iterable[tuple[Path, Path]]) -> None:
+    for staged, place in parts:
+        _replace(staged, place)
+
+
+def _replace(staged: Path, place: Path) -> None:
+    """Moves a file to its place.  Raises ``FatalError`` if it is missing."""
+    if not staged.exists():
+        raise FatalError(f"{staged} is missing: another program changed it; publish again")
+    if staged != place:
+        staged.replace(place)
+
+
+def delete_runs(root: Path, numbers: Sequence[int]) -> None:
+    """Deletes the rows of runs."""
+    with storage.transaction(root) as connection:
+        for statement in (
+            "DELETE FROM run WHERE number = ?",
+            "DELETE FROM run_text WHERE run = ?",
+        ):
+            connection.executemany(statement, ((number,) for number in numbers))
+        marks = ", ".join("?" * len(numbers))
+        connection.execute(f"DELETE FROM key_run WHERE run IN ({marks})", numbers)  # noqa: S608
+
+
+def read_manifest(stored: bytes, run: str) -> Manifest:
+    """Restores the plan of a run.  Raises ``FatalError`` if it is damaged."""
+    try:
+        return restore(Manifest, dict(json.loads(zlib.decompress(stored))))
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FatalError(
+            f"the plan of run {run} in the ledger is damaged ({error}): restore the ledger from a copy"
+        ) from error
+
+
+def read_end(stored: str | None) -> RunEnd | None:
+    """Restores how a run ended."""
+    return None if stored is None else restore(RunEnd, json.loads(stored))
+
+
+def unpack_tables(packed: Iterable[bytes | None], run: str, lanes: int) -> dict[str, pa.Table]:
+    """The rows of a small run by the files that its lanes would have.
+
+    Raises ``FatalError`` if they are damaged."""
+    from publisher.ledger.tables import TABLES, by_lane, unpack
+
+    tables: dict[str, pa.Table] = {}
+    for table, content in zip(TABLES, packed, strict=True):
+        tables.update(by_lane(table, unpack(table, content or None, run), lanes))
+    return tables
+
+
+def _is_small(manifest: Manifest, paths: Iterable[Path]) -> bool:
+    size = sum(path.stat().st_size for path in paths)
+    return manifest.records_read <= RECORDS_OF_SMALL_RUN and size <= BYTES_OF_SMALL_RUN

@@ -1,0 +1,125 @@
+"""Records that are published behind greater ones of earlier runs."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from publisher.acknowledge.status_letters import (
+    LaneLetters,
+    ReadProgress,
+    join_progress,
+    read_progress,
+)
+from publisher.engine.local.engine import LocalEngine
+from publisher.errors import FatalError
+from publisher.ledger.conservation import RunReport
+from publisher.ledger.job import Ledger
+from publisher.model.change import Outcome
+from publisher.reports.explain import explain
+from publisher.runs.publisher_instance import PublisherInstance
+from tests.support.followed_jobs import TABLE, load_settings, write_rows
+from tests.support.planned_ledgers import record, write_decisions
+
+
+def once(base: Path, more: str = "") -> RunReport:
+    with PublisherInstance(load_settings(base, TABLE, more), LocalEngine()) as job:
+        job.finish()
+        report = job.run_once()
+        job.expire()
+    assert report is not None
+    return report
+
+
+def late(base: Path, run: int, number: int) -> str | None:
+    ledger_run = base / ".xds-publisher" / "job" / f"job-{run:06d}"
+    (story,) = explain(ledger_run, str(number))
+    return story.late
+
+
+def test_a_record_that_was_committed_late_is_told(tmp_path: Path) -> None:
+    write_rows(tmp_path, 10, 12)
+    assert once(tmp_path).notes == ()
+    write_rows(tmp_path, 11, 13)
+    (note,) = once(tmp_path).notes
+    assert note == (
+        "late: 1 published record(s) of hr have a record_id below 12, which an earlier run had read: "
+        "committed late, held or retried"
+    )
+    assert late(tmp_path, 2, 11) == (
+        "an earlier run has read record 12, but none has read this record: it was committed late"
+    )
+    assert late(tmp_path, 2, 13) is None
+    assert late(tmp_path, 1, 10) is None
+
+
+def test_a_record_that_was_retried_is_not_late(tmp_path: Path) -> None:
+    write_rows(tmp_path, 1, 2)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute("UPDATE log SET event_type = 9 WHERE record_id = 1")
+    connection.close()
+    once(tmp_path)
+    with sqlite3.connect(tmp_path / "hr.db") as connection:
+        connection.execute("UPDATE log SET event_type = 3, status = 'N' WHERE record_id = 1")
+    connection.close()
+    once(tmp_path)
+    assert late(tmp_path, 2, 1) == (
+        "an earlier run has read this record: rejected (event-type) in run job-000001"
+    )
+
+
+def test_how_far_was_read_outlives_the_runs(tmp_path: Path) -> None:
+    short = "[ledger]\nretention_days = 0.0000001\n"
+    for number in (5, 6):
+        write_rows(tmp_path, number)
+        once(tmp_path, short)
+    assert Ledger(tmp_path / ".xds-publisher" / "job", "job").oldest_kept() == 2
+    write_rows(tmp_path, 4)
+    (note,) = once(tmp_path, short).notes
+    assert note == (
+        "event ids of hr have epoch 2 from now on: record 4 may have been published before, by a run whose "
+        "ledger is deleted"
+    )
+
+
+def test_sources_are_counted_each_by_itself(tmp_path: Path) -> None:
+    lanes = [
+        [
+            record(3, Outcome.PUBLISHED),
+            record(8, Outcome.PUBLISHED, source=1),
+            record(9, Outcome.REJECTED, "event-type"),
+        ],
+        [
+            record(4, Outcome.PUBLISHED),
+            record(2, Outcome.IGNORED, "loopback"),
+            record(70, Outcome.REJECTED, "record-id", part="table"),
+        ],
+    ]
+    write_decisions(tmp_path, lanes)
+
+    def looked_through(lanes: int, source: int, behind: int) -> ReadProgress:
+        numbers = range(lanes)
+        read = [read_progress(tmp_path, lane, source, behind) for lane in numbers]
+        assert read == [LaneLetters(tmp_path, n, source, (), behind).progress for n in numbers]
+        return join_progress(read)
+
+    assert looked_through(2, 0, 0) == (9, 0)
+    assert looked_through(2, 0, 4) == (9, 1)
+    assert looked_through(2, 0, 100) == (9, 2)
+    assert looked_through(2, 1, 9) == (8, 1)
+    assert looked_through(2, 2, 9) == (0, 0)
+    with pytest.raises(FatalError, match="cannot be read"):
+        looked_through(3, 0, 0)
+
+
+def test_statistics_of_a_lane_show_that_no_record_is_late(tmp_path: Path) -> None:
+    lane = [record(5, Outcome.PUBLISHED), record(7, Outcome.REJECTED, "event-type")]
+    write_decisions(tmp_path, [lane])
+    assert [read_progress(tmp_path, 0, 0, behind) for behind in (0, 5, 6)] == [
+        (7, 0),
+        (7, 0),
+        (7, 1),
+    ]
+    assert read_progress(tmp_path, 0, 1, 0) == (0, 0)
