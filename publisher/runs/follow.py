@@ -221,6 +221,7 @@ class Follower:
         self._observer.on_poll(poll)
         if report.documents:
             self._last_heartbeat = time.monotonic()
+        job.tidy()
         effect = report.documents or report.statuses or backlog.files
         return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
 
