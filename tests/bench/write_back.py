@@ -8,6 +8,7 @@ from pathlib import Path
 from publisher.acknowledge.options import AcknowledgeOptions
 from publisher.acknowledge.write_status import acknowledge
 from publisher.config.job_file import load
+from publisher.ledger.read import find_run
 from publisher.ledger.runs import LedgerRun
 from publisher.runs.publisher_instance import publish
 from tests.bench.data import Log, event_log
@@ -52,7 +53,7 @@ def run(*, runs: int = 3, events: int | None = None, **_: int) -> Report:
 
 def _plan(job: Path) -> LedgerRun:
     """The ledger of a run that left all rows as they are."""
-    return LedgerRun(Path(publish(load(job)).ledger_run))
+    return find_run(Path(publish(load(job)).ledger))
 
 
 def _write_statuses(server: Server, job: Path, ledger_run: LedgerRun, events: int) -> float:

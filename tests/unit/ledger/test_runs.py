@@ -135,7 +135,10 @@ def rows_of(ledger_run: LedgerRun) -> list[DecidedRecord | PublishedDocument]:
     manifest = ledger_run.manifest()
     assert manifest is not None
     lanes = readers_of(ledger_run, manifest)
-    return [row for lane in lanes for row in (*lane.decisions(), *lane.documents())]
+    rows: list[DecidedRecord | PublishedDocument] = []
+    for lane in lanes:
+        rows += [*lane.decisions(), *lane.documents()]
+    return rows
 
 
 def test_files_that_a_crash_took_are_written_again(run: Run, is_small: bool) -> None:

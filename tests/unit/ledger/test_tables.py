@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,7 @@ from publisher.model.change import Outcome
 from tests.support.planned_ledgers import record
 
 
-def lane(*numbers: int, **more: object) -> pa.Table:
+def lane(*numbers: int, **more: Any) -> pa.Table:
     """The records of a lane."""
     rows = [dict(record(number, Outcome.PUBLISHED, **more)) for number in numbers]
     return pa.Table.from_pylist(rows, RECORDS.schema)
