@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+
+from publisher.ledger.durable import digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,5 +66,4 @@ class FileEntry:
 
 @lru_cache(maxsize=1024)  # each poll of ``publish --follow`` compares the same files
 def _digest(entry: FileEntry) -> str:
-    with Path(entry.path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return digest_of(Path(entry.path))

@@ -6,7 +6,6 @@ the runs, and the rows in the ledger are deleted in slices.  Only finished runs 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 
 from publisher.errors import FatalError
 from publisher.ledger import storage
-from publisher.ledger.durable import make_private, sync_folder
+from publisher.ledger.durable import digest_of, make_private, sync_folder
 from publisher.ledger.job import HOURS
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun, RunContent, delete_runs, read_end, read_manifest
@@ -298,9 +297,7 @@ class _HourFile:
         self._write()
         self._file.close()
         make_private(self._path)
-        with self._path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return self._path, self._path.stat().st_size, digest
+        return self._path, self._path.stat().st_size, digest_of(self._path)
 
     def _write(self) -> None:
         if self._waiting:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import secrets
@@ -18,13 +17,13 @@ from typing import Any
 
 from publisher.errors import FatalError
 from publisher.ledger import storage
-from publisher.ledger.durable import remove_folder
+from publisher.ledger.durable import digest_of, remove_folder
 from publisher.ledger.event_ids import EpochsOfJob
 from publisher.ledger.file_entries import FileEntry
 from publisher.ledger.manifest import Manifest, RunEnd, SourceReading
 from publisher.ledger.published_files import PublishedFiles
 from publisher.ledger.runs import LedgerRun, delete_runs
-from publisher.ledger.source_state import STATE, folder_of
+from publisher.ledger.source_state import STATE
 from publisher.model.plain import fields_of, restore
 
 DOCUMENTS = "documents"
@@ -101,7 +100,7 @@ class Ledger:
         )
         for name, size, digest in rows:
             path = self.root / name
-            if not path.exists() or path.stat().st_size != size or _digest(path) != digest:
+            if not path.exists() or path.stat().st_size != size or digest_of(path) != digest:
                 raise FatalError(
                     f"{path} is missing or was changed: what source {folder.parent.name} remembers is "
                     "incomplete; restore the directory of the ledger from a copy, or move it away and run "
@@ -422,7 +421,7 @@ class Ledger:
         return (self._state_folder(source, run) for (run,) in rows if run not in self.hidden)
 
     def _state_folder(self, source: str, run: int) -> Path:
-        return self.root / STATE / folder_of(source) / f"{run:06d}"
+        return self.run(self.run_id(run)).state_folder(source)
 
     def origins(self) -> list[SourceReading]:
         """The sources of all runs, also of those that are deleted, to read positions."""
@@ -499,7 +498,7 @@ class Ledger:
                 ),
             )
             connection.executemany("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?)", files)
-        if run.tables() is not None:
+        if run.is_packed:
             shutil.rmtree(run.root, ignore_errors=True)
 
     def _describe(self, folder: Path) -> Iterator[tuple[str, str, int, str]]:
@@ -508,7 +507,7 @@ class Ledger:
         for path in sorted(folder.rglob("*")):
             if path.is_file():
                 name = str(path.relative_to(self.root))
-                yield name, owner, path.stat().st_size, _digest(path)
+                yield name, owner, path.stat().st_size, digest_of(path)
 
     def forget_states(self, source: str, before: str) -> None:
         """Removes the states of a source that the state of a run has replaced."""
@@ -572,11 +571,6 @@ class Ledger:
             delete_runs(self.root, [int(name.rpartition("-")[2]) for name in some])
             for name in some:
                 shutil.rmtree(self.root / name, ignore_errors=True)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def first_documents(directory: Path, count: int) -> Iterator[str]:

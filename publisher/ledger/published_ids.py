@@ -20,7 +20,7 @@ from publisher.ledger.job import Ledger
 from publisher.ledger.lane_reader import LaneReader
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.manifest import Manifest
-from publisher.ledger.read import Wanted, read_runs
+from publisher.ledger.read import Wanted, load_runs, read_runs
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.tables import RECORDS, explain_damage
 from publisher.model.change import Outcome, Position
@@ -88,7 +88,7 @@ class PublishedIds:
 
     def _behind_of(self, number: int) -> Mapping[str, int]:
         """The greatest record ids before a kept run."""
-        run = next(read_runs(self._ledger, Wanted(number=number)))
+        run = next(load_runs(self._ledger, [number]))
         return _manifest_of(run).behind
 
     def _runs(self, source: str, origin: IdOrigin, planned: pa.Table) -> Iterator[Run]:

@@ -61,8 +61,6 @@ class Wanted:
     """The least and the greatest number of positions."""
     failed: bool = False
     """Only runs with rejected records, or documents that a sink refused."""
-    number: int | None = None
-    """Only the run with this number."""
 
 
 ALL_RUNS = Wanted()
@@ -156,8 +154,6 @@ def _find_in(hour: Hour, wanted: Wanted) -> list[int]:
         )
         if not bounds or bounds[0][0] is None or not _overlap(wanted.between, bounds[0]):
             return []
-    if wanted.number is not None:
-        return [wanted.number] if hour.first <= wanted.number <= hour.last else []
     if wanted.failed:
         return hour.find_failed()
     if wanted.records is not None:
@@ -184,10 +180,9 @@ def _find_in_ledger(ledger: Ledger, wanted: Wanted) -> list[int]:
     if wanted.failed:
         conditions.append("(rejected > 0 OR refusals > 0)")
     fits = " AND ".join(conditions) or "1"
-    of_number = "1" if wanted.number is None else f"number = {wanted.number:d}"
     rows = storage.query(
         ledger.root,
-        f"SELECT number FROM run WHERE {of_number} AND "  # noqa: S608 - names and marks
+        "SELECT number FROM run WHERE "  # noqa: S608 - names and marks
         f"(records IS NULL OR ({fits} AND {NOT_IN_HOUR})) ORDER BY number",
         parameters,
     )

@@ -26,6 +26,7 @@ from publisher.ledger.durable import decode_versioned_text, sync
 from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.ledger.manifest import Manifest, RunEnd, SourceReading
 from publisher.ledger.source_state import STATE, folder_of, secure
+from publisher.model.change import Outcome
 from publisher.model.plain import restore
 
 if TYPE_CHECKING:
@@ -245,12 +246,12 @@ class LedgerRun:
         if own is not None:
             _move(parts)
             parts = [(place, place) for _, place in parts]
-        tables = {}
-        if _is_small(manifest, [*paths, *(part for part, _ in parts)]):
+        staged = [part for part, _ in parts]
+        tables, kept = {}, [*paths, *staged]
+        if _is_small(manifest, kept):
             tables = {table: list(read_lanes(table, self.place, own, manifest)) for table in TABLES}
-        kept = [] if tables else paths
-        kept += [part for part, _ in parts] if own is None or not tables else []
-        sync([*kept, *dict.fromkeys(path.parent for path in kept)])
+            kept = staged if own is None else []
+        sync([*kept, *(path.parent for path in kept)])
         self._insert(manifest, tables)
         if own is None:
             _move(parts)
@@ -267,7 +268,7 @@ class LedgerRun:
             count.records
             for result in manifest.results
             for count in result.counts
-            if count.outcome.label == "rejected"
+            if count.outcome is Outcome.REJECTED
         )
         least, greatest = span(records)
         if tables and packed[0] is None:
@@ -290,7 +291,8 @@ class LedgerRun:
             )
             connection.executemany(
                 "INSERT INTO source (name, origin) VALUES (?, ?) "
-                "ON CONFLICT (name) DO UPDATE SET origin = excluded.origin",
+                "ON CONFLICT (name) DO UPDATE SET origin = excluded.origin "
+                "WHERE origin IS NOT excluded.origin",
                 (
                     (source.name, json.dumps(asdict(SourceReading.of(source))))
                     for source in manifest.sources

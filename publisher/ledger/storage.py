@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from publisher import __version__
 from publisher.errors import FatalError
+from publisher.ledger.durable import sync
 
 LEDGER = "ledger.db"
 """The file of a ledger, in the folder of a job, or of a replay."""
@@ -137,12 +138,7 @@ def create(folder: Path, values: dict[str, object]) -> None:
             connection.execute("COMMIT")
     finally:
         connection.close()
-    for parent in (folder, folder.parent, folder.parent.parent):
-        descriptor = os.open(parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    sync([folder, folder.parent, folder.parent.parent])
 
 
 def query(folder: Path, statement: str, parameters: Sequence[object] = ()) -> list[Any]:

@@ -104,8 +104,6 @@ def test_more_runs_than_are_read_at_once(ledger: Ledger, monkeypatch: pytest.Mon
 
 WANTED: dict[str, tuple[Wanted, list[int]]] = {
     "all": (Wanted(), [1, 2, 3, 4, 5, 6]),
-    "number": (Wanted(number=3), [3]),
-    "no-number": (Wanted(number=9), []),
     "failed": (Wanted(failed=True), [2, 4, 5]),
     "records": (
         Wanted(records=pc.field("high") == 8, keys=["idu=0"], between=(8, 8)),
