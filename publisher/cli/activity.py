@@ -76,12 +76,11 @@ def activity(
 
 
 def _count(settings: Settings, samples: tuple[Path, ...]) -> Activity:
+    from publisher.activity.count_activity import count_activity
     from publisher.activity.work import samples_of
-    from publisher.engine.local.activity import count_activity
-    from publisher.engine.local.engine import MEMORY_BYTES
 
     work = samples_of(samples, settings.table_queue, settings.activity)
-    return count_activity(work, MEMORY_BYTES)
+    return count_activity(work)
 
 
 def _lines(report: ActivityReport, form: Form) -> Iterator[str]:

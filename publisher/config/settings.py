@@ -45,7 +45,7 @@ from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 
 if TYPE_CHECKING:
-    from publisher.engine.task_resources import Rules
+    from publisher.database.resources import Rules
     from publisher.model.change import Position
     from publisher.sources.contract import ComparingSource, LiveSource, Source, SourceInput
     from publisher.sources.format import Format, FormatOptions, LiveFormat
@@ -267,7 +267,7 @@ class Settings:
     @property
     def rules(self) -> Rules:
         """The settings that tasks need to plan changes."""
-        from publisher.engine.task_resources import Rules
+        from publisher.database.resources import Rules
 
         return Rules(
             self.documents,

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from publisher.consumer.files import part_files
-from publisher.engine.spark.data_frames import documents_frame, ledger_frame, operations_column
+from publisher.dataframes.frames import documents_frame, ledger_frame, operations_column
 from publisher.engine.spark.session import check_session
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.read import scan_runs

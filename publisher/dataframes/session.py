@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from publisher.config.settings import Settings
 from publisher.engine.auto import AutoEngine
 from publisher.engine.contract import Engine
-from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
+from publisher.engine.local import ONE_PROCESS, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import is_local
 from publisher.engine.spark.session import check_session

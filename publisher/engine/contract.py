@@ -1,22 +1,30 @@
-"""Contract of engines: the operations on splits and lanes that a run needs."""
+"""The contract of engines: five verbs that move rows between tasks, and one that sends.
+
+A chain of them is a run: ``read`` splits, ``exchange`` rows so that those that belong together share a
+partition, ``apply`` a task to each partition, and ``gather`` what the driver must know.  Nothing is read
+before ``gather`` or ``collect``.  Tasks are plain functions with plain arguments; an engine knows nothing of
+what they mean.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
+
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from publisher.console import Progress
-    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-    from publisher.engine.survey import SurveyWork
-    from publisher.engine.tasks import Work
     from publisher.ledger.conservation import EngineUse
-    from publisher.ledger.lane_result import LaneResult
-    from publisher.sources.task_runner import ShuffleWork
 
 EngineName = Literal["auto", "spark", "local"]
+Batches = Iterator[pa.RecordBatch]
+Apply = Callable[[int, Batches], Iterable[pa.RecordBatch]]
+"""A task of ``apply``: called with the number of a partition and its rows, gives other rows."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,45 @@ class InputSize:
         return " and ".join([*rows, *files])
 
 
-class Engine(Protocol):
-    """Runs the tasks of runs; a context manager that releases its processes at the end.
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How rows travel between tasks: many in one binary value, because single rows cost far more."""
 
-    Every operation raises the errors of its tasks."""
+    schema: pa.Schema
+    """Columns of packed rows; one is the number of the partition, ``data`` the only large one."""
+    column: str
+    """Name of the column with the number of the partition."""
+    order: tuple[str, ...] = ()
+    """Columns by which the packed rows of a partition are sorted before they are unpacked, nulls first."""
+    pack: Callable[[Iterable[pa.RecordBatch]], Batches] = iter
+    unpack: Callable[[Iterable[pa.RecordBatch]], Batches] = iter
+    divide: Callable[[pa.RecordBatch], Iterator[tuple[int, pa.RecordBatch]]] | None = None
+    """Divides rows that need not travel into partitions, each in the order of ``unpack``; ``None``: rows
+    are always packed."""
+
+
+class Rows(Protocol):
+    """Rows on their way, in numbered partitions: at first the splits, after an exchange those it makes."""
+
+    def exchange(self, packing: Packing, partitions: int, folder: Path | None = None) -> Rows:
+        """Moves rows to their partitions; the local engine writes many of them to files in ``folder``."""
+
+    def apply(self, task: Apply) -> Rows:
+        """Replaces the rows of each partition by those that a task makes of them."""
+
+    def gather(
+        self, task: Callable[[int, Batches], Result], progress: Progress | None = None
+    ) -> list[Result]:
+        """Calls a task once for each partition, also for one without rows.
+
+        Returns the results in the order of partitions: small facts, never rows."""
+
+    def collect(self) -> pa.Table:
+        """Returns all rows, in the order of partitions; for few rows."""
+
+
+class Engine(Protocol):
+    """Runs tasks, and raises their errors; a context manager that ends its processes."""
 
     @property
     def use(self) -> EngineUse:
@@ -52,12 +95,9 @@ class Engine(Protocol):
         """Seconds spent on starting so far."""
 
     @property
-    def transactions(self) -> int:
-        """Number of transactions of all calls of ``send``."""
-
-    @property
-    def retries(self) -> int:
-        """Number of retries of all calls of ``send``."""
+    def repeats_tasks(self) -> bool:
+        """True if a task may run several times, and on other machines: its files need names of their own, and
+        must be durable when it ends."""
 
     def __enter__(self) -> Self:
         """Returns the engine; starts nothing."""
@@ -65,34 +105,29 @@ class Engine(Protocol):
     def __exit__(self, *exc: object) -> None:
         """Ends the processes of the engine."""
 
-    def warm_up(self, rows: int = 0) -> None:
-        """Starts slow processes in the background, if an input of about so many rows of tables needs them.
-
-        May be called again, and in another thread; ``expect`` decides."""
-
-    def stop_idle_processes(self) -> None:
-        """Ends processes that no run has used for a while; called between runs.
-
-        A run that needs them again starts them again."""
-
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """Announces a run.  ``measure`` returns the size of its input, and may query a database."""
 
-    def survey(self, work: SurveyWork) -> list[Any]:
-        """Surveys the input of a source: returns the facts of all items, in their order."""
+    def rest(self) -> None:
+        """Ends processes that no run has used for a while; called between runs."""
 
-    def shuffle(self, work: ShuffleWork) -> list[str]:
-        """Returns the results of all partitions, in any order."""
+    def read(
+        self,
+        splits: Sequence[Item],
+        decode: Callable[[Item], Iterable[pa.RecordBatch]],
+        name: str,
+    ) -> Rows:
+        """Reads each split in a task of its own; ``name`` tells whoever watches the engine what it does."""
 
-    def plan(
-        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
-    ) -> list[LaneResult]:
-        """Reads all splits and plans all lanes; stages files, and commits nothing.
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        name: str,
+        *,
+        rows: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Result]:
+        """Calls a task for each item; returns the results in the order of the items.
 
-        All tasks must see the directories ``staging`` and ``documents``.  The results are in the order of
-        lanes."""
-
-    def send(
-        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
-    ) -> list[LaneSendReport]:
-        """Sends lanes to a sink, each in a task of its own."""
+        ``rows`` is the number of rows of all items, if they are more than the input of the run."""

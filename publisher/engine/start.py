@@ -6,7 +6,7 @@ import os
 
 from publisher.engine.auto import AutoEngine
 from publisher.engine.contract import Engine, EngineName
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 

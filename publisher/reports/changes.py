@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings
-from publisher.engine.masked_records import mask_records, masks_of
-from publisher.engine.task_resources import Resources
+from publisher.database.resources import Resources
 from publisher.model.change import TALLY, Outcome, Position
 from publisher.model.record_schema import RECORD_SCHEMA
 from publisher.sources.contract import Context, Source
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.masked_records import mask_records, masks_of
 from publisher.sources.registry import FORMATS
 
 

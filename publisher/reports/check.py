@@ -16,9 +16,9 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.database.connection import Database, fatal_errors
 from publisher.database.connection_cache import keep_connections
 from publisher.database.options import DatabaseOptions
+from publisher.database.resources import Resources
 from publisher.dispatch.files import refuse_foreign_runs
 from publisher.engine.spark.options import conf_of, is_local
-from publisher.engine.task_resources import Resources
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from publisher.config.settings import Settings
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
-from publisher.engine.task_resources import Resources
+from publisher.database.resources import Resources
 from publisher.errors import TableRefusedError
 from publisher.model.catalogue import Catalogue, Table
 from publisher.model.classes import keyed_child_note

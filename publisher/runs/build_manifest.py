@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from publisher.config.settings import SourceSettings
 from publisher.database.identity import TableOrigin
-from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.fates import SplitFates, fates_of_splits
@@ -22,6 +21,7 @@ from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
+from publisher.sources.work import AnySplit, SourceWork, Work
 
 
 class SourceInputs(NamedTuple):

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
 from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
-from publisher.engine.contract import Engine
-from publisher.engine.tasks import Work
+from publisher.engine.contract import Engine, Packing
 from publisher.ledger.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.manifest import Manifest
@@ -27,9 +27,16 @@ from publisher.runs.build_manifest import SourceInputs, build_manifest, file_ent
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
 from publisher.runs.keep_unpublished import keep_rejected
+from publisher.runs.plan_lane import plan_lane
 from publisher.runs.prepare import SHARED, RunRequest, prepare_work
+from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, sort_lanes, unpack
+from publisher.sources.work import Work, read_split
 
 _NO_SECONDS: Mapping[str, float] = MappingProxyType({})
+
+
+LANES = Packing(PIECE_SCHEMA, "lane", tuple(KEYS), pack, unpack, sort_lanes)
+"""How records travel to the lanes of their objects."""
 
 
 class Plan(NamedTuple):
@@ -108,13 +115,30 @@ def _plan_lanes(
     Each repetition rejects at least one more transaction, so the loop ends.
     """
     staging, documents = request.ledger_run.staging, request.directory / DOCUMENT_STAGING
+    name = f"plan {work.lanes} lanes of {request.run}"
     while True:
-        results = engine.plan(work, staging=staging, documents=documents, progress=progress)
+        results = plan_lanes(engine, work, staging, documents, name, progress)
         reduced = reject_torn(work, results, staging)
         if reduced is None:
             return work, results
         request.ledger_run.discard(results, request.directory)
         work = reduced
+
+
+def plan_lanes(
+    engine: Engine,
+    work: Work,
+    staging: Path,
+    documents: Path,
+    name: str,
+    progress: Progress | None = None,
+) -> list[LaneResult]:
+    """Reads all splits and plans all lanes; stages files, and commits nothing.
+
+    All tasks must see the directories ``staging`` and ``documents``."""
+    records = engine.read(range(len(work.splits())), partial(read_split, work), name)
+    lanes = records.exchange(LANES, work.lanes, staging)
+    return lanes.gather(partial(plan_lane, work, staging, documents), progress)
 
 
 def _commit(request: RunRequest, manifest: Manifest) -> None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.engine.tasks import SourceWork, Work
 from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome, Position, Reason
 from publisher.planning.torn_transactions import (
@@ -25,6 +24,7 @@ from publisher.planning.torn_transactions import (
     RejectedTransactions,
     TransactionKey,
 )
+from publisher.sources.work import SourceWork, Work
 
 _PUBLISHED = [int(Outcome.PUBLISHED), int(Outcome.SUPERSEDED)]
 _ORDER = [*Position._fields, "reason", "detail"]

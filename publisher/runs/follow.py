@@ -66,7 +66,7 @@ class Follower:
         self._settings = settings
         self._ledger = Ledger(settings.ledger_folder, settings.name)
         self._engine = engine
-        self._recorder = PollRecorder(engine)
+        self._recorder: PollRecorder
         self._observer = observer
         self._stop = stop
         self._progress = progress
@@ -95,7 +95,7 @@ class Follower:
         ):
             while not self._stop.is_set():
                 cache.run += 1
-                self._engine.stop_idle_processes()
+                self._engine.rest()
                 try:
                     pause = self._step(stack)
                     if new_rows.has_come():
@@ -155,6 +155,7 @@ class Follower:
             job = stack.enter_context(
                 PublisherInstance(self._settings, self._engine, self._progress, follows=True)
             )
+            self._recorder = PollRecorder(job.sink.sending)
             polls = self._finish(job)
             self._job = job
             notes = notes_of(poll.report for poll in polls)
@@ -271,5 +272,4 @@ def follow(
     settings.for_publish(follows=True)
     sys.setswitchinterval(_SWITCH_SECONDS)
     with start_engine(settings.run.engine, settings.spark) as engine:
-        engine.warm_up()
         Follower(settings, engine, observer, stop, progress=progress).run()

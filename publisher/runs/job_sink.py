@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.contract import Engine
 from publisher.ledger.instance import Epoch
 from publisher.ledger.job import DOCUMENTS, RUNS, Ledger
+from publisher.runs.lane_sending import LaneSending
 from publisher.xds.document import Envelope, converter_of
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class JobSink:
             job=name,
             owner=name,
             lanes=self.lanes,
-            run_lanes=partial(self.engine.send, progress=self.progress),
+            run_lanes=self.sending,
             check_lease=self.epoch,
             ledger=self.ledger,
             recovery=_recovery_of(self.settings) if self.recovers else None,
@@ -213,6 +214,11 @@ class JobSink:
         """Closes the connections to a topic."""
         if not self.is_files:
             self._kafka_session.forget()
+
+    @cached_property
+    def sending(self) -> LaneSending:
+        """Sends the lanes of a topic."""
+        return LaneSending(self.engine, self.progress)
 
     @cached_property
     def _kafka_session(self) -> KafkaSession:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.engine.tasks import Work
 from publisher.ledger.job import Ledger
 from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.ledger.manifest import Manifest
@@ -19,6 +18,7 @@ from publisher.runs.prepare import RunRequest
 from publisher.runs.recorded_splits import restore_split
 from publisher.sources.contract import ComparingSource
 from publisher.sources.registry import FORMATS
+from publisher.sources.work import Work
 
 Rows = dict[int, set[int]]
 """Numbers of records by the number of their split in the run."""

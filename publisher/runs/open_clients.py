@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from importlib import import_module
@@ -20,16 +19,13 @@ class ClientOpener:
     """Opens clients in a thread.  A failed command ends without it, because a database that does not answer
     takes as long as its timeout."""
 
-    def __init__(self, settings: Settings, warm_up: Callable[[int], None]) -> None:
-        """For ``warm_up`` see ``open_clients``."""
+    def __init__(self, settings: Settings) -> None:
         self._error: PublisherError | None = None
         self._is_idle = False
         if settings.sink.to == "kafka":
             import_module("confluent_kafka")  # two threads that miss it get different errors
         run = copy_context().run  # with the connection cache of this thread
-        self._thread = Thread(
-            target=run, args=(self._open, settings, warm_up), name="clients", daemon=True
-        )
+        self._thread = Thread(target=run, args=(self._open, settings), name="clients", daemon=True)
         self._thread.start()
 
     def wait(self) -> bool:
@@ -39,20 +35,20 @@ class ClientOpener:
             raise self._error
         return self._is_idle
 
-    def _open(self, settings: Settings, warm_up: Callable[[int], None]) -> None:
+    def _open(self, settings: Settings) -> None:
         try:
-            self._is_idle = open_clients(settings, warm_up)
+            self._is_idle = open_clients(settings)
         except PublisherError as error:
             self._error = error
 
 
-def open_clients(settings: Settings, warm_up: Callable[[int], None]) -> bool:
+def open_clients(settings: Settings) -> bool:
     """Imports the clients of sink and databases, connects to the databases of the job's tables, and reads the
     definitions of these tables.
 
-    Returns true without all this if the job has surely nothing to publish; otherwise ``warm_up`` gets the
-    estimated number of its rows.  Connections and definitions are left to the current cache.  A database that
-    does not answer is tried again when it is used, and then a table that cannot be read is reported.
+    Returns true without all this if the job has surely nothing to publish.  Connections and definitions are
+    left to the current cache.  A database that does not answer is tried again when it is used, and then a
+    table that cannot be read is reported.
 
     Raises:
         SettingsError: The URL of a database is wrong.
@@ -64,7 +60,6 @@ def open_clients(settings: Settings, warm_up: Callable[[int], None]) -> bool:
         estimates = [*map(_estimate_rows, settings.sources)]
         if all(rows == 0 for rows in estimates):
             return True
-        warm_up(sum(filter(None, estimates)))
         for database, table in {(each.database, each.table) for each in settings.sources}:
             if database is not None and table is not None:
                 _find_table(database, table)

@@ -8,11 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from publisher.config.settings import Settings, SourceSettings
+from publisher.database.resources import Resources
 from publisher.engine.contract import Engine
-from publisher.engine.survey import EngineTasks
-from publisher.engine.survey_keys import connect_keys
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import AnySplit, SourceWork, Work
 from publisher.errors import FileRefusedError
 from publisher.ledger.manifest import Manifest, RetriedRecord
 from publisher.ledger.object_states import StatesBefore
@@ -20,6 +17,8 @@ from publisher.ledger.runs import LedgerRun
 from publisher.ledger.stored_states import StoredStates
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
+from publisher.runs.key_groups import connect_keys
+from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import (
     CarryOver,
     ComparingSource,
@@ -29,6 +28,7 @@ from publisher.sources.contract import (
     Source,
 )
 from publisher.sources.files.file_splits import Split
+from publisher.sources.work import AnySplit, SourceWork, Work
 from publisher.xds.document import limit_of_xml
 
 SPLITS = 8
@@ -144,7 +144,8 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         clock=request.clock,
         shared=request.ledger_run.staging / SHARED,
         states=_states_before(request),
-        in_place=request.in_place,
+        in_place=request.in_place and not engine.repeats_tasks,
+        syncs=engine.repeats_tasks,
     )
     return connect_keys(work, EngineTasks(engine, settings.rules))
 
@@ -198,7 +199,6 @@ def _prepare(
                 database=source.database,
                 carry_over=request.carry_over(source),
                 number=request.number,
-                reads_again=source.polls is not None and source.polls.future_events,
                 reported=request.reported.get(source.name, frozenset()),
             ),
         )

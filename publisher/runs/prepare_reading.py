@@ -7,14 +7,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from publisher.config.settings import Settings
+from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.survey import EngineTasks
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import Work
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.runs.prepare import source_work
+from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import PrepareContext
+from publisher.sources.work import Work
 
 _PART_BYTES = 4 << 20
 """Minimum bytes of a part: a task that reads less costs more than the reading."""

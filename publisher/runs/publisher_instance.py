@@ -302,10 +302,11 @@ def open_job(
     settings: Settings, progress: Progress | None = None, *, recovers: bool = False
 ) -> Iterator[PublisherInstance]:
     """Takes a job over in an engine of its own, see ``PublisherInstance``."""
-    with open_engine(settings) as engine:
-        engine.warm_up()
-        with PublisherInstance(settings, engine, progress, recovers=recovers) as job:
-            yield job
+    with (
+        open_engine(settings) as engine,
+        PublisherInstance(settings, engine, progress, recovers=recovers) as job,
+    ):
+        yield job
 
 
 def publish(
@@ -326,12 +327,11 @@ def publish(
         PublisherError: See ``errors``.
     """
     with open_engine(settings) as engine:
-        engine.warm_up()
-        clients = ClientOpener(settings, engine.warm_up)
+        clients = ClientOpener(settings)
         with PublisherInstance(
             settings, engine, progress, accepts_database=accepts_database
         ) as job:
-            recorder = PollRecorder(engine)
+            recorder = PollRecorder(job.sink.sending)
             finished = job.finish()
             notes = notes_of(finished)
             if observer is not None:

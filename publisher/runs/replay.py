@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
 from publisher.engine.contract import Engine
-from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
+from publisher.engine.local import ONE_PROCESS, LocalEngine
 from publisher.engine.start import start_engine
 from publisher.errors import UsageError
 from publisher.ledger.conservation import PLANNED, RunReport
@@ -37,6 +36,7 @@ from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
 from publisher.runs.execute import build_report, plan_and_send, send
 from publisher.runs.input_size import size_of_files
+from publisher.runs.lane_sending import LaneSending
 from publisher.runs.notes import object_note, with_notes
 from publisher.runs.open_engine import open_engine
 from publisher.runs.prepare import RunRequest
@@ -339,7 +339,7 @@ def _dispatcher(
         owner.job,
         owner=owner.name,
         lanes=owner.lanes,
-        run_lanes=partial(engine.send, progress=progress),
+        run_lanes=LaneSending(engine, progress),
     )
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from publisher.config.settings import Settings, SourceSettings
-from publisher.engine.task_resources import Resources
+from publisher.database.resources import Resources
 from publisher.errors import PublisherError
 from publisher.model.catalogue import Catalogue
 from publisher.model.change import TALLY, EventType, Outcome, Position

@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.connection import Database
+from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.survey import EngineTasks
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.job import Ledger
 from publisher.ledger.runs import LedgerRun
@@ -26,7 +24,9 @@ from publisher.runs.following import is_followed
 from publisher.runs.open_engine import open_engine
 from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest, prepare_work
+from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.columns.object_names import split_name
+from publisher.sources.work import Work
 from publisher.triggers import TableRef
 from publisher.triggers.compare import logged_tables
 from publisher.triggers.examine import can_examine

@@ -112,8 +112,6 @@ class PrepareContext:
     """Number of the run in its job."""
     reported: frozenset[int] = frozenset()
     """Digests of raw records that earlier runs rejected and whose rows could get no status."""
-    reads_again: bool = False
-    """True if an engine may read the splits several times, as for ranks by event time."""
     sample: int | None = None
     """Maximum rows of a table in a sample; of files, a sample is the first split.  ``None``: all."""
 

@@ -11,8 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.engine.garbage import collect_rarely
-from publisher.engine.tasks import Work, read_records
 from publisher.ledger.read import scan_kept_runs
 from publisher.model.catalogue import JobCatalogue, Table
 from publisher.model.change import Object
@@ -26,6 +24,7 @@ from publisher.sources.triggerless.differences import TableRows
 from publisher.sources.triggerless.hashing import text_hashes
 from publisher.sources.triggerless.objects import join_objects
 from publisher.sources.triggerless.tasks import may_concern_objects, read_split_rows
+from publisher.sources.work import Work, read_records
 from publisher.verify.associations import AssociationTable, suffixes_of, table_of_suffix
 from publisher.verify.bucket_documents import BucketDocuments
 from publisher.verify.compare import ObjectEvidence
@@ -115,7 +114,6 @@ class VerifyWork:
 
     def read(self, part: int) -> Iterator[pa.RecordBatch]:
         """Reads a part as pieces of ``EVIDENCE_SCHEMA``."""
-        collect_rarely()
         if not part:
             yield marks(self.buckets)
             return
@@ -133,7 +131,6 @@ class VerifyWork:
 
     def process(self, partition: int, pieces: Iterable[pa.RecordBatch], attempt: str) -> str:
         """Compares a bucket; returns its ``BucketOutcome`` as JSON."""
-        collect_rarely()
         return _Bucket(self, partition, attempt).compare(each_evidence(pieces)).to_json()
 
     def renderer(self, table: ComparedTable) -> ColumnRenderer:

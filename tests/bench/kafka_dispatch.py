@@ -16,6 +16,7 @@ from publisher.engine.spark.engine import SparkEngine
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.runs.execute import build_report
+from publisher.runs.lane_sending import LaneSending
 from publisher.runs.replay import replay
 from tests.bench import bare_producer
 from tests.bench.data import Log, event_log
@@ -109,7 +110,7 @@ def _send(planned: Planned, brokers: KafkaCluster, engine: SparkEngine) -> tuple
         job=manifest.job,
         owner=manifest.run,
         lanes=manifest.lanes,
-        run_lanes=engine.send,
+        run_lanes=LaneSending(engine),
     )
     start = time.perf_counter()
     dispatcher.prepare(manifest.run)

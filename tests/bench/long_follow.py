@@ -15,7 +15,7 @@ from pathlib import Path
 
 from publisher.config.settings import Settings
 from publisher.database.connection_cache import keep_connections
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.ledger.job import Ledger
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.bench.log_table import SOURCE, TABLE, connect, make_table

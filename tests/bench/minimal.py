@@ -8,7 +8,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.bench.program import workspace
 from tests.bench.report import Report

@@ -24,8 +24,8 @@ from pyspark.sql import functions as f
 from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
 from publisher.engine.start import start_engine
-from publisher.engine.survey import EngineTasks
 from publisher.runs.publisher_instance import publish
+from publisher.runs.source_tasks import EngineTasks
 from publisher.runs.verify import VerifyRequest, buckets_for, verify
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.verify.find_documents import find_topics
@@ -112,8 +112,7 @@ class VerifyBench:
             buckets = buckets_for(sum(survey.bytes for survey in surveys))
             comparison = Comparison((), str(self.work), keep=False, binary_text=None)
             values = self.settings.values
-            for _ in engine.shuffle(VerifyWork(parts, comparison, (), (), values, (), buckets)):
-                pass
+            tasks.shuffle(VerifyWork(parts, comparison, (), (), values, (), buckets))
 
     def join(self, spark: SparkSession) -> Mapping[str, int]:
         """Counts the missing, the surplus and the different objects by Spark's own means."""

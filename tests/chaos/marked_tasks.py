@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from publisher.dispatch.kafka import lane_sender
-from publisher.engine import lane_tasks, tasks
-from publisher.engine.local import serial_tasks
+from publisher.runs import execute, plan_lane
+from publisher.sources import work
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
 OPEN_SECONDS = 0.03
@@ -18,11 +18,11 @@ _PATIENCE = 5.0
 
 def mark_tasks() -> None:
     """Replaces the functions of tasks by functions that set marks."""
-    modules: tuple[Any, ...] = (tasks, serial_tasks)
-    read_split = tasks.read_split
+    modules: tuple[Any, ...] = (work, execute)
+    read_split = while_read("read", work.read_split)
     for module in modules:
-        module.read_split = while_read("read", read_split)
-    lane_plan: Any = lane_tasks.LanePlan
+        module.read_split = read_split
+    lane_plan: Any = plan_lane.LanePlan
     lane_plan.add = during("plan", lane_plan.add)
     lane_plan.close = during("plan", lane_plan.close)
     sender: Any = lane_sender.LaneSender

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from publisher.consumer import Objects
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
 from tests.support.compared_classes import (
     Rows,

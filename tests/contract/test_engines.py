@@ -10,13 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from publisher.database.resources import Rules
 from publisher.engine.contract import Engine, InputSize
-from publisher.engine.local.engine import MEMORY_BYTES, LocalEngine
+from publisher.engine.local import MEMORY_BYTES, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
-from publisher.engine.survey import EngineTasks, SurveyWork
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_result import LaneResult
@@ -24,8 +22,11 @@ from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
+from publisher.runs.execute import plan_lanes
+from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import PrepareContext
 from publisher.sources.event_log.source import EventLog
+from publisher.sources.work import SourceWork, Work
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.samples import SAMPLES
@@ -99,7 +100,7 @@ def prepare(
 
 
 def plan(engine: Engine, work: Work, folder: Path) -> list[LaneResult]:
-    return engine.plan(work, staging=folder / "staging", documents=folder / "documents")
+    return plan_lanes(engine, work, folder / "staging", folder / "documents", "test")
 
 
 def files_of(results: list[LaneResult], folder: Path) -> dict[str, bytes]:
@@ -148,8 +149,8 @@ def test_every_format_gives_the_same_bytes(
 
 def test_a_survey_is_in_the_order_of_its_items(engine: Engine, tmp_path: Path) -> None:
     run = work_of([write(tmp_path / "log.csv", [])])
-    work = SurveyWork(number_as_facts, tuple(range(20)), run.rules, run.sources[0].source)
-    assert [facts.to_pydict() for facts in engine.survey(work)] == [
+    tasks = EngineTasks(engine, run.rules, run.sources[0].source)
+    assert [facts.to_pydict() for facts in tasks.survey(number_as_facts, range(20))] == [
         {"number": [number]} for number in range(20)
     ]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from lxml import etree
 
 from publisher.database.options import DatabaseOptions
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work
+from publisher.database.resources import Rules
 from publisher.ledger.lane_result import LaneResult
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
@@ -17,6 +16,7 @@ from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.sources.contract import Source
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN

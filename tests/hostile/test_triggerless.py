@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine, LocalRows
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
 from publisher.runs import publisher_instance
 from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here
-from publisher.sources.task_runner import ShuffleWork
 from publisher.sources.triggerless.options import TriggerlessOptions
 from publisher.sources.triggerless.source import Triggerless
 from tests.support.compared_classes import publish_classes, write_classes
@@ -148,9 +147,10 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
     settings = load(write_job(tmp_path))
 
     class ChangingEngine(LocalEngine):
-        def shuffle(self, work: ShuffleWork) -> list[str]:
-            write_table(tmp_path, [table_row(1)])
-            return super().shuffle(work)
+        def read(self, splits: Any, decode: Any, name: str) -> LocalRows:
+            if name.startswith("compare"):
+                write_table(tmp_path, [table_row(1)])
+            return super().read(splits, decode, name)
 
     local_engine.use(ChangingEngine)
     with pytest.raises(PublisherError, match="has changed since the run began"):

@@ -21,6 +21,7 @@ from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.dispatch.kafka.records import Batch, LaneDocuments
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
+from publisher.runs.lane_sending import LaneSending
 from tests.support.ledgers import commit_run, documents, report
 
 LANES = 3
@@ -58,7 +59,7 @@ def main() -> None:
 
 def send_and_kill(engine: SparkEngine, sendings: Sequence[LaneSendTask]) -> list[LaneSendReport]:
     tasks = [replace(one, documents=kill_first_attempt(one.documents)) for one in sendings]
-    sent = engine.send(tasks)
+    sent = LaneSending(engine)(tasks)
     for lane in sent:
         sys.stdout.write(f"{lane.lane} {lane.documents} {lane.transactions}\n")
     return sent

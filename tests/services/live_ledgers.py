@@ -8,8 +8,7 @@ from pathlib import Path
 
 from publisher.acknowledge.places import LogPlace
 from publisher.database.options import DatabaseOptions
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work
+from publisher.database.resources import Rules
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
 from publisher.model.catalogue import ColumnKind, JobCatalogue, Table
@@ -18,6 +17,7 @@ from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place

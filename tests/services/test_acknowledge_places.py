@@ -15,7 +15,7 @@ from publisher.acknowledge.places import WrongTableError
 from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.database.identity import identity_of
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance

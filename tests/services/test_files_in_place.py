@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.console import Phase
+from publisher.engine.local import LocalEngine
 from publisher.errors import UnreachableError
 from publisher.ledger.lane_result import LaneNames
 from publisher.runs.publisher_instance import PublisherInstance
@@ -37,9 +38,9 @@ class FailingEngine(LocalEngine):
 
     fails = True
 
-    def plan(self, *args: Any, **named: Any) -> Any:
-        results = super().plan(*args, **named)
-        if self.fails:
+    def each(self, *args: Any, **named: Any) -> Any:
+        results = super().each(*args, **named)
+        if self.fails and args[2][0] is Phase.PLANNING:
             self.fails = False
             raise UnreachableError("away")
         return results

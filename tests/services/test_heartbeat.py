@@ -9,7 +9,7 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.dispatch.kafka.heartbeat import send_heartbeat
 from publisher.dispatch.kafka.options import KafkaOptions
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.xds.document import Envelope, EnvelopeOptions
 from tests.services.topics import Topics

@@ -13,17 +13,17 @@ import sqlalchemy as sa
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.engine.survey_keys import connect_keys
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work
+from publisher.database.resources import Rules
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
 from publisher.runs import publisher_instance
+from publisher.runs.key_groups import connect_keys
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place

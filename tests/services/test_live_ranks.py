@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from publisher.database.options import DatabaseOptions
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work
+from publisher.database.resources import Rules
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
@@ -16,6 +15,7 @@ from publisher.planning.polls import PollOptions
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
 from tests.services.databases import Place

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from publisher.cli.main import cli
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError
 from publisher.reports.check import check
 from publisher.reports.explain import explain

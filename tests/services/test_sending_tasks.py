@@ -15,6 +15,7 @@ from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.errors import FatalError
+from publisher.runs.lane_sending import LaneSending
 from tests.services.dispatching import dispatcher, texts
 from tests.services.killed_tasks import COUNT, LANES
 from tests.services.topics import Topics
@@ -72,7 +73,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
 
     def send(lanes: Sequence[LaneSendTask]) -> list[LaneSendReport]:
         part.unlink()
-        return engine.send(lanes)
+        return LaneSending(engine)(lanes)
 
     lost = replace(sink, run_lanes=send)
     lost.prepare(manifest.run)
@@ -82,7 +83,7 @@ def test_an_error_of_a_lane_is_the_programs_own(
     assert caught.value.message == message
     assert not sink.has_run(manifest)
     part.write_bytes(content)
-    mended = replace(sink, run_lanes=engine.send)
+    mended = replace(sink, run_lanes=LaneSending(engine))
     mended.dispatch(ledger_run, manifest, report(ledger_run, manifest))
     assert sorted(texts(kafka.read(topic))) == sorted(document.text for document in documents(20))
 
@@ -99,7 +100,7 @@ def test_a_newer_instance_stops_the_tasks(
 
     driver = os.getppid()
     sink = dispatcher(kafka, topic, 1)
-    sink = replace(sink, run_lanes=engine.send, check_lease=stop_replaced)
+    sink = replace(sink, run_lanes=LaneSending(engine), check_lease=stop_replaced)
     sink.prepare(manifest.run)
     with pytest.raises(FatalError, match=r"^a newer instance of the job works: this one stops$"):
         sink.dispatch(ledger_run, manifest, report(ledger_run, manifest))

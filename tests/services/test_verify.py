@@ -7,19 +7,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from publisher.config.job_file import load
+from publisher.console import Phase
 from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine, LocalRows
 from publisher.ledger.conservation import RunReport
 from publisher.runs import publisher_instance
 from publisher.runs.repair import repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, compare, verify
-from publisher.sources.task_runner import ShuffleWork
 from publisher.triggers import Refs, Style, TableRef, install, plan
 from publisher.verify.documents import CopiedPart, DocumentPart
 from publisher.verify.work import VerifyWork
@@ -205,15 +206,21 @@ class LatePublisher(LocalEngine):
     def __init__(self, job: Job) -> None:
         super().__init__()
         self.job = job
+        self.has_published = False
         self.parts: list[tuple[DocumentPart, ...]] = []
         """The documents of each comparison."""
 
-    def shuffle(self, work: ShuffleWork) -> list[str]:
-        results = super().shuffle(work)
+    def read(self, splits: Any, decode: Any, name: str) -> LocalRows:
+        work = getattr(decode, "__self__", None)
         if isinstance(work, VerifyWork):
             self.parts.append(work.documents)
-            if len(self.parts) == 1:
-                self.job.publish()
+        return super().read(splits, decode, name)
+
+    def each(self, *args: Any, **named: Any) -> Any:
+        results = super().each(*args, **named)
+        if args[2][0] is Phase.PLANNING and len(self.parts) == 1 and not self.has_published:
+            self.has_published = True
+            self.job.publish()
         return results
 
 

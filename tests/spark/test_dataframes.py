@@ -35,10 +35,10 @@ from publisher.consumer import (
 )
 from publisher.dataframes import input as api_input
 from publisher.dataframes import output as api_output
-from publisher.engine.local.engine import LocalEngine
-from publisher.engine.tables.columns import TABLES
-from publisher.engine.tables.documents import operation_lists, read_document_file
-from publisher.engine.tables.ledger import read_part
+from publisher.dataframes.columns import TABLES
+from publisher.dataframes.document_rows import operation_lists, read_document_file
+from publisher.dataframes.ledger_rows import read_part
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, SettingsError, UsageError
 from publisher.ledger.hours import Closing, hours_of
 from publisher.ledger.read import scan_runs

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from publisher.engine.spark.event_time_ranks import rank_by_time
-from publisher.errors import InternalError, PublisherError
+from publisher.errors import PublisherError
 from publisher.ledger.conservation import RunReport
 from publisher.reports.explain import explain
 from publisher.runs.replay import replay
@@ -107,16 +106,3 @@ def test_error_of_a_task_is_one_clear_error(
         replay(options, [base / "log.csv"], str(tmp_path / "out"))
     assert raised.value.exit_code == 1
     assert "\n" not in raised.value.message
-
-
-def test_record_lost_on_the_way_fails_the_run(
-    csv_run: Run, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "publisher.engine.spark.plan_job.rank_by_time",
-        lambda records, sources, pieces: rank_by_time(records, sources, pieces).where("high <> 40"),
-    )
-    options = log.settings(tmp_path / "job.toml", "future_events = true")
-    with pytest.raises(InternalError, match="34 records were read, 33"):
-        replay(options, [base / "log.csv"], str(tmp_path / "out"))
-    assert not list((tmp_path / "out").glob("part-*"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -11,15 +10,10 @@ import pytest
 
 from publisher.config.settings import Settings
 from publisher.dispatch.files import FileDispatcher
-from publisher.engine.auto import AutoEngine
-from publisher.engine.contract import EngineName, InputSize
-from publisher.engine.spark.options import SparkOptions
+from publisher.engine.contract import EngineName
 from publisher.errors import UnreachableError
-from publisher.ledger.conservation import RunReport
 from publisher.runs.replay import replay
 from tests.support import whole_log as log
-from tests.support.event_log_files import csv_text, event
-from tests.support.local_engine import EngineSwitch
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -58,25 +52,3 @@ def test_a_run_planned_on_one_engine_is_sent_on_the_other(
     assert (tmp_path / "out" / "rejects.jsonl").read_text() == (
         tmp_path / "whole" / "rejects.jsonl"
     ).read_text()
-
-
-def test_input_that_turns_out_to_be_large_moves_to_spark(
-    tmp_path: Path, spark_engine: EngineSwitch
-) -> None:
-    rows = [event(number, new_value="x" * 1_000) for number in range(1, 2_000)]
-    packed = tmp_path / "log.csv.gz"
-    packed.write_bytes(gzip.compress(csv_text(rows).encode()))
-    assert packed.stat().st_size < 30_000
-
-    def run(target: str, small: InputSize) -> RunReport:
-        spark_engine.use(lambda: AutoEngine(SparkOptions(), small))
-        settings = on("auto", log.settings(tmp_path / "job.toml"))
-        return replay(settings, [packed], str(tmp_path / target))
-
-    moved = run("moved", InputSize(10, 200_000))
-    stayed = run("stayed", InputSize(10, 10_000_000))
-    assert moved.engine is not None
-    assert stayed.engine is not None
-    assert (moved.engine.name, stayed.engine.name) == ("spark", "local")
-    assert moved.engine.reason == "the input turned out to be large"
-    assert parts(tmp_path / "moved") == parts(tmp_path / "stayed")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import PublisherError
 from publisher.observing.contract import Poll
 from publisher.runs.follow import Follower

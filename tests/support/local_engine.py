@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from publisher.engine.contract import Engine
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine, LocalRows
 from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.tasks import Work
 from publisher.errors import PublisherError
-from publisher.ledger.lane_result import LaneResult
 
 
 class ScriptedEngine(LocalEngine):
@@ -24,13 +23,14 @@ class ScriptedEngine(LocalEngine):
         self.lanes: list[int] = []
         """Lanes of each run that was planned."""
 
-    def plan(self, work: Work, **named: Any) -> list[LaneResult]:
+    def read(self, splits: Any, decode: Any, name: str) -> LocalRows:
         """See ``Engine``."""
-        failure = self.failures.pop(0) if self.failures else None
-        if failure is not None:
-            raise failure
-        self.lanes.append(work.lanes)
-        return super().plan(work, **named)
+        if plan := re.match(r"plan (\d+) lanes", name):
+            failure = self.failures.pop(0) if self.failures else None
+            if failure is not None:
+                raise failure
+            self.lanes.append(int(plan[1]))
+        return super().read(splits, decode, name)
 
 
 class EngineSwitch:

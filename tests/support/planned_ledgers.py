@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from publisher.engine.tasks import Work
 from publisher.ledger import storage
 from publisher.ledger.decisions import DECISION_SCHEMA
 from publisher.ledger.lane_result import LaneNames
@@ -18,6 +17,7 @@ from publisher.ledger.read import find_job
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.model.change import Outcome
 from publisher.sources.event_log.options import EventLogOptions
+from publisher.sources.work import Work
 from tests.support.event_ids import ORIGIN
 from tests.support.task_runs import plan_all, read_all, work_of
 

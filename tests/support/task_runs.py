@@ -9,10 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from publisher.database.options import DatabaseOptions
-from publisher.engine.lane_tasks import plan_lane
-from publisher.engine.shuffle_pieces import KEYS, PIECE_SCHEMA, pack, unpack
-from publisher.engine.task_resources import Rules
-from publisher.engine.tasks import SourceWork, Work, read_split
+from publisher.database.resources import Rules
 from publisher.ledger.lane_reader import LaneReader
 from publisher.ledger.lane_result import LaneResult
 from publisher.masking.masker import Masking
@@ -20,7 +17,10 @@ from publisher.model.catalogue import Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
+from publisher.runs.plan_lane import plan_lane
 from publisher.sources.event_log.source import EventLog
+from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, unpack
+from publisher.sources.work import SourceWork, Work, read_split
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions
 from tests.support.event_ids import ORIGIN
@@ -84,11 +84,10 @@ def plan_all(work: Work, pieces: pa.Table, folder: Path) -> list[LaneResult]:
         results.append(
             plan_lane(
                 work,
+                folder / "staging",
+                folder / "documents",
+                lane,
                 unpack(mine.to_batches(max_chunksize=2)),
-                lane=lane,
-                staging=folder / "staging",
-                documents=folder / "documents",
-                attempt="try",
             )
         )
     return results

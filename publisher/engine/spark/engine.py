@@ -5,30 +5,30 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Self
 
-from publisher.console import Progress
-from publisher.engine.contract import InputSize
+import pyarrow as pa
+
+from publisher.console import Phase, Progress
+from publisher.engine.contract import InputSize, Item, Result
 from publisher.engine.spark.options import SparkOptions
 from publisher.ledger.conservation import EngineUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from publisher.dispatch.kafka.lane_sender import LaneSendReport, LaneSendTask
-    from publisher.engine.survey import SurveyWork
-    from publisher.engine.tasks import Work
-    from publisher.ledger.lane_result import LaneResult
-    from publisher.sources.task_runner import ShuffleWork
+    from publisher.engine.spark.rows import SparkRows
 
 
 class SparkEngine:
     """Implements ``engine.contract.Engine`` in one Spark session, which ends with the block.
 
     The context of a ``given`` session stays."""
+
+    repeats_tasks = True
 
     def __init__(
         self,
@@ -42,7 +42,6 @@ class SparkEngine:
         self._stack = ExitStack()
         self._spark: SparkSession | None = None
         self.seconds = 0.0
-        self.transactions = self.retries = 0
 
     def __enter__(self) -> Self:
         return self
@@ -62,51 +61,40 @@ class SparkEngine:
         finally:
             self._spark = None
 
-    def warm_up(self, rows: int = 0) -> None:
-        """Does nothing: the first operation starts Spark."""
-
-    def stop_idle_processes(self) -> None:
-        """Ends nothing: a job that chooses Spark keeps it."""
+    def rest(self) -> None:
+        """See ``Engine.rest``: a job that chooses Spark keeps it."""
 
     def expect(self, measure: Callable[[], InputSize]) -> None:
-        """Does nothing: Spark takes input of any size."""
+        """See ``Engine.expect``: Spark takes input of any size."""
 
-    def plan(
-        self, work: Work, *, staging: Path, documents: Path, progress: Progress | None = None
-    ) -> list[LaneResult]:
-        """See ``Engine.plan``."""
-        spark = self._session()
-        from publisher.engine.spark.plan_job import plan_in_lanes
+    def read(
+        self,
+        splits: Sequence[Item],
+        decode: Callable[[Item], Iterable[pa.RecordBatch]],
+        name: str,
+    ) -> SparkRows:
+        """See ``Engine.read``."""
+        spark, splits = self._session(), tuple(splits)
+        from publisher.engine.spark.rows import read_rows
 
-        return plan_in_lanes(spark, work, staging=staging, documents=documents, progress=progress)
+        return read_rows(spark, len(splits), lambda number: iter(decode(splits[number])), name)
 
-    def survey(self, work: SurveyWork) -> list[Any]:
-        """See ``Engine.survey``."""
-        spark = self._session()
-        from publisher.engine.spark.survey_job import survey_in_tasks
-
-        return survey_in_tasks(spark, work)
-
-    def shuffle(self, work: ShuffleWork) -> list[str]:
-        """See ``Engine.shuffle``."""
-        spark = self._session()
-        from publisher.engine.spark.shuffle_job import shuffle_in_tasks
-
-        return shuffle_in_tasks(spark, work)
-
-    def send(
-        self, lanes: Sequence[LaneSendTask], progress: Progress | None = None
-    ) -> list[LaneSendReport]:
-        """See ``Engine.send``."""
-        if not lanes:
+    def map(
+        self,
+        task: Callable[[Item], Result],
+        items: Sequence[Item],
+        name: str,
+        *,
+        rows: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Result]:
+        """See ``Engine.map``."""
+        if not items:
             return []
-        spark = self._session()
-        from publisher.engine.spark.send_job import send_lanes
-
-        results = send_lanes(spark, lanes, progress)
-        self.transactions += sum(lane.transactions for lane in results)
-        self.retries += sum(lane.retries for lane in results)
-        return results
+        items = tuple(items)
+        numbers = self.read(items, _nothing, name)
+        numbers = replace(numbers, phases=(Phase.SENDING,), total=rows or None)
+        return numbers.gather(lambda number, _: task(items[number]), progress)
 
     def _session(self) -> SparkSession:
         if self._spark is None:
@@ -121,3 +109,8 @@ class SparkEngine:
             ship(self._spark)
             self.seconds += time.monotonic() - started
         return self._spark
+
+
+def _nothing(_: object) -> tuple[pa.RecordBatch, ...]:
+    """Reads no rows: a task of ``map`` gets its item."""
+    return ()

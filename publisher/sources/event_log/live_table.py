@@ -54,7 +54,7 @@ class LiveEventLog(LiveSource):
             database,
             self._live(),
             context.wanted,
-            is_read_once=not context.reads_again and not self.joins_keys,
+            is_read_once=not self.joins_keys,
         )
         splits = context.stack.enter_context(moment)
         source = replace(self, reported=context.reported)

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
 from publisher.model.change import Outcome, Reason
 from publisher.runs.publisher_instance import PublisherInstance

@@ -14,11 +14,11 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from publisher.activity.count_activity import count_activity
 from publisher.activity.counts import Activity, ActivityCounts
 from publisher.activity.options import ActivityOptions
 from publisher.activity.work import Samples
 from publisher.cli.main import cli
-from publisher.engine.local.activity import count_activity
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.options import TableQueueOptions
@@ -90,7 +90,7 @@ def count_sweeps(
     counting: ActivityOptions | None = None,
 ) -> Activity:
     splits = sample_splits(sample_files(paths), options, 3)
-    return count_activity(Samples(tuple(splits), options, counting or ActivityOptions()), 1 << 20)
+    return count_activity(Samples(tuple(splits), options, counting or ActivityOptions()))
 
 
 def write_nodes(directory: Path, recorded: Sequence[Sequence[Recorded]]) -> None:

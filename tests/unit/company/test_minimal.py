@@ -9,7 +9,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
 from publisher.runs.publisher_instance import PublisherInstance
 from tests.support.company.job import JOB, prepare

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
 from tests.support.company.compare import lines
 from tests.support.company.comparison import compare

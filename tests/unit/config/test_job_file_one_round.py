@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import load, load_to_publish
 from publisher.config.validation import validate
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import SettingsError, UnreachableError
 from publisher.runs.publisher_instance import PublisherInstance
 from publisher.sources.linkexpress.options import LinkexpressOptions

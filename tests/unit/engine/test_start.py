@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from publisher.cli.main import cli
 from publisher.engine.auto import KEEP_SECONDS, SMALL, AutoEngine
 from publisher.engine.contract import EngineName, InputSize
-from publisher.engine.local.engine import ONE_PROCESS, LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
@@ -62,26 +62,6 @@ if __name__ == "__main__":
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one core needs no other processes")
 @pytest.mark.parametrize(
-    ("rows", "starts"),
-    [(0, False), (ONE_PROCESS.rows, False), (ONE_PROCESS.rows + 1, True), (SMALL.rows + 1, False)],
-)
-def test_worker_processes_start_early_if_a_table_seems_to_have_many_rows(
-    rows: int, starts: bool, tmp_path: Path
-) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(WARM_UP)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, script, str(rows)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        check=True,
-    )
-    assert done.stdout.split() == [str(starts), "False"]
-
-
-@pytest.mark.parametrize(
     ("size", "name", "reason"),
     [
         (InputSize(), "local", "small input, 0.00 MB of files"),
@@ -115,13 +95,13 @@ def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPa
     seconds = 3600.0
     with AutoEngine(SparkOptions(), clock=lambda: seconds) as engine:
         engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
-        engine.stop_idle_processes()  # the run has just ended
+        engine.rest()  # the run has just ended
         seconds += KEEP_SECONDS - 1
         engine.expect(InputSize)
-        engine.stop_idle_processes()
+        engine.rest()
         assert not stopped
         seconds += 1
-        engine.stop_idle_processes()
+        engine.rest()
         assert len(stopped) == 1
 
 
@@ -131,7 +111,7 @@ from pathlib import Path
 from dataclasses import replace
 from publisher.config.job_file import load
 from publisher.engine.contract import InputSize
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.runs.replay import replay
 
 print("begins")

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.engine.tasks import Work
 from publisher.ledger.conservation import check_conservation, outcome_counts
 from publisher.ledger.lane_result import LaneNames, LaneResult
 from publisher.model.change import Outcome
+from publisher.sources.work import Work
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import COLUMNS, OBJECTS, TABLES, PlanCase, cases, rows_of
 from tests.support.task_runs import lines, plan_all, read_all, work_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.conservation import RunReport

@@ -13,7 +13,7 @@ from publisher.acknowledge.status_letters import (
     join_progress,
     read_progress,
 )
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger

@@ -12,9 +12,6 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from publisher.engine.lane_tasks import plan_lane
-from publisher.engine.shuffle_pieces import KEYS, unpack
-from publisher.engine.tasks import Work
 from publisher.errors import FatalError, UsageError
 from publisher.ledger import runs, storage
 from publisher.ledger.conservation import check_conservation
@@ -24,6 +21,9 @@ from publisher.ledger.lock import lock_directory
 from publisher.ledger.manifest import Manifest, SourceEntry
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.storage import LEDGER
+from publisher.runs.plan_lane import plan_lane
+from publisher.sources.record_packing import KEYS, unpack
+from publisher.sources.work import Work
 from tests.support.event_ids import ORIGIN
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
@@ -36,10 +36,10 @@ class Crash(BaseException):
 class Run:
     """A run of two lanes into a directory whose ledger lies inside."""
 
-    def __init__(self, folder: Path, work: Work, attempt: str = "try") -> None:
+    def __init__(self, folder: Path, work: Work, *, in_place: bool = False) -> None:
         self.folder = folder
         self.work = work
-        self.attempt = attempt
+        self.in_place = in_place
         self.ledger_run = LedgerRun(folder / "_ledger")
 
     def stage(self) -> Manifest:
@@ -50,13 +50,11 @@ class Run:
             rows = [row for row, at in enumerate(pieces["lane"].to_pylist()) if at == lane]
             mine = pieces.take(rows).sort_by([(key, "ascending") for key in KEYS])
             result = plan_lane(
-                self.work,
+                replace(self.work, in_place=self.in_place),
+                self.ledger_run.staging,
+                self.folder / DOCUMENT_STAGING,
+                lane,
                 unpack(mine.to_batches()),
-                lane=lane,
-                staging=self.ledger_run.staging,
-                documents=self.folder / DOCUMENT_STAGING,
-                attempt=self.attempt,
-                syncs=False,
             )
             results.append(replace(result, seconds=0.0))  # runs are compared as bytes
         return Manifest(
@@ -206,7 +204,7 @@ def test_documents_move_once_a_crash_after_the_commit_is_over(
 
 
 def test_files_in_their_places_are_those_of_a_staged_run(tmp_path: Path, work: Work) -> None:
-    staged, run = Run(tmp_path / "staged", work), Run(tmp_path / "out", work, attempt="")
+    staged, run = Run(tmp_path / "staged", work), Run(tmp_path / "out", work, in_place=True)
     manifest = run.stage()
     assert sorted(run.published_files()) == NAMES
     run.ledger_run.discard(manifest.results, run.folder)
@@ -227,12 +225,12 @@ def test_a_staged_file_that_was_lost_is_noticed(run: Run, is_small: bool, kind: 
     assert run.ledger_run.manifest() is None
 
 
-@pytest.mark.parametrize("attempt", ["try", ""], ids=["staged", "in-place"])
+@pytest.mark.parametrize("in_place", [False, True], ids=["staged", "in-place"])
 def test_all_that_a_run_needs_is_synced_before_its_row_appears(
-    tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch, attempt: str, is_small: bool
+    tmp_path: Path, work: Work, monkeypatch: pytest.MonkeyPatch, in_place: bool, is_small: bool
 ) -> None:
     """Of a small run only its documents: the row has the others."""
-    run = Run(tmp_path / "out", work, attempt)
+    run = Run(tmp_path / "out", work, in_place=in_place)
     synced: set[int] = set()
     before_row: list[set[int]] = []
     sync, insert = os.fsync, LedgerRun._insert

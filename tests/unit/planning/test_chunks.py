@@ -17,9 +17,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from publisher.engine.lane_tasks import plan_lane
-from publisher.engine.shuffle_pieces import KEYS, unpack
-from publisher.engine.tasks import Work
 from publisher.ledger.object_states import StatesBefore
 from publisher.masking.masker import Masking
 from publisher.masking.options import MaskingOptions
@@ -30,6 +27,9 @@ from publisher.planning.filters import FilterOptions
 from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import CurrentRow
+from publisher.runs.plan_lane import plan_lane
+from publisher.sources.record_packing import KEYS, unpack
+from publisher.sources.work import Work
 from publisher.xds.document import DocumentOptions
 from tests.support.event_log_files import Row, event, write
 from tests.support.plan_cases import PlanCase, cases
@@ -267,12 +267,11 @@ def stage(work: Work, records: pa.RecordBatch, folder: Path, sizes: Sizes) -> di
     with pytest.MonkeyPatch.context() as patch:
         sizes.patch(patch)
         result = plan_lane(
-            work,
-            records.to_batches(max_chunksize=sizes.batch or None),
-            lane=0,
-            staging=folder / "staging",
-            documents=folder / "documents",
-            attempt="try",
+            replace(work, in_place=True),
+            folder / "staging",
+            folder / "documents",
+            0,
+            iter(records.to_batches(max_chunksize=sizes.batch or None)),
         )
     files = {path.name: path.read_bytes() for path in folder.rglob("*.*") if path.is_file()}
     for lookups in folder.rglob("*.lookups.parquet"):  # in the order of asking, which differs

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from publisher.cli.status import status_text
 from publisher.console import Phase
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.refusals import Refusal
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine, LocalRows
 from publisher.errors import FatalError, PublisherError, SettingsError, UnreachableError
 from publisher.ledger.hours import Closing, hours_of
 from publisher.ledger.job import Ledger
@@ -126,10 +127,10 @@ def test_an_input_that_goes_while_it_is_read_is_waited_for(tmp_path: Path, gone:
     errors: list[str] = []
 
     class UnmountingEngine(LocalEngine):
-        def plan(self, *args: object, **named: object) -> list:
+        def read(self, *args: Any, **named: Any) -> LocalRows:
             if not errors:
                 (tmp_path / gone).rename(away)
-            return super().plan(*args, **named)  # type: ignore[arg-type]
+            return super().read(*args, **named)
 
     def on_failure(error: PublisherError, again_in: float | None) -> None:
         errors.append(error.message)
@@ -244,9 +245,9 @@ def test_it_stops_after_the_poll_in_hand(tmp_path: Path) -> None:
     stop = InstantStop()
 
     class StoppingEngine(LocalEngine):
-        def plan(self, *args: object, **named: object) -> list:
+        def read(self, *args: Any, **named: Any) -> LocalRows:
             stop.set()
-            return super().plan(*args, **named)  # type: ignore[arg-type]
+            return super().read(*args, **named)
 
     watcher = PollWatcher(lambda: None)
     Follower(load_settings(tmp_path, TABLE), StoppingEngine(), watcher, stop).run()

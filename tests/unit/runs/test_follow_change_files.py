@@ -7,7 +7,7 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from tests.support.change_table_files import record, write
 from tests.support.followed_jobs import follow_until_idle
 

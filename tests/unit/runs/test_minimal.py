@@ -14,7 +14,7 @@ from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.consumer import Objects, part_files, read_files
 from publisher.dispatch.refusals import Refusal
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger

@@ -15,7 +15,6 @@ from publisher.config.settings import Settings
 from publisher.database.catalogue import catalogue_of
 from publisher.database.connection import Database
 from publisher.database.connection_cache import keep_connections
-from publisher.engine.local.engine import LocalEngine
 from publisher.errors import FatalError
 from publisher.runs.open_clients import ClientOpener, open_clients
 from publisher.runs.publisher_instance import publish
@@ -69,7 +68,7 @@ def test_definitions_of_tables_are_read_before_their_first_use(
     options = settings.sources[0].database
     assert options is not None
     with keep_connections():
-        open_clients(settings, LocalEngine().warm_up)
+        open_clients(settings)
         with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
             connection.execute("DROP TABLE event_log")
         with Database(options) as database:
@@ -81,11 +80,11 @@ def test_definitions_of_tables_are_read_before_their_first_use(
 def test_a_missing_table_is_left_to_its_first_use(settings: Settings, tmp_path: Path) -> None:
     assert settings.sources
     with keep_connections():
-        open_clients(job(tmp_path, "other"), LocalEngine().warm_up)
+        open_clients(job(tmp_path, "other"))
 
 
 def test_a_missing_database_is_reported_when_the_clients_are_needed(tmp_path: Path) -> None:
     with keep_connections():
-        clients = ClientOpener(job(tmp_path, "event_log", "missing.db"), LocalEngine().warm_up)
+        clients = ClientOpener(job(tmp_path, "event_log", "missing.db"))
         with pytest.raises(FatalError, match=r"missing\.db does not exist"):
             clients.wait()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from publisher.cli.publish import publish_once
-from publisher.engine.local.engine import LocalEngine
-from publisher.engine.tasks import Work
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, SettingsError
 from publisher.ledger.conservation import RunReport
 from publisher.reports.check import CheckFinding, check
@@ -117,8 +117,8 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(
     before = path.stat().st_size
 
     class WritingEngine(LocalEngine):
-        def plan(self, work: Work, **named: object) -> list:
-            results = super().plan(work, **named)  # type: ignore[arg-type]
+        def each(self, *arguments: Any, **named: Any) -> list[Any]:
+            results = super().each(*arguments, **named)
             write_file(tmp_path, "1.csv", 1, 2)
             return results
 

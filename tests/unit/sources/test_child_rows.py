@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.consumer.objects import Objects
 from publisher.consumer.parse import parse_document
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import SourceWork, Work
+from publisher.database.resources import Resources
 from publisher.errors import FatalError
 from publisher.ledger.conservation import check_conservation
 from publisher.ledger.lane_reader import DecidedRecord
 from publisher.ledger.lane_result import LaneResult
 from publisher.planning.filters import FilterOptions
 from publisher.sources.local_tasks import prepare_here
+from publisher.sources.work import SourceWork, Work
 from tests.support.child_rows import (
     CLASSES,
     PHONE,

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
-from publisher.engine.survey_keys import connect_keys
-from publisher.engine.tasks import Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
+from publisher.runs.key_groups import connect_keys
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
 from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.change_table_files import record, seq, write
 from tests.support.event_log_files import Row

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
-from publisher.engine.survey_keys import connect_keys
-from publisher.engine.tasks import Work
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
+from publisher.runs.key_groups import connect_keys
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
 from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
 from tests.support.dispatch_queue_files import Queue, Row, binary, jack, options

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
 from publisher.database.options import DatabaseOptions
-from publisher.engine.survey_keys import connect_keys
-from publisher.engine.tasks import Work, read_split
 from publisher.errors import FatalError
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import IDS, TALLY, Outcome
 from publisher.model.lanes import lane_of
 from publisher.planning.polls import PollOptions
+from publisher.runs.key_groups import connect_keys
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
 from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.work import Work, read_split
 from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
 from tests.support.event_log_files import NAMES, OPEN, Row, event, write

@@ -18,7 +18,7 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, UnreachableError
 from publisher.runs import migrate
 from publisher.sources.migration import Migration

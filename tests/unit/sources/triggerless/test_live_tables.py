@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.engine.local.engine import LocalEngine
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger

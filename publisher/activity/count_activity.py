@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -22,9 +22,7 @@ from publisher.activity.counts import (
     TableCounts,
     sort_tables,
 )
-from publisher.activity.work import Samples
-from publisher.engine.local.external_sort import ExternalSort
-from publisher.engine.local.sweeps import (
+from publisher.activity.sweeps import (
     CALL_COLUMNS,
     CALLS,
     ELEMENT_ORDER,
@@ -35,45 +33,56 @@ from publisher.engine.local.sweeps import (
     rows_of,
     sum_sweeps,
 )
+from publisher.activity.work import Samples
 from publisher.sources.table_queue.reading import read_samples
 
 _Table = tuple[str, int, str]
 """Node, owner and name of a table."""
+_ROWS_AT_ONCE = 10_000
 _Tallies = defaultdict[_Table, Counter[str]]
 
 
-def count_activity(samples: Samples, memory: int) -> Activity:
-    """Counts samples; calls beyond ``memory`` bytes are sorted in files."""
+def count_activity(samples: Samples) -> Activity:
+    """Counts samples; the calls of sweeps are held in memory."""
     quality: dict[tuple[str | None, str | None], list[Any]] = {}
-    with (
-        ExternalSort(CALLS, CALL_COLUMNS[:3], memory=memory) as calls,
-        ExternalSort(ELEMENTS, ELEMENT_ORDER, memory=memory) as elements,
-    ):
-        for split in samples.splits:
-            for batch in read_samples(split, samples.reading):
-                _add_quality(batch, quality)
-                of_sweeps = batch.filter(pc.is_valid(batch.column("sweep")))
-                calls.add(of_sweeps.select(CALL_COLUMNS))
-        sweeps = list(sum_sweeps(calls.sorted_batches(), samples.reading.recorded, elements))
-        gap = samples.counting.gap_seconds
-        nodes = tuple(
-            order_sweeps(node, list(of_node), gap)
-            for node, of_node in groupby(sweeps, key=attrgetter("node"))
-        )
-        entries = sorted(quality.items(), key=lambda entry: [(text or "") for text in entry[0]])
-        without_sweeps = Activity(
-            calls=sum(count for _, (count, _) in entries),
-            problems=tuple(
-                ProblemCount(problem, count, *first)
-                for (problem, _), (count, first) in entries
-                if problem
-            ),
-            warnings={warning: count for (_, warning), (count, _) in entries if warning},
-        )
-        if not nodes:
-            return without_sweeps
-        tallies = _tally(rows_of(elements.sorted_batches(), ElementRow), sweeps)
+    calls: list[pa.RecordBatch] = []
+    for split in samples.splits:
+        for batch in read_samples(split, samples.reading):
+            _add_quality(batch, quality)
+            of_sweeps = batch.filter(pc.is_valid(batch.column("sweep")))
+            calls.append(of_sweeps.select(CALL_COLUMNS))
+    elements: list[pa.RecordBatch] = []
+    ordered = _sort(calls, CALLS, CALL_COLUMNS[:3])
+    sweeps = list(sum_sweeps(ordered, samples.reading.recorded, elements))
+    gap = samples.counting.gap_seconds
+    nodes = tuple(
+        order_sweeps(node, list(of_node), gap)
+        for node, of_node in groupby(sweeps, key=attrgetter("node"))
+    )
+    entries = sorted(quality.items(), key=lambda entry: [(text or "") for text in entry[0]])
+    without_sweeps = Activity(
+        calls=sum(count for _, (count, _) in entries),
+        problems=tuple(
+            ProblemCount(problem, count, *first)
+            for (problem, _), (count, first) in entries
+            if problem
+        ),
+        warnings={warning: count for (_, warning), (count, _) in entries if warning},
+    )
+    if not nodes:
+        return without_sweeps
+    tallies = _tally(rows_of(_sort(elements, ELEMENTS, ELEMENT_ORDER), ElementRow), sweeps)
     return _with_counts(without_sweeps, nodes, sweeps, tallies)
+
+
+def _sort(
+    batches: Sequence[pa.RecordBatch], schema: pa.Schema, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Sorts rows by columns, nulls first."""
+    rows = pa.Table.from_batches(batches, schema)
+    order = [(name, "ascending", "at_start") for name in columns]
+    sorted_rows = rows.take(pc.sort_indices(rows, sort_keys=order))
+    return iter(sorted_rows.to_batches(_ROWS_AT_ONCE))
 
 
 def _add_quality(batch: pa.RecordBatch, quality: dict[Any, list[Any]]) -> None:

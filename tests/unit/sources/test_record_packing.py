@@ -7,17 +7,14 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.engine import shuffle_pieces
-from publisher.engine.local.external_sort import ExternalSort
-from publisher.engine.shuffle_pieces import (
+from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.sources import record_packing
+from publisher.sources.record_packing import (
     KEYS,
-    PIECE_SCHEMA,
-    gather_records,
     pack,
     sort_lanes,
     unpack,
 )
-from publisher.model.record_schema import RECORD_SCHEMA
 
 ORDER = ["source", "part", "rank", "high", "low", "ordinal", "split", "row"]
 
@@ -43,7 +40,9 @@ def batches(records: Sequence[dict[str, Any]], size: int = 7) -> list[pa.RecordB
 
 def lanes(pieces: list[pa.RecordBatch]) -> dict[int, list[pa.RecordBatch]]:
     """Returns the pieces of each lane sorted by their keys, as the shuffle does."""
-    table = pa.Table.from_batches(pieces).sort_by([(name, "ascending") for name in KEYS])
+    table = pa.Table.from_batches(pieces)
+    order = [(name, "ascending", "at_start") for name in KEYS]
+    table = table.take(pa.compute.sort_indices(table, sort_keys=order))
     return {
         lane: list(unpack(table.filter(pa.compute.field("lane") == lane).to_batches()))
         for lane in table["lane"].unique().to_pylist()
@@ -85,8 +84,8 @@ def test_every_record_comes_out_in_its_lane_and_in_order(records: list[dict[str,
     }
     found = {} if not records else lanes(list(pack(batches(numbered))))
     assert {lane: rows(out) for lane, out in found.items()} == wanted
-    together = [*gather_records(batches(numbered))]
-    lanes_together = [lane for batch in together for lane in sort_lanes(batch)]
+    whole = [pa.concat_batches(batches(numbered))] if numbered else []
+    lanes_together = [lane for batch in whole for lane in sort_lanes(batch)]
     assert {lane: rows([out]) for lane, out in lanes_together} == wanted
     assert len(lanes_together) == len(wanted)
 
@@ -105,26 +104,23 @@ unranked = st.builds(
 def test_records_that_are_not_packed_have_the_order_of_packed_records(
     records: list[dict[str, Any]],
 ) -> None:
-    (together,) = gather_records(batches(records))
+    together = pa.concat_batches(batches(records))
     ((_, in_order),) = sort_lanes(together)
-    with ExternalSort(PIECE_SCHEMA, ("lane", *KEYS), memory=1 << 20) as pieces:
-        for batch in pack(batches(records)):
-            pieces.add(batch)
-        packed = list(unpack(pieces.sorted_batches()))
+    (packed,) = lanes(list(pack(batches(records)))).values()
     assert rows([in_order]) == rows(packed)
 
 
 def test_a_block_at_a_time_is_held_whatever_the_order_of_the_input() -> None:
-    size = 1 << shuffle_pieces.BLOCK_BITS
+    size = 1 << record_packing.BLOCK_BITS
     ranks_ = [1 + (number * 7919) % (8 * size) for number in range(0, 8 * size, 16)]
     records = [record(rank=rank, row=number) for number, rank in enumerate(ranks_)]
     out = lanes(list(pack(batches(records, 1000))))[0]
     assert sum(batch.num_rows for batch in out) == len(records)
-    assert max(batch.num_rows for batch in out) < size // 16 + shuffle_pieces.ROWS_TOGETHER
+    assert max(batch.num_rows for batch in out) < size // 16 + record_packing.ROWS_TOGETHER
 
 
 def test_blocks_of_few_records_come_together() -> None:
-    size = 1 << shuffle_pieces.BLOCK_BITS
+    size = 1 << record_packing.BLOCK_BITS
     records = [record(rank=1 + number * size, row=number) for number in range(2_000)]
     out = lanes(list(pack(batches(records, 1000))))[0]
     assert [batch.num_rows for batch in out] == [2_000]
@@ -132,7 +128,7 @@ def test_blocks_of_few_records_come_together() -> None:
 
 
 def test_records_without_rank_are_cut_by_their_place() -> None:
-    count = (1 << shuffle_pieces.BLOCK_BITS) * 2
+    count = (1 << record_packing.BLOCK_BITS) * 2
     records = [record(rank=0, row=number) for number in range(count)]
     out = lanes(list(pack(batches(records, 5000))))[0]
     assert [r["row"] for r in rows(out)] == list(range(count))
@@ -140,13 +136,13 @@ def test_records_without_rank_are_cut_by_their_place() -> None:
 
 
 def test_large_values_make_small_pieces() -> None:
-    value = "x" * (shuffle_pieces.PIECE_BYTES // 3)
+    value = "x" * (record_packing.PIECE_BYTES // 3)
     records = [record(rank=rank, new=[value]) for rank in range(1, 11)]
     pieces = list(pack(batches(records, 4)))
     assert (
         max(len(data) for p in pieces for data in p["data"].to_pylist())
-        < shuffle_pieces.PIECE_BYTES * 1.1
+        < record_packing.PIECE_BYTES * 1.1
     )
     out = lanes(pieces)[0]
     assert [r["rank"] for r in rows(out)] == list(range(1, 11))
-    assert max(batch.nbytes for batch in out) < shuffle_pieces.BYTES + shuffle_pieces.PIECE_BYTES
+    assert max(batch.nbytes for batch in out) < record_packing.BYTES + record_packing.PIECE_BYTES

@@ -10,11 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from publisher.database.options import DatabaseOptions
-from publisher.engine.connected_keys import ConnectedKeys
-from publisher.engine.event_ranks import ranks_by_id, with_ids
-from publisher.engine.garbage import collect_rarely
-from publisher.engine.masked_records import mask_records, masks_of
-from publisher.engine.task_resources import Resources, Rules
+from publisher.database.resources import Resources, Rules
 from publisher.ledger.object_states import StatesBefore
 from publisher.model.catalogue import Catalogue
 from publisher.model.event_ids import IdOrigin
@@ -30,9 +26,13 @@ from publisher.planning.polls import PollOptions
 from publisher.planning.torn_transactions import RejectedTransactions
 from publisher.sources import contract
 from publisher.sources.columns.record_batches import Place
+from publisher.sources.connected_keys import ConnectedKeys
 from publisher.sources.contract import Context, LiveSource, Source
+from publisher.sources.event_ranks import with_ids
 from publisher.sources.files.file_splits import Split
 from publisher.sources.live.table_split import TableSplit
+from publisher.sources.masked_records import mask_records, masks_of
+from publisher.sources.time_ranks import with_times
 
 AnySplit = Split[Any] | TableSplit[Any]
 AnySource = Source | LiveSource
@@ -95,20 +95,15 @@ class Work:
     states: StatesBefore | None = None
     """The published states of objects; ``None`` if operations are not reduced to differences."""
     in_place: bool = False
-    """True if a single process may write the files of lanes to their places: nobody else sees them there."""
+    """True if tasks may write the files of lanes to their places: each task runs once, and nobody else sees
+    the files there."""
+    syncs: bool = False
+    """True if tasks must make their files durable, because they may run on other machines than the commit."""
 
     def splits(self) -> list[tuple[int, AnySplit]]:
         """The splits of all sources, each with the number of its source."""
         return [
             (number, split) for number, work in enumerate(self.sources) for split in work.splits
-        ]
-
-    def sources_by_time(self) -> list[int]:
-        """Numbers of the sources whose events are ordered by event time."""
-        return [
-            number
-            for number, source in enumerate(self.sources)
-            if source.polls is not None and source.polls.future_events
         ]
 
 
@@ -118,15 +113,16 @@ def read_split(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     records = read_records(work, number)
     if (keys := work.sources[source].connected_keys) is not None:
         records = keys.with_lanes(records)
-    if ranks_by_id(work.sources[source].polls):
-        records = with_ids(records, Place(source, number, "", work.lanes), work.shared)
+    polls = work.sources[source].polls
+    if polls is not None:
+        with_notes = with_times if polls.future_events else with_ids
+        records = with_notes(records, Place(source, number, "", work.lanes), work.shared)
     yield from records
 
 
 def read_records(work: Work, number: int) -> Iterator[pa.RecordBatch]:
     """Reads the records of a split as its source gives them."""
     source, split = work.splits()[number]
-    collect_rarely()
     with Resources(work.rules) as resources:
         reader = work.sources[source].source
         catalogue = resources.catalogue_of(reader.format, reader.tables())

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from publisher.engine.lane_tasks import LanePlan, plan_lanes
-from publisher.engine.shuffle_pieces import KEYS, unpack
-from publisher.engine.tasks import Work
 from publisher.errors import UnreachableError
 from publisher.ledger.lane_writer import LaneFiles
 from publisher.planning.lane import LanePlanner
 from publisher.planning.polls import PollOptions
 from publisher.planning.query_back import Answers, NoDatabase
+from publisher.runs.plan_lane import LanePlan, plan_lane
+from publisher.sources.record_packing import KEYS, unpack
+from publisher.sources.work import Work
 from tests.support.event_log_files import event, write
 from tests.support.task_runs import read_all, work_of
 
@@ -45,17 +45,12 @@ def reading_threads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return names
 
 
-def plan(work: Work, folder: Path) -> list[int]:
-    """Plans all lanes; returns the numbers of those that are finished."""
+def plan(work: Work, folder: Path) -> None:
+    """Plans all lanes."""
     pieces = read_all(work).sort_by([("lane", "ascending"), *((key, "ascending") for key in KEYS)])
-    lanes = (
-        (lane, unpack(pieces.filter(pa.compute.equal(pieces["lane"], lane)).to_batches()))
-        for lane in range(LANES)
-    )
-    results = plan_lanes(
-        work, lanes, staging=folder / "staging", documents=folder / "documents", attempt="try"
-    )
-    return [result.lane for result in results]
+    for lane in range(LANES):
+        records = unpack(pieces.filter(pa.compute.equal(pieces["lane"], lane)).to_batches())
+        plan_lane(work, folder / "staging", folder / "documents", lane, records)
 
 
 @pytest.mark.parametrize("step", ["add", "close"])

@@ -16,21 +16,20 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from publisher.consumer.errors import NOWHERE
-from publisher.engine.spark.package_shipping import ship
-from publisher.engine.spark.task_errors import encode_errors
-from publisher.engine.spark.task_functions import each_number
-from publisher.engine.tables.changes import read_changes
-from publisher.engine.tables.columns import (
+from publisher.dataframes.change_rows import read_changes
+from publisher.dataframes.columns import (
     CHANGES,
     OPERATION_TYPE,
     READ_DOCUMENTS,
     TableColumn,
 )
-from publisher.engine.tables.documents import operation_lists, read_document_file
-from publisher.engine.tables.ledger import LEDGER_TABLES, read_part
-from publisher.engine.tasks import Work
+from publisher.dataframes.document_rows import operation_lists, read_document_file
+from publisher.dataframes.ledger_rows import LEDGER_TABLES, read_part
+from publisher.engine.spark.package_shipping import ship
+from publisher.engine.spark.task_errors import encode_errors
 from publisher.ledger.read import LedgerPart
 from publisher.ledger.tables import RunTable
+from publisher.sources.work import Work
 
 _PARTS_OF_CORE = 4
 """Greatest number of tasks for each core; a task may read several small parts."""
@@ -70,7 +69,14 @@ def _frame(
     ship(spark)
     limit = tasks or _PARTS_OF_CORE * spark.sparkContext.defaultParallelism
     numbers = spark.range(0, count, 1, max(1, min(count, limit)))
-    return numbers.mapInArrow(each_number(read), _struct_of(columns))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with encode_errors():
+            for batch in batches:
+                for number in batch.column("id").to_pylist():
+                    yield from read(number)
+
+    return numbers.mapInArrow(run, _struct_of(columns))
 
 
 def _struct_of(columns: Sequence[TableColumn]) -> StructType:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from publisher.engine.connected_keys import ConnectedKeys, KeySurvey, survey_records
-from publisher.engine.tasks import SourceWork, Work, read_records
 from publisher.model.catalogue import Catalogue
+from publisher.sources.connected_keys import ConnectedKeys, KeySurvey, survey_records
 from publisher.sources.task_runner import TaskRunner
+from publisher.sources.work import SourceWork, Work, read_records
 
 
 def connect_keys(work: Work, tasks: TaskRunner) -> Work:

@@ -8,9 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.dispatch.refusals import Refusal, refusals_in
-from publisher.engine.tables.changes import labels_of, position_texts
-from publisher.engine.tables.columns import (
+from publisher.dataframes.change_rows import labels_of, position_texts
+from publisher.dataframes.columns import (
     DECISIONS,
     DOCUMENTS,
     LOOKUPS,
@@ -18,6 +17,7 @@ from publisher.engine.tables.columns import (
     TableColumn,
     schema_of,
 )
+from publisher.dispatch.refusals import Refusal, refusals_in
 from publisher.ledger import tables
 from publisher.ledger.read import LedgerPart
 from publisher.ledger.tables import RunTable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -12,11 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.engine.event_ranks import LaneRanks, ranks_by_id
-from publisher.engine.garbage import collect_rarely
-from publisher.engine.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
-from publisher.engine.task_resources import Resources
-from publisher.engine.tasks import Work
+from publisher.database.resources import Resources
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.lane_writer import LaneFiles
 from publisher.ledger.lookups import LookupAnswer
@@ -34,6 +31,10 @@ from publisher.planning.plan import PlanRules
 from publisher.planning.query_back import Answer, RefusedLookup, RowLookups
 from publisher.planning.rendered_columns import ColumnRenderer
 from publisher.planning.texts import Form
+from publisher.sources.event_ranks import LaneRanks
+from publisher.sources.masked_records import MaskedCatalogue, MaskedLookup, SourceMasks, masks_of
+from publisher.sources.time_ranks import TimeRanks
+from publisher.sources.work import Work
 from publisher.xds.document import Envelope, converter_of
 from publisher.xds.values import Values
 
@@ -41,42 +42,14 @@ _JSON = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def plan_lane(
-    work: Work,
-    batches: Iterable[pa.RecordBatch],
-    *,
-    lane: int,
-    staging: Path,
-    documents: Path,
-    attempt: str,
-    syncs: bool = True,
+    work: Work, staging: Path, documents: Path, lane: int, batches: Iterator[pa.RecordBatch]
 ) -> LaneResult:
-    """Plans one lane, see ``plan_lanes``."""
-    lanes = [(lane, batches)]
-    (result,) = plan_lanes(
-        work, lanes, staging=staging, documents=documents, attempt=attempt, syncs=syncs
-    )
-    return result
-
-
-def plan_lanes(
-    work: Work,
-    lanes: Iterable[tuple[int, Iterable[pa.RecordBatch]]],
-    *,
-    staging: Path,
-    documents: Path,
-    attempt: str,
-    syncs: bool = True,
-) -> Iterator[LaneResult]:
-    """Plans lanes, one after the other, from their records in order, and stages their files.
-
-    For ``syncs`` see ``LaneFiles.close``."""
-    collect_rarely()
-    for lane, records in lanes:
-        with open_plan(work, lane, staging, documents, attempt) as plan:
-            for batch in records:
-                plan.add(batch)
-            result = plan.close(syncs=syncs)
-        yield result
+    """Plans one lane from its records in order, and stages its files."""
+    attempt = "" if work.in_place else secrets.token_hex(8)
+    with open_plan(work, lane, staging, documents, attempt) as plan:
+        for batch in batches:
+            plan.add(batch)
+        return plan.close()
 
 
 @contextmanager
@@ -125,7 +98,7 @@ class LanePlan:
         self._source = -1
         self._planner: LanePlanner | None = None
         self._masks: SourceMasks | None = None
-        self._ranks: LaneRanks | None = None
+        self._ranks: LaneRanks | TimeRanks | None = None
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Plans the next records."""
@@ -133,11 +106,11 @@ class LanePlan:
             self._plan(records)
         self._files.advance()
 
-    def close(self, *, syncs: bool) -> LaneResult:
-        """Completes the files; for ``syncs`` see ``LaneFiles.close``."""
+    def close(self) -> LaneResult:
+        """Completes the files."""
         self._finish()
         objects = 0 if self._states is None else self._states.close()
-        return self._files.close(objects, syncs=syncs)
+        return self._files.close(objects, syncs=self._work.syncs)
 
     def _switch(self, source: int) -> None:
         if source != self._source:
@@ -315,9 +288,10 @@ def _planner_of(
     return planner
 
 
-def _ranks_of(work: Work, number: int) -> LaneRanks | None:
-    """Returns the ranks of one source, unless the engine has ranked its changes."""
-    if not ranks_by_id(work.sources[number].polls):
+def _ranks_of(work: Work, number: int) -> LaneRanks | TimeRanks | None:
+    """The ranks of the events of one source; ``None`` for formats without polls."""
+    polls = work.sources[number].polls
+    if polls is None:
         return None
     splits = (split for split, (source, _) in enumerate(work.splits()) if source == number)
-    return LaneRanks(work.shared, splits)
+    return (TimeRanks if polls.future_events else LaneRanks)(work.shared, splits)

@@ -16,18 +16,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.engine.packed_records import (
+from publisher.model.packed_batches import gather
+from publisher.model.repeated_values import has_one_value
+from publisher.sources.packed_records import (
     PackedRecords,
     join_records,
     read_piece,
     write_constants,
     write_piece,
 )
-from publisher.model.packed_batches import gather
-from publisher.model.repeated_values import has_one_value
+from publisher.sources.time_ranks import TIME_BASE
 
 BLOCK_BITS = 16
 """Bits of the ranks of a block: 65,536 ranks, several polls of the default size."""
+_BITS_OF_TIME = 26
+"""Bits of a block of event times: about a minute."""
 
 ROWS = 1 << 15
 BYTES = 4 << 20
@@ -73,17 +76,7 @@ class _Key(NamedTuple):
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Packs batches of ``RECORD_SCHEMA`` into batches of ``PIECE_SCHEMA``."""
-    yield from pack_gathered(gather_records(batches))
-
-
-def gather_records(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Joins batches of ``RECORD_SCHEMA`` to batches that are large enough to be packed."""
-    return gather(batches, BYTES, ROWS)
-
-
-def pack_gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Packs the batches of ``gather_records``."""
-    return map(_cut_pieces, batches)
+    return map(_cut_pieces, gather(batches, BYTES, ROWS))
 
 
 def sort_lanes(records: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -209,7 +202,7 @@ def _keys(records: pa.RecordBatch) -> list[np.ndarray]:
         _integers(records, "lane"),
         _integers(records, "source"),
         _part_numbers(records.column("part")),
-        np.where(ranked, rank >> BLOCK_BITS, -1),
+        np.where(ranked, rank >> np.where(rank < TIME_BASE, BLOCK_BITS, _BITS_OF_TIME), -1),
         np.where(ranked, 0, _integers(records, "split")),
         np.where(ranked, 0, _integers(records, "row") >> BLOCK_BITS),
     ]

@@ -1,7 +1,6 @@
-"""Files with the pieces of a shuffle: tasks that read write them, tasks that process read them.
+"""Files with packed rows: tasks that read write them, tasks that process a partition read them.
 
-An index names the place of each piece, so that a lane's pieces are read in order, and one after the other,
-without sorting their data.
+An index names the place of each value, so that a partition is read in order without sorting its data.
 """
 
 from __future__ import annotations
@@ -14,23 +13,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.engine.contract import Packing
+
 _DATA = "data"
-"""The column of a piece that goes to the file."""
+"""The column of packed rows that goes to the file."""
 _PLACE = [("file", pa.string()), ("offset", pa.int64()), ("size", pa.int64())]
-"""Columns of the index in place of the data; ``size`` is null for pieces without data."""
+"""Columns of the index in place of the data; ``size`` is null for rows without data."""
 _BYTES_TOGETHER = 1 << 20
-"""Maximum bytes of pieces that are read together, unless one piece has more."""
+"""Maximum bytes of values that are read together, unless one has more."""
 
 
-def write_pieces(pieces: Iterable[pa.RecordBatch], schema: pa.Schema, file: Path) -> pa.Table:
-    """Writes the data of pieces to a new file; returns their index."""
-    index_schema = _index_schema(schema)
+def write_packed(packed: Iterable[pa.RecordBatch], packing: Packing, file: Path) -> pa.Table:
+    """Writes the data of packed rows to a new file; returns their index."""
+    index_schema = _index_schema(packing.schema)
     batches: list[pa.RecordBatch] = []
     end = 0
     with file.open("xb") as target:
-        for batch in pieces:
+        for batch in packed:
             data = batch.column(_DATA)
-            target.writelines(piece.as_buffer() for piece in data if piece.is_valid)
+            target.writelines(value.as_buffer() for value in data if value.is_valid)
             sizes = pc.binary_length(data).cast(pa.int64())
             ends = end + np.cumsum(sizes.fill_null(0).to_numpy())
             place = [pa.repeat(str(file), len(data)), pc.subtract(pa.array(ends), sizes), sizes]
@@ -40,24 +41,29 @@ def write_pieces(pieces: Iterable[pa.RecordBatch], schema: pa.Schema, file: Path
     return pa.Table.from_batches(batches, index_schema)
 
 
-def sort_index(parts: Sequence[pa.Table], schema: pa.Schema, keys: Sequence[str]) -> pa.Table:
-    """Joins the indexes of several files, and sorts the pieces by ``keys``, nulls first."""
-    index = pa.concat_tables([_index_schema(schema).empty_table(), *parts])
-    order = [(key, "ascending", "at_start") for key in keys]
-    return index.take(pc.sort_indices(index, sort_keys=order)).combine_chunks()
+def divide_index(
+    indexes: Sequence[pa.Table], packing: Packing, partitions: int
+) -> Iterator[pa.Table]:
+    """Yields the index of each partition in the order of ``packing``, from those of several files."""
+    index = pa.concat_tables([_index_schema(packing.schema).empty_table(), *indexes])
+    order = [(name, "ascending", "at_start") for name in packing.order]
+    if order:
+        index = index.take(pc.sort_indices(index, sort_keys=order)).combine_chunks()
+    for number in range(partitions):
+        yield index.filter(pc.equal(index[packing.column], number))
 
 
-def read_pieces(index: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the pieces of an index in its order."""
+def read_packed(index: pa.Table, packing: Packing) -> Iterator[pa.RecordBatch]:
+    """Yields the packed rows of an index in its order."""
     sizes = index["size"].fill_null(0).to_numpy()
     portions = (np.cumsum(sizes) // _BYTES_TOGETHER).tolist()
     start = 0
     for _, group in groupby(portions):
         count = len(list(group))
         part = index.slice(start, count).combine_chunks()
-        data = pa.array(_read_data(part), schema.field(_DATA).type)
-        columns = [data if name == _DATA else part[name] for name in schema.names]
-        yield from pa.Table.from_arrays(columns, schema=schema).to_batches()
+        data = pa.array(_read_data(part), packing.schema.field(_DATA).type)
+        columns = [data if name == _DATA else part[name] for name in packing.schema.names]
+        yield from pa.Table.from_arrays(columns, schema=packing.schema).to_batches()
         start += count
 
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from publisher.activity.counts import MEDIANS_OF_A_GAP, NodeCounts
-from publisher.engine.local.external_sort import ExternalSort
 from publisher.sources.table_queue.calls import SAMPLE_SCHEMA, SYSTEM_ELEMENTS
 from publisher.sources.table_queue.options import EORR, NORMAL
 
@@ -114,7 +113,7 @@ def rows_of(batches: Iterable[pa.RecordBatch], kind: type[Any]) -> Iterator[Any]
 
 
 def sum_sweeps(
-    batches: Iterable[pa.RecordBatch], recorded: str, elements: ExternalSort
+    batches: Iterable[pa.RecordBatch], recorded: str, elements: list[pa.RecordBatch]
 ) -> Iterator[SweepSum]:
     """Yields the sweeps of sorted calls, and adds the tables of usable sweeps to ``elements``."""
     for (node, sweep), of_sweep in groupby(rows_of(batches, CallRow), key=lambda call: call[:2]):
@@ -131,7 +130,7 @@ def sum_sweeps(
         tables = [call for call in calls if call.completion == NORMAL and _is_after_system(call)]
         if state == "counts" and tables:
             rows = [(node, time, number, sweep, c.ordinal, *c[5:8]) for c in tables]
-            elements.add(
+            elements.append(
                 pa.RecordBatch.from_arrays(
                     [
                         pa.array(c, f.type)

@@ -9,9 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from publisher.engine.local.piece_files import read_pieces, sort_index, write_pieces
+from publisher.engine.contract import Packing
+from publisher.engine.packed_files import divide_index, read_packed, write_packed
 
 SCHEMA = pa.schema([("lane", pa.int32()), ("part", pa.string()), ("data", pa.binary())])
+PACKING = Packing(SCHEMA, "lane", ("part",))
+LANES = 4
 Piece = tuple[int, str | None, bytes | None]
 pieces = st.tuples(
     st.integers(0, 3), st.none() | st.text("ab", max_size=1), st.none() | st.binary(max_size=9)
@@ -29,14 +32,20 @@ def place(piece: Piece) -> tuple[int, bool, str]:
 
 
 @given(st.lists(st.lists(pieces), max_size=4), st.integers(1, 5))
-def test_pieces_are_read_in_order_with_their_data(files: list[list[Piece]], batch: int) -> None:
+def test_pieces_are_read_in_order_with_their_data(
+    files: list[list[Piece]], batch_rows: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         parts = [
-            write_pieces(table(rows).to_batches(batch), SCHEMA, Path(folder, str(number)))
+            write_packed(table(rows).to_batches(batch_rows), PACKING, Path(folder, str(number)))
             for number, rows in enumerate(files)
         ]
-        index = sort_index(parts, SCHEMA, ("lane", "part"))
-        found = [tuple(row.values()) for b in read_pieces(index, SCHEMA) for row in b.to_pylist()]
+        found = [
+            tuple(row.values())
+            for index in divide_index(parts, PACKING, LANES)
+            for batch in read_packed(index, PACKING)
+            for row in batch.to_pylist()
+        ]
     expected = sorted((piece for rows in files for piece in rows), key=place)
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
     assert [piece[:2] for piece in found] == [piece[:2] for piece in expected]
@@ -44,7 +53,7 @@ def test_pieces_are_read_in_order_with_their_data(files: list[list[Piece]], batc
 
 def test_large_pieces_are_read_one_after_the_other(tmp_path: Path) -> None:
     rows: list[Piece] = [(0, None, bytes([number]) * (3 << 20)) for number in range(4)]
-    index = write_pieces(table(rows).to_batches(), SCHEMA, tmp_path / "pieces")
-    batches = list(read_pieces(index, SCHEMA))
+    index = write_packed(table(rows).to_batches(), PACKING, tmp_path / "pieces")
+    batches = list(read_packed(index, PACKING))
     assert max(batch.nbytes for batch in batches) < 7 << 20
     assert pa.Table.from_batches(batches) == table(rows)

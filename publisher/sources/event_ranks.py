@@ -30,15 +30,9 @@ from publisher.model.sorted_ids import (
     sort_distinct,
     write_few_ids,
 )
-from publisher.planning.polls import PollOptions
 from publisher.sources.columns.record_batches import Place, batch
 
 _RANK = RECORD_SCHEMA.get_field_index("rank")
-
-
-def ranks_by_id(polls: PollOptions | None) -> bool:
-    """Returns whether record ids rank the events; with future events the engine ranks them by time."""
-    return polls is not None and not polls.future_events
 
 
 def with_ids(
@@ -49,7 +43,7 @@ def with_ids(
     for records_batch in records:
         ids.add(usable_ids(records_batch))
         yield records_batch
-    yield _notes(place, ids.close())
+    yield notes_of(place, ids.close())
 
 
 def usable_ids(records: pa.RecordBatch) -> Ids:
@@ -63,8 +57,8 @@ def usable_ids(records: pa.RecordBatch) -> Ids:
     return ids
 
 
-def _notes(place: Place, file: IdFile | None) -> pa.RecordBatch:
-    """Builds one row for each lane.  Rank 0 sorts it before all changes of the source."""
+def notes_of(place: Place, file: IdFile | None) -> pa.RecordBatch:
+    """The notes on a split, one row for each lane.  Rank 0 sorts them before all changes of the source."""
     name, size, first, last = file or IdFile("", 0, 0, 0)
     return batch(
         place.lanes,
@@ -102,19 +96,18 @@ class _Range(NamedTuple):
             places = np.searchsorted(range_ids, ids)
             unknown = ids[range_ids[np.minimum(places, self.size - 1)] != ids]
         if len(unknown):
-            raise _unknown_id(unknown[0])
+            raise unknown_id(unknown[0])
         return places + (self.before + 1)
 
 
-class LaneRanks:
-    """Ranks the changes of one source in one lane."""
+class SplitNotes:
+    """The notes on all splits of one source, as they reach a lane."""
 
     def __init__(self, folder: Path, splits: Iterable[int]) -> None:
         """``splits`` are the numbers of all splits of the source."""
-        self._folder = folder
+        self.folder = folder
+        self.files: list[IdFile] = []
         self._missing = set(splits)
-        self._files: list[IdFile] = []
-        self._ranges: list[_Range] = []
 
     def add_notes(self, notes: pa.RecordBatch) -> None:
         """Adds the notes of splits.  Raises ``InternalError`` for a second note of a split."""
@@ -127,7 +120,22 @@ class LaneRanks:
             self._missing.remove(split)
             file = IdFile(*entry)
             if file.size:
-                self._files.append(file)
+                self.files.append(file)
+
+    def check(self) -> None:
+        """Raises ``InternalError`` if the note of a split is missing."""
+        if self._missing:
+            splits = ", ".join(map(str, sorted(self._missing)))
+            raise InternalError(f"the record ids of split {splits} were not counted")
+
+
+class LaneRanks(SplitNotes):
+    """Ranks the changes of one source in one lane."""
+
+    def __init__(self, folder: Path, splits: Iterable[int]) -> None:
+        """See ``SplitNotes``."""
+        super().__init__(folder, splits)
+        self._ranges: list[_Range] = []
 
     def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
         """Sets the ranks of changes, which are in the order of their ids."""
@@ -136,24 +144,18 @@ class LaneRanks:
         firsts = np.array([ids_range.first for ids_range in ranges], np.int64)
         at = np.searchsorted(firsts, ids, "right") - 1
         if len(ids) and at.min() < 0:
-            raise _unknown_id(ids.min())
+            raise unknown_id(ids.min())
         ranks = np.empty(len(ids), np.int64)
         for place in sort_distinct(at).tolist():
             in_range = at == place
             ranks[in_range] = ranges[place].ranks(ids[in_range])
         return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(ranks))
 
-    def check(self) -> None:
-        """Raises ``InternalError`` if the note of a split is missing."""
-        if self._missing:
-            splits = ", ".join(map(str, sorted(self._missing)))
-            raise InternalError(f"the record ids of split {splits} were not counted")
-
     def _all_ranges(self) -> list[_Range]:
         if not self._ranges:
             self.check()
             before = 0
-            for files in _overlapping(self._files):
+            for files in _overlapping(self.files):
                 self._ranges.append(self._range(files, before))
                 before += self._ranges[-1].size
         return self._ranges
@@ -161,7 +163,7 @@ class LaneRanks:
     def _range(self, files: list[IdFile], before: int) -> _Range:
         if len(files) == 1:
             (file,) = files
-            return _Range(file.first, file.last, file.size, before, self._folder / file.name)
+            return _Range(file.first, file.last, file.size, before, self.folder / file.name)
         path = self._merge(files)
         size = path.stat().st_size // np.dtype(np.int64).itemsize
         return _Range(files[0].first, max(file.last for file in files), size, before, path)
@@ -172,13 +174,14 @@ class LaneRanks:
         Several lanes may merge at the same time; they write the same content."""
         names = "\n".join(file.name for file in files)
         digest = hashlib.sha256(names.encode()).hexdigest()
-        path = self._folder / f"merged-{digest[:32]}"
+        path = self.folder / f"merged-{digest[:32]}"
         if not path.exists():
-            merge([write_few_ids(file, self._folder) for file in files], path)
+            merge([write_few_ids(file, self.folder) for file in files], path)
         return path
 
 
-def _unknown_id(record_id: int) -> InternalError:
+def unknown_id(record_id: int) -> InternalError:
+    """The error of an event that no split has noted."""
     return InternalError(f"record_id {record_id} was not gathered when its split was read")
 
 

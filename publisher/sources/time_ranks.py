@@ -1,0 +1,89 @@
+"""Ranks of the events of an event log that is published in the order of event times.
+
+A place is an event time and a record id; events of one place have one rank, so that polls count a repeated
+record once.  As for record ids (``event_ranks``), a task that reads a split writes its places to a file and
+sends every lane a note with the name of the file; a lane ranks its events among the places of all splits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from publisher.model.arrays import Int64Array
+from publisher.model.record_schema import RECORD_SCHEMA
+from publisher.model.sorted_ids import IdFile
+from publisher.sources.columns.record_batches import Place
+from publisher.sources.event_ranks import SplitNotes, notes_of, unknown_id
+
+TIME_BASE = 1 << 60
+"""Added to an event time in microseconds, so that it is positive and greater than all record ids."""
+_RANK = RECORD_SCHEMA.get_field_index("rank")
+
+
+def with_times(
+    records: Iterable[pa.RecordBatch], place: Place, folder: Path
+) -> Iterator[pa.RecordBatch]:
+    """Yields the records of a split with their times as ranks, then a note to each lane."""
+    found = [np.zeros((2, 0), np.int64)]
+    for batch in records:
+        is_event = batch.column("outcome").is_null()
+        events = batch.filter(is_event)
+        found.append(_distinct(_places_of(events)))
+        times = pc.add(batch.column("event_time"), TIME_BASE)
+        rank = pc.if_else(is_event, times, batch.column("rank"))
+        yield batch.set_column(_RANK, RECORD_SCHEMA.field(_RANK), rank)
+    places = _distinct(np.concatenate(found, axis=1))
+    name = f"{place.split:05d}-{secrets.token_hex(8)}.npy"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    np.save(folder / name, places)
+    yield notes_of(place, IdFile(name, places.shape[1], 0, 0))
+
+
+class TimeRanks(SplitNotes):
+    """Ranks the events of one source in one lane."""
+
+    _places: Int64Array | None = None
+
+    def rank(self, changes: pa.RecordBatch) -> pa.RecordBatch:
+        """Sets the ranks of changes.  Raises ``InternalError`` for an unknown place."""
+        if self._places is None:
+            self.check()
+            files = [np.load(self.folder / file.name) for file in self.files]
+            self._places = _distinct(np.concatenate([np.zeros((2, 0), np.int64), *files], axis=1))
+        all_times, all_ids = (np.unique(each) for each in self._places)
+
+        def number(places: Int64Array) -> Int64Array:
+            """One number for each place, in the order of places."""
+            times, ids = places
+            number_of_time: Int64Array = np.searchsorted(all_times, times)
+            numbers: Int64Array = number_of_time * (len(all_ids) + 1)
+            numbers += np.searchsorted(all_ids, ids)
+            return numbers
+
+        known, places = number(self._places), _places_of(changes)
+        wanted = number(places)
+        at = np.searchsorted(known, wanted)
+        found = self._places[:, np.minimum(at, len(known) - 1)] if len(known) else None
+        if found is None or np.any(found != places):
+            raise unknown_id(int(places[1].min()))
+        return changes.set_column(_RANK, RECORD_SCHEMA.field(_RANK), pa.array(at + 1))
+
+
+def _places_of(events: pa.RecordBatch) -> Int64Array:
+    columns = (events.column(name).to_numpy() for name in ("event_time", "high"))
+    return np.stack([column.astype(np.int64) for column in columns])
+
+
+def _distinct(places: Int64Array) -> Int64Array:
+    """Sorts places and removes repetitions."""
+    places = places[:, np.lexsort(places[::-1])]
+    is_first = np.ones(places.shape[1], np.bool_)
+    is_first[1:] = np.any(places[:, 1:] != places[:, :-1], axis=0)
+    distinct: Int64Array = places[:, is_first]
+    return distinct
