@@ -25,7 +25,7 @@ from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
 from publisher.engine.start import start_engine
 from publisher.engine.survey import EngineTasks
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from publisher.runs.verify import VerifyRequest, buckets_for, verify
 from publisher.sources.triggerless.comparison import Comparison
 from publisher.verify.find_documents import find_topics
