@@ -59,8 +59,7 @@ def acknowledge(
 
 
 def _acknowledge(settings: Settings, run: str) -> RunReport:
-    from publisher.runs.open_engine import open_engine
-    from publisher.runs.publisher_instance import PublisherInstance
+    from publisher.runs.job import open_job
 
-    with open_engine(settings) as engine, PublisherInstance(settings, engine) as job:
+    with open_job(settings) as job:
         return job.abandon(run)

@@ -111,13 +111,12 @@ def _ask_running_instance(
 ) -> RunReport | None:
     """Lets an instance that follows the job poll; ``None`` without one, or if the command has options that
     only a run of its own can obey."""
-    from publisher.runs.following import is_followed
+    from publisher.runs.following import is_followed, request_poll
 
     options += tuple(value for name, value in overrides.items() if name != "ledger")
     if any(option is not None for option in options) or not is_followed(settings.ledger_folder):
         return None
     from publisher.ledger.job import Ledger
-    from publisher.runs.requests import request_poll
 
     return request_poll(Ledger(settings.ledger_folder, settings.name))
 
@@ -153,7 +152,7 @@ def publish_once(
     accepts_database: bool = False,
 ) -> RunReport:
     """Publishes once; writes log lines and a trace to standard error if asked to."""
-    from publisher.runs.publisher_instance import publish
+    from publisher.runs.publish import publish
 
     quiet = log is None and trace is None
     without_port = replace(settings.metrics, port=None)  # the process ends before a scrape

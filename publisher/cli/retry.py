@@ -129,7 +129,7 @@ def _sources(settings: Settings, name: str | None) -> list[SourceSettings]:
 
     Raises ``UsageError`` if there are none.
     """
-    from publisher.runs.choose_sources import choose_sources
+    from publisher.runs.inputs import choose_sources
 
     live = [source for source in settings.sources if source.has_status and source.database]
     return choose_sources(settings, live, name, "is an event log in a database")

@@ -22,7 +22,7 @@ from publisher.errors import InternalError, UsageError
 from publisher.ledger.durable import write_report
 from publisher.reports.page.build import build_report
 from publisher.resources import resource
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 
 DATABASE = "company.sqlite"
 SNAPSHOT = "event-log.csv"

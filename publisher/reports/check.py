@@ -24,8 +24,8 @@ from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name
 from publisher.model.view_names import find_variant
 from publisher.reports.classes import summarize_classes
+from publisher.runs.inputs import new_files
 from publisher.runs.job_sink import check_sink
-from publisher.runs.pending_sources import new_files
 from publisher.runs.sample import sample_of, sample_text, tables_to_sample
 from publisher.sources.columns.object_names import split_name
 from publisher.sources.contract import ComparingSource

@@ -20,7 +20,7 @@ from publisher.ledger.conservation import RunReport, report_of
 from publisher.ledger.job import RUNS, Ledger
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.pending_sources import new_files, pending_input
+from publisher.runs.inputs import PendingInput, new_files
 from publisher.sources.contract import ComparingSource
 
 T = TypeVar("T")
@@ -232,10 +232,10 @@ def _tables(
 
     def query() -> FilesStatus:
         known = comparison.count_known_tables(folder) if folder is not None else 0
-        pending = pending_input(settings, source, ledger.published_files, lambda: folder)
-        tables = source.with_input(pending).comparison
-        assert tables is not None
-        return replace(empty, published=known, new=len(tables.table_names(pending.paths)))
+        pending = PendingInput(settings, ledger).pending(source)
+        assert pending.comparison is not None
+        new = pending.comparison.table_names(pending.snapshots)
+        return replace(empty, published=known, new=len(new))
 
     return attempts.run(f"source {source.name}", query, empty)
 

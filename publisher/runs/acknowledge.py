@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
@@ -19,13 +19,12 @@ from publisher.acknowledge.status_letters import (
     status_windows,
 )
 from publisher.acknowledge.write_status import (
-    AcknowledgeReport,
     WritingHooks,
-    acknowledge,
     deleted_letters,
     letters_of,
     read_progress_of,
 )
+from publisher.acknowledge.write_status import acknowledge as acknowledge_rows
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.database.catalogue import catalogue_of
@@ -42,9 +41,13 @@ from publisher.ledger.runs import LedgerRun
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.ledger.stored_states import forget_refused
 from publisher.runs.keep_unpublished import keep_refused
-from publisher.runs.notes import STATUS_NOTE, late_notes, with_notes
+from publisher.runs.notes import with_notes
 from publisher.sources.live.find_table import LiveTable, relation_of
 from publisher.sources.registry import FORMATS
+
+STATUS_NOTE = (
+    "statuses are not written back: rows of the event log stay N, the next publish sends them again"
+)
 
 
 class WrongTable(Enum):
@@ -57,15 +60,6 @@ class WrongTable(Enum):
     """Write no statuses, and count the run as done."""
 
 
-@dataclass
-class RunStatuses:
-    """Counts of written statuses by letter, the greatest record id of each source, and notes."""
-
-    changed: Counter[str] = field(default_factory=Counter)
-    greatest: dict[str, int] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-
 class SentRun(NamedTuple):
     """A run that the sink has, except the documents that the sink refuses."""
 
@@ -75,178 +69,177 @@ class SentRun(NamedTuple):
     refusals: Sequence[Refusal] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StatusWriting:
-    """Writes the statuses of a run, one source after the other."""
+def acknowledge(
+    settings: Settings,
+    ledger: Ledger,
+    sent: SentRun,
+    check_lease: Callable[[], None],
+    wrong_table: WrongTable,
+    progress: Progress | None = None,
+) -> RunReport:
+    """Writes the statuses of a sent run, then marks the run as done.
 
-    ledger_run: LedgerRun
-    manifest: Manifest
-    options: AcknowledgeOptions
-    refused: RefusedDocuments
-    check_lease: Callable[[], None]
-    wrong_table: WrongTable = WrongTable.REFUSE
-    progress: Progress | None = None
+    Raises:
+        PublisherError: See ``write_statuses``.
+    """
+    ledger_run, manifest, report, refusals = sent
+    refused = refused_documents(refusals)
+    forget_refused(ledger_run, manifest, refused)
+    keep_refused(ledger, ledger_run, manifest, refused)
+    hooks = WritingHooks(check_lease, progress)
+    statuses = write_statuses(settings, ledger_run, manifest, refused, wrong_table, hooks)
+    leftovers = {
+        entry.name: leftovers_of(ledger_run, manifest, number)
+        for number, entry in enumerate(manifest.sources)
+        if has_status(entry) and entry.name in live_sources(settings)
+    }
+    check_lease()
+    report = with_notes(report, [*statuses.notes, *_finish_states(ledger, ledger_run, manifest)])
+    options = settings.acknowledge
+    end = RunEnd(
+        report.is_idle,
+        report.notes,
+        report.seconds,
+        None if report.engine is None else report.engine.name,
+        writes_status=options.write_status,
+        deletes_rows=options.delete_processed_rows,
+        target=report.target,
+    )
+    ledger.finish(ledger_run, manifest, end, greatest=statuses.greatest, leftovers=leftovers)
+    if PUBLISHED_OBJECTS in manifest.states:
+        ledger.forget_states(PUBLISHED_OBJECTS, manifest.run)
+    report = replace(report, statuses=dict(sorted(statuses.changed.items())))
+    has_log = any(has_status(entry) for entry in manifest.sources)
+    return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
 
-    def write_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
-        """Writes the statuses of all sources of the run; ``sources`` come from the job file.
 
-        Raises:
-            WrongTableError: The job file no longer names a table that the run has read.
-            FatalError: The ledger is damaged, or a database refuses.
-            UnreachableError: A database does not answer.
-        """
-        places = _places_of(sources)
-        statuses = RunStatuses()
-        for number, entry in enumerate(self.manifest.sources):
-            if has_status(entry):
-                self._write_source(number, entry, places, statuses)
-        return statuses
+def _finish_states(ledger: Ledger, ledger_run: LedgerRun, manifest: Manifest) -> list[str]:
+    """Lets sources remove data that only replaced states needed; returns the notes of the sources."""
+    notes = []
+    for entry in manifest.sources:
+        state = ledger_run.state(entry.name)
+        if state is not None:
+            source = FORMATS[entry.format].restore(entry.options, entry.reading)
+            replaced = ledger.earlier_states(manifest.run, entry.name)
+            notes += source.finish(state, replaced, entry.name)
+    return notes
 
-    def count_all(self, sources: Sequence[SourceSettings]) -> RunStatuses:
-        """Counts the statuses that ``write_all`` would write if all rows were still N; writes nothing.
 
-        Raises:
-            WrongTableError: As ``write_all``.
-        """
-        places = _places_of(sources)
-        statuses = RunStatuses()
-        for number, entry in enumerate(self.manifest.sources):
-            if not has_status(entry) or not self.options.writes:
-                continue
-            try:
-                self._find_log(number, places, statuses)
-            except (FatalError, UnreachableError) as error:
-                if self.wrong_table is not WrongTable.ABANDON:
-                    raise
-                statuses.notes.append(_abandonment_note(entry, error))
-                continue
-            if self.options.write_status:
-                statuses.changed += self._count_letters(number)
-        return statuses
+@dataclass
+class RunStatuses:
+    """Counts of written statuses by letter, the greatest record id of each source, and notes."""
 
-    def _count_letters(self, number: int) -> Counter[str]:
-        counts, deleted = Counter[str](), deleted_letters(self.options)
-        lanes = letters_of(self.ledger_run, self.manifest, number, self.refused)
-        for window in status_windows(lanes):
-            for letter, count in zip(*np.unique(window.letters, return_counts=True), strict=True):
-                counts[DELETED if chr(letter) in deleted else chr(letter)] += int(count)
-        return counts
+    changed: Counter[str] = field(default_factory=Counter)
+    greatest: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
-    def _write_source(
-        self, number: int, entry: SourceEntry, places: Sequence[LogPlace], statuses: RunStatuses
-    ) -> None:
-        if not self.options.writes:
-            progress = read_progress_of(self.ledger_run, self.manifest, number)
+
+def write_statuses(
+    settings: Settings,
+    ledger_run: LedgerRun,
+    manifest: Manifest,
+    refused: RefusedDocuments,
+    wrong_table: WrongTable,
+    hooks: WritingHooks | None,
+) -> RunStatuses:
+    """Writes the statuses of a run, one source after the other.
+
+    Without ``hooks`` only counts the statuses that would be written if all rows were still N.
+
+    Raises:
+        WrongTableError: The job file no longer names a table that the run has read.
+        FatalError: The ledger is damaged, or a database refuses.
+        UnreachableError: A database does not answer.
+    """
+    options, statuses = settings.acknowledge, RunStatuses()
+    places = [
+        LogPlace(source.name, source.database, source.table)
+        for source in settings.sources
+        if source.has_status and source.database is not None and source.table is not None
+    ]
+    for number, entry in enumerate(manifest.sources):
+        if not has_status(entry):
+            continue
+        if not options.writes:
+            progress = read_progress_of(ledger_run, manifest, number)
         else:
             try:
-                report = self._acknowledge(number, self._find_log(number, places, statuses))
+                log = _find_log(manifest, number, places, wrong_table, statuses.notes)
+                if hooks is None:
+                    statuses.changed += _count_letters(
+                        ledger_run, manifest, number, refused, options
+                    )
+                    continue
+                report = acknowledge_rows(
+                    ledger_run, manifest, number, log, options, refused=refused, hooks=hooks
+                )
             except (FatalError, UnreachableError) as error:
-                if self.wrong_table is not WrongTable.ABANDON:
+                if wrong_table is not WrongTable.ABANDON:
                     raise
-                statuses.notes.append(_abandonment_note(entry, error))
-                return
+                statuses.notes.append(
+                    f"{entry.name}: the statuses of this run were abandoned: rows of {entry.table} that are "
+                    f"still N will be published again when they are read ({error})"
+                )
+                continue
             progress = report.progress
             statuses.changed.update(report.changed)
-            statuses.notes += _notes_on_other_rows(entry, report)
+            if report.others:
+                statuses.notes.append(
+                    f"{entry.name}: {report.others:,} record id(s) belong to other rows now than those that "
+                    "were read (compared by event time and table key): these rows were not changed"
+                )
         statuses.greatest[entry.name] = progress.greatest
-        statuses.notes += late_notes(entry.name, self.manifest, progress)
-
-    def _find_log(self, number: int, places: Sequence[LogPlace], statuses: RunStatuses) -> LogPlace:
-        try:
-            return find_log(self.manifest, number, places)
-        except WrongTableError:
-            if self.wrong_table is not WrongTable.ACCEPT:
-                raise
-        log = log_of_same_name(self.manifest, number, places)
-        statuses.notes.append(
-            f"{log.source}: table {log.table} of the job file was accepted as the table that run "
-            f"{self.manifest.run} has read"
-        )
-        return log
-
-    def _acknowledge(self, number: int, log: LogPlace) -> AcknowledgeReport:
-        return acknowledge(
-            self.ledger_run,
-            self.manifest,
-            number,
-            log,
-            self.options,
-            refused=self.refused,
-            hooks=WritingHooks(self.check_lease, self.progress),
-        )
+        if progress.late:
+            statuses.notes.append(
+                f"late: {progress.late:,} published record(s) of {entry.name} have a record_id below "
+                f"{manifest.behind[entry.name]}, which an earlier run had read: committed late, held or "
+                "retried"
+            )
+    return statuses
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """Acknowledges the runs of a job."""
+def _find_log(
+    manifest: Manifest,
+    number: int,
+    places: Sequence[LogPlace],
+    wrong_table: WrongTable,
+    notes: list[str],
+) -> LogPlace:
+    try:
+        return find_log(manifest, number, places)
+    except WrongTableError:
+        if wrong_table is not WrongTable.ACCEPT:
+            raise
+    log = log_of_same_name(manifest, number, places)
+    notes.append(
+        f"{log.source}: table {log.table} of the job file was accepted as the table that run "
+        f"{manifest.run} has read"
+    )
+    return log
 
-    settings: Settings
-    ledger: Ledger
-    check_lease: Callable[[], None]
-    progress: Progress | None = None
 
-    @property
-    def live_sources(self) -> frozenset[str]:
-        """Names of the sources whose rows get a status."""
-        if not self.settings.acknowledge.write_status:
-            return frozenset()
-        return frozenset(source.name for source in self.settings.sources if source.has_status)
+def _count_letters(
+    ledger_run: LedgerRun,
+    manifest: Manifest,
+    number: int,
+    refused: RefusedDocuments,
+    options: AcknowledgeOptions,
+) -> Counter[str]:
+    counts = Counter[str]()
+    if options.write_status:
+        lanes = letters_of(ledger_run, manifest, number, refused)
+        for window in status_windows(lanes):
+            for letter, count in zip(*np.unique(window.letters, return_counts=True), strict=True):
+                is_deleted = chr(letter) in deleted_letters(options)
+                counts[DELETED if is_deleted else chr(letter)] += int(count)
+    return counts
 
-    def status_writing(
-        self, sent: SentRun, wrong_table: WrongTable = WrongTable.REFUSE
-    ) -> StatusWriting:
-        """Prepares writing the statuses of a run; forgets the published values of refused objects."""
-        refused = refused_documents(sent.refusals)
-        forget_refused(sent.ledger_run, sent.manifest, refused)
-        keep_refused(self.ledger, sent.ledger_run, sent.manifest, refused)
-        options = self.settings.acknowledge
-        return StatusWriting(
-            sent.ledger_run,
-            sent.manifest,
-            options,
-            refused,
-            self.check_lease,
-            wrong_table,
-            progress=self.progress,
-        )
 
-    def acknowledge(self, sent: SentRun, writing: StatusWriting) -> RunReport:
-        """Writes the statuses of a sent run, then marks the run as done.
-
-        Raises:
-            PublisherError: See ``StatusWriting.write_all``.
-        """
-        ledger_run, manifest, report, _ = sent
-        options = self.settings.acknowledge
-        statuses = writing.write_all(self.settings.sources)
-        leftovers = {
-            entry.name: leftovers_of(ledger_run, manifest, number)
-            for number, entry in enumerate(manifest.sources)
-            if has_status(entry) and entry.name in self.live_sources
-        }
-        self.check_lease()
-        report = with_notes(report, [*statuses.notes, *self._finish_states(ledger_run, manifest)])
-        self.ledger.finish(
-            *(ledger_run, manifest, _end_of(report, options)),
-            greatest=statuses.greatest,
-            leftovers=leftovers,
-        )
-        if PUBLISHED_OBJECTS in manifest.states:
-            self.ledger.forget_states(PUBLISHED_OBJECTS, manifest.run)
-        report = replace(report, statuses=dict(sorted(statuses.changed.items())))
-        has_log = any(has_status(entry) for entry in manifest.sources)
-        return with_notes(report, [STATUS_NOTE] if has_log and not options.write_status else [])
-
-    def _finish_states(self, ledger_run: LedgerRun, manifest: Manifest) -> list[str]:
-        """Lets sources remove data that only replaced states needed; returns the notes of the sources."""
-        notes = []
-        for entry in manifest.sources:
-            state = ledger_run.state(entry.name)
-            if state is not None:
-                source = FORMATS[entry.format].restore(entry.options, entry.reading)
-                replaced = self.ledger.earlier_states(manifest.run, entry.name)
-                notes += source.finish(state, replaced, entry.name)
-        return notes
+def live_sources(settings: Settings) -> frozenset[str]:
+    """Names of the sources of a job whose rows get a status."""
+    if not settings.acknowledge.write_status:
+        return frozenset()
+    return frozenset(source.name for source in settings.sources if source.has_status)
 
 
 def find_waiting_run(ledger: Ledger, run: str) -> tuple[LedgerRun, Manifest]:
@@ -282,38 +275,3 @@ def identify_log(source: SourceSettings) -> TableOrigin:
 def has_status(entry: SourceEntry) -> bool:
     """Returns whether a source of a run was a table whose rows have a status."""
     return entry.table is not None and FORMATS[entry.format].has_status
-
-
-def _places_of(sources: Iterable[SourceSettings]) -> list[LogPlace]:
-    return [
-        LogPlace(source.name, source.database, source.table)
-        for source in sources
-        if source.has_status and source.database is not None and source.table is not None
-    ]
-
-
-def _end_of(report: RunReport, options: AcknowledgeOptions) -> RunEnd:
-    return RunEnd(
-        report.is_idle,
-        report.notes,
-        report.seconds,
-        None if report.engine is None else report.engine.name,
-        writes_status=options.write_status,
-        deletes_rows=options.delete_processed_rows,
-        target=report.target,
-    )
-
-
-def _abandonment_note(entry: SourceEntry, error: Exception) -> str:
-    return (
-        f"{entry.name}: the statuses of this run were abandoned: rows of {entry.table} that are still N "
-        f"will be published again when they are read ({error})"
-    )
-
-
-def _notes_on_other_rows(entry: SourceEntry, report: AcknowledgeReport) -> Iterator[str]:
-    if report.others:
-        yield (
-            f"{entry.name}: {report.others:,} record id(s) belong to other rows now than those that were "
-            "read (compared by event time and table key): these rows were not changed"
-        )

@@ -16,7 +16,7 @@ from publisher.console import Progress
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.refusals import apply_refusals
 from publisher.engine.contract import Engine, Packing
-from publisher.ledger.conservation import NOTHING_NEW, EngineUse, RunReport, report_of
+from publisher.ledger.conservation import EngineUse, RunReport, report_of
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
@@ -50,30 +50,13 @@ class Plan(NamedTuple):
 def plan_and_send(
     request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
 ) -> SentRun:
-    """Plans a run unless its ledger is committed already, then sends it.
-
-    A discarded run (``RunRequest.is_repetition``) is not sent; its report names no ledger.
-    """
-    manifest, seconds, engine_use = request.ledger_run.manifest(), _NO_SECONDS, None
-    if manifest is not None:
-        request.ledger_run.write_files(manifest)
-    else:
-        manifest, seconds, engine_use = plan(request, engine, progress)
-        if not request.ledger_run.is_committed:
-            report = report_of(
-                manifest,
-                state=NOTHING_NEW,
-                ledger="",
-                target="",
-                seconds=dict(seconds),
-                engine=engine_use,
-            )
-            return SentRun(request.ledger_run, manifest, report)
-    return send(request.ledger_run, manifest, dispatcher, seconds, engine_use)
+    """Plans and commits a run, then sends it."""
+    planned = commit(request, plan(request, engine, progress))
+    return send(request.ledger_run, planned.manifest, dispatcher, planned.seconds, planned.engine)
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans all lanes and commits the ledger, unless the run is to be discarded."""
+    """Plans all lanes; ``commit`` makes the plan durable."""
     started, session_before = time.monotonic(), engine.seconds
     engine.expect(partial(input_size, request))
     sources = request.settings.sources
@@ -91,14 +74,8 @@ def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan
             store_states(request.ledger_run, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
     manifest = build_manifest(request, work, results, SourceInputs(files, logs))
-    _commit(request, manifest)
-    seconds = {
-        "session": session,
-        "plan": planned - started - session,
-        "commit": time.monotonic() - planned,
-    }
-    rounded = {phase: round(spent, 3) for phase, spent in seconds.items()}
-    return Plan(manifest, rounded, engine.use)
+    seconds = {"session": round(session, 3), "plan": round(planned - started - session, 3)}
+    return Plan(manifest, seconds, engine.use)
 
 
 def _remove_values(ledger_run: LedgerRun) -> None:
@@ -141,15 +118,12 @@ def plan_lanes(
     return lanes.gather(partial(plan_lane, work, staging, documents), progress)
 
 
-def _commit(request: RunRequest, manifest: Manifest) -> None:
-    """Commits the ledger, unless the run only repeats earlier runs, or has ids of other documents."""
-    if request.is_repetition is not None and request.is_repetition(manifest):
-        return
-    if request.check_ids is not None and not request.check_ids(manifest):
-        return
-    if request.check_lease is not None:
-        request.check_lease()
-    request.ledger_run.commit(manifest)
+def commit(request: RunRequest, planned: Plan) -> Plan:
+    """Commits the ledger of a run: from now on it is sent, by this start or a later one."""
+    started = time.monotonic()
+    request.ledger_run.commit(planned.manifest)
+    seconds = {**planned.seconds, "commit": round(time.monotonic() - started, 3)}
+    return planned._replace(seconds=seconds)
 
 
 def send(

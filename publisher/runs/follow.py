@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
@@ -18,16 +18,14 @@ from publisher.database.connection_cache import keep_connections
 from publisher.engine.contract import Engine
 from publisher.engine.start import start_engine
 from publisher.errors import PublisherError, ReplacedError, UnreachableError
-from publisher.ledger.conservation import RunReport, empty_report
+from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
-from publisher.observing.contract import Observer, Poll
-from publisher.runs.following import mark_following
+from publisher.observing.contract import Observer
+from publisher.runs.following import Request, answer_request, mark_following, next_request
+from publisher.runs.inputs import Backlog
+from publisher.runs.job import Job
 from publisher.runs.notes import notes_of
-from publisher.runs.pending_work import Backlog
-from publisher.runs.poll_recorder import PollRecorder
-from publisher.runs.publisher_instance import PublisherInstance
-from publisher.runs.repair import repair_in
-from publisher.runs.requests import RepairReport, answer, next_request
+from publisher.runs.repair import RepairReport, repair_in
 from publisher.runs.verify import VerifyRequest
 from publisher.sources.live.notifications import Listener, Notifications
 from publisher.stop_request import StopRequest
@@ -43,218 +41,9 @@ _PAUSE_WITHOUT_EFFECT = 1.0
 SECONDS_BETWEEN_EXPIRIES = 60.0
 _LONGEST_PAUSE = 60.0
 """Maximum seconds between two checks of the clock, which may be changed or stop while a machine sleeps."""
-
-
 _SWITCH_SECONDS = 0.0005
 """Maximum seconds for which the thread that moves finished runs delays a poll after each of its waits;
 Python's default is ten times as long."""
-
-
-class Follower:
-    """Follows the sources of a job."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        engine: Engine,
-        observer: Observer,
-        stop: StopRequest,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        progress: Progress | None = None,
-    ) -> None:
-        """``stop`` ends ``run`` after the current poll; ``clock`` returns a time with a zone."""
-        self._settings = settings
-        self._ledger = Ledger(settings.ledger_folder, settings.name)
-        self._engine = engine
-        self._recorder: PollRecorder
-        self._observer = observer
-        self._stop = stop
-        self._progress = progress
-        self._clock = clock
-        at_times = settings.follow.at_times
-        self._next_publication = settings.follow.next_publication(clock()) if at_times else None
-        """``None`` if polls follow the interval."""
-        self._job: PublisherInstance | None = None
-        self._give_sign_of_life: Callable[[], None] | None = None
-        self._is_finished = False
-        """True while no planned run has to be finished."""
-        self._failures = 0
-        self._last_expiry = -SECONDS_BETWEEN_EXPIRIES
-        self._last_heartbeat = time.monotonic()
-
-    def run(self) -> None:
-        """Polls until a stop is requested.
-
-        Raises:
-            PublisherError: An error that waiting does not resolve.
-        """
-        with (
-            keep_connections() as cache,
-            self._notifications() as new_rows,
-            ExitStack() as stack,
-        ):
-            while not self._stop.is_set():
-                cache.run += 1
-                self._engine.rest()
-                try:
-                    pause = self._step(stack)
-                    if new_rows.has_come():
-                        continue
-                    new_rows.wait(pause, self._stop)
-                except UnreachableError as error:
-                    self._wait_after(error)
-        self._observer.on_stop("stop requested")
-
-    def _wait_after(self, error: UnreachableError) -> None:
-        self._is_finished = False
-        pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
-        self._failures += 1
-        self._observer.on_failure(error, pause)
-        while (request := next_request(self._ledger)) is not None:
-            answer(self._ledger, request, error)
-        self._stop.wait(pause)
-
-    def _notifications(self) -> Notifications:
-        """Waits for new rows of all tables of the job, unless polls have fixed times."""
-        if self._next_publication is not None:
-            return Notifications()
-        return Notifications(
-            Listener(source.database, source.table)
-            for source in self._settings.sources
-            if source.table is not None and source.database is not None
-        )
-
-    def _step(self, stack: ExitStack) -> float:
-        """Polls once, after unfinished work; returns the seconds to wait afterwards."""
-        job = self._open_job(stack)
-        if not self._is_finished:
-            self._report(self._finish(job))
-        self._expire(job)
-        self._obey(job)
-        if self._next_publication is not None and self._clock() < self._next_publication:
-            self._send_heartbeat(job)
-            return self._pause()
-        backlog = job.backlog()
-        if self._progress is not None:
-            self._progress(Phase.WAITING, 0, backlog.rows)
-        if backlog.is_empty:
-            self._failures = 0
-            self._schedule()
-            self._observer.on_idle(backlog.rows, backlog.oldest)
-            self._send_heartbeat(job)
-            job.tidy()
-            return max(_SHORTEST_PAUSE, self._pause())
-        return self._poll(job, backlog)
-
-    def _open_job(self, stack: ExitStack) -> PublisherInstance:
-        if self._give_sign_of_life is None:
-            mark = mark_following(self._settings.ledger_folder)
-            self._give_sign_of_life = stack.enter_context(mark)
-        self._give_sign_of_life()
-        if self._job is None:
-            job = stack.enter_context(
-                PublisherInstance(self._settings, self._engine, self._progress, follows=True)
-            )
-            self._recorder = PollRecorder(job.sink.sending)
-            polls = self._finish(job)
-            self._job = job
-            notes = notes_of(poll.report for poll in polls)
-            self._observer.on_start(self._settings.name, job.sink.target, notes)
-            self._report(polls)
-        return self._job
-
-    def _finish(self, job: PublisherInstance) -> list[Poll]:
-        """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
-        reports = job.finish()
-        self._is_finished = True
-        return [self._recorder.poll(report) for report in reports]
-
-    def _report(self, polls: Sequence[Poll]) -> None:
-        for poll in polls:
-            self._observer.on_poll(poll)
-
-    def _obey(self, job: PublisherInstance) -> None:
-        """Carries out a poll or a repair that another program has requested; reports either as a poll."""
-        request = next_request(self._ledger)
-        if request is None:
-            return
-        report: RepairReport | RunReport
-        run: RunReport | None
-        try:
-            if request.is_poll:
-                report = run = self._poll_now(job)
-            else:
-                verification = VerifyRequest(self._settings, request.examples)
-                report = repair_in(job, verification, baseline=request.baseline)
-                run = report.run
-        except PublisherError as error:
-            answer(self._ledger, request, error)
-            if isinstance(error, ReplacedError):
-                raise
-            self._observer.on_failure(error, None)
-            self._is_finished = False
-            return
-        answer(self._ledger, request, report)
-        if run is not None and run.has_ledger:
-            self._report([self._recorder.poll(run)])
-
-    def _poll_now(self, job: PublisherInstance) -> RunReport:
-        """Polls, whenever the next poll may be due; its rows are acknowledged when it returns."""
-        backlog = job.backlog()
-        report = None
-        if not backlog.is_empty:
-            report = job.run_once(lanes=_lanes(backlog), backlog=backlog)
-        return report or empty_report(self._settings.name)
-
-    def _poll(self, job: PublisherInstance, backlog: Backlog) -> float:
-        started = time.monotonic()
-        report = job.run_once(lanes=_lanes(backlog), backlog=backlog)
-        self._failures = 0
-        self._schedule()
-        if report is None:
-            return self._pause()
-        if not report.has_ledger:
-            self._observer.on_idle(backlog.rows, backlog.oldest)
-            self._send_heartbeat(job)
-            return max(_PAUSE_WITHOUT_EFFECT, self._pause())
-        seconds = time.monotonic() - started
-        poll = self._recorder.poll(report, seconds, backlog.rows, backlog.oldest)
-        self._observer.on_poll(poll)
-        if report.documents:
-            self._last_heartbeat = time.monotonic()
-        job.tidy()
-        effect = report.documents or report.statuses or backlog.files
-        return max(0.0 if effect else _PAUSE_WITHOUT_EFFECT, self._pause())
-
-    def _schedule(self) -> None:
-        """Sets the next publication time after a poll; a failed poll is repeated first."""
-        if self._next_publication is not None:
-            now = max(self._clock(), self._next_publication)
-            self._next_publication = self._settings.follow.next_publication(now)
-
-    def _pause(self) -> float:
-        if self._next_publication is None:
-            return self._settings.follow.polling_interval
-        return min(
-            _LONGEST_PAUSE, max(0.0, (self._next_publication - self._clock()).total_seconds())
-        )
-
-    def _send_heartbeat(self, job: PublisherInstance) -> None:
-        """Shows consumers of a quiet topic that the publisher is alive."""
-        minutes = self._settings.follow.heartbeat_minutes
-        if minutes and time.monotonic() - self._last_heartbeat >= minutes * 60:
-            job.sink.heartbeat()
-            self._last_heartbeat = time.monotonic()
-
-    def _expire(self, job: PublisherInstance) -> None:
-        if time.monotonic() - self._last_expiry >= SECONDS_BETWEEN_EXPIRIES:
-            job.expire()
-            self._last_expiry = time.monotonic()
-
-
-def _lanes(backlog: Backlog) -> int | None:
-    """Number of lanes for a poll; ``None`` for all lanes of the job."""
-    return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))
 
 
 def follow(
@@ -273,3 +62,170 @@ def follow(
     sys.setswitchinterval(_SWITCH_SECONDS)
     with start_engine(settings.run.engine, settings.spark) as engine:
         Follower(settings, engine, observer, stop, progress=progress).run()
+
+
+class Follower:
+    """Follows the sources of a job."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        engine: Engine,
+        observer: Observer,
+        stop: StopRequest,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        progress: Progress | None = None,
+    ) -> None:
+        """``stop`` ends ``run`` after the current poll; ``clock`` returns a time with a zone."""
+        self._settings = settings
+        self._ledger = Ledger(settings.ledger_folder, settings.name)
+        self._engine = engine
+        self._observer = observer
+        self._stop = stop
+        self._progress = progress
+        self._clock = clock
+        at_times = settings.follow.at_times
+        self._next_publication = settings.follow.next_publication(clock()) if at_times else None
+        """``None`` if polls follow the interval."""
+        self._job: Job | None = None
+        self._has_started = False
+        self._is_finished = False
+        """True while no planned run has to be finished."""
+        self._failures = 0
+        self._last_expiry = -SECONDS_BETWEEN_EXPIRIES
+        self._last_heartbeat = time.monotonic()
+
+    def run(self) -> None:
+        """Polls until a stop is requested.
+
+        Raises:
+            PublisherError: An error that waiting does not resolve.
+        """
+        with ExitStack() as stack:
+            cache = stack.enter_context(keep_connections())
+            new_rows = stack.enter_context(self._notifications())
+            give_sign_of_life: Callable[[], None] | None = None
+            while not self._stop.is_set():
+                cache.run += 1
+                self._engine.rest()
+                if give_sign_of_life is None:
+                    mark = mark_following(self._settings.ledger_folder)
+                    give_sign_of_life = stack.enter_context(mark)
+                give_sign_of_life()
+                try:
+                    if self._job is None:
+                        job = Job(self._settings, self._engine, self._progress, follows=True)
+                        self._job = stack.enter_context(job)
+                    pause = self._step(self._job)
+                except UnreachableError as error:
+                    self._wait_after(error)
+                    continue
+                self._failures = 0
+                if not new_rows.has_come():
+                    new_rows.wait(pause, self._stop)
+        self._observer.on_stop("stop requested")
+
+    def _notifications(self) -> Notifications:
+        """Waits for new rows of all tables of the job, unless polls have fixed times."""
+        if self._next_publication is not None:
+            return Notifications()
+        return Notifications(
+            Listener(source.database, source.table)
+            for source in self._settings.sources
+            if source.table is not None and source.database is not None
+        )
+
+    def _wait_after(self, error: UnreachableError) -> None:
+        self._is_finished = False
+        pause = min(_LAST_RETRY, _FIRST_RETRY * 2**self._failures)
+        self._failures += 1
+        self._observer.on_failure(error, pause)
+        while (request := next_request(self._ledger)) is not None:
+            answer_request(self._ledger, request, error)
+        self._stop.wait(pause)
+
+    def _step(self, job: Job) -> float:
+        """Polls once, after unfinished work; returns the seconds to wait afterwards."""
+        if not self._is_finished:
+            self._finish(job)
+        if time.monotonic() - self._last_expiry >= SECONDS_BETWEEN_EXPIRIES:
+            job.expire()
+            self._last_expiry = time.monotonic()
+        if (request := next_request(self._ledger)) is not None:
+            self._obey(job, request)
+        if self._next_publication is not None and self._clock() < self._next_publication:
+            self._send_heartbeat(job)
+            return self._pause()
+        backlog = job.backlog()
+        if self._progress is not None:
+            self._progress(Phase.WAITING, 0, backlog.rows)
+        started = time.monotonic()
+        report = job.run(backlog, lanes=_lanes(backlog))
+        seconds = time.monotonic() - started
+        if self._next_publication is not None:  # a poll that failed is repeated before
+            now = max(self._clock(), self._next_publication)
+            self._next_publication = self._settings.follow.next_publication(now)
+        if report.has_ledger:
+            self._observer.on_poll(job.poll(report, seconds, backlog.rows, backlog.oldest))
+            if report.documents:
+                self._last_heartbeat = time.monotonic()
+        else:
+            self._observer.on_idle(backlog.rows, backlog.oldest)
+            self._send_heartbeat(job)
+        job.tidy()
+        if report.documents or report.statuses or backlog.files:
+            return self._pause()
+        least = _SHORTEST_PAUSE if backlog.is_empty else _PAUSE_WITHOUT_EFFECT
+        return max(least, self._pause())
+
+    def _finish(self, job: Job) -> None:
+        """Finishes runs that an earlier start or an interrupted poll had planned; they count as polls."""
+        reports = job.finish()
+        self._is_finished = True
+        if not self._has_started:
+            self._observer.on_start(self._settings.name, job.sink.target, notes_of(reports))
+            self._has_started = True
+        for report in reports:
+            self._observer.on_poll(job.poll(report))
+
+    def _obey(self, job: Job, request: Request) -> None:
+        """Carries out a poll or a repair that another program has requested; reports either as a poll."""
+        report: RepairReport | RunReport
+        run: RunReport | None
+        try:
+            if request.is_poll:
+                backlog = job.backlog()
+                report = run = job.run(backlog, lanes=_lanes(backlog))
+            else:
+                verification = VerifyRequest(self._settings, request.examples)
+                report = repair_in(job, verification, baseline=request.baseline)
+                run = report.run
+        except PublisherError as error:
+            answer_request(self._ledger, request, error)
+            if isinstance(error, ReplacedError):
+                raise
+            self._observer.on_failure(error, None)
+            self._is_finished = False
+            return
+        answer_request(self._ledger, request, report)
+        if run is not None and run.has_ledger:
+            self._observer.on_poll(job.poll(run))
+
+    def _pause(self) -> float:
+        if self._next_publication is None:
+            return self._settings.follow.polling_interval
+        return min(
+            _LONGEST_PAUSE, max(0.0, (self._next_publication - self._clock()).total_seconds())
+        )
+
+    def _send_heartbeat(self, job: Job) -> None:
+        """Shows consumers of a quiet topic that the publisher is alive."""
+        minutes = self._settings.follow.heartbeat_minutes
+        if minutes and time.monotonic() - self._last_heartbeat >= minutes * 60:
+            job.sink.heartbeat()
+            self._last_heartbeat = time.monotonic()
+
+
+def _lanes(backlog: Backlog) -> int | None:
+    """Number of lanes for a poll; ``None`` for all lanes of the job."""
+    return None if backlog.files else max(1, -(-backlog.rows // _ROWS_A_LANE))

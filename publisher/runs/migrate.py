@@ -12,10 +12,10 @@ from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.choose_sources import choose_sources
+from publisher.runs.inputs import choose_sources
+from publisher.runs.job import open_job
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
-from publisher.runs.publisher_instance import open_job
 from publisher.runs.rehearse import (
     check_takeover,
     rehearse_sources,
@@ -52,7 +52,7 @@ def migrate(
     settings = settings.for_publish()
     sources = _sources(settings, migration, name)
     with open_job(settings, progress) as job:
-        was_planned = _planned_run(job.unsent_runs(), migration) is not None
+        was_planned = _planned_run(job.ledger.unsent_runs(), migration) is not None
         finished = job.finish()
         if was_planned:
             return with_notes(finished[-1], [*notes_of(finished), RESUMED])

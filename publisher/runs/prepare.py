@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.database.resources import Resources
 from publisher.engine.contract import Engine
 from publisher.errors import FileRefusedError
-from publisher.ledger.manifest import Manifest, RetriedRecord
+from publisher.ledger.manifest import RetriedRecord
 from publisher.ledger.object_states import StatesBefore
 from publisher.ledger.runs import LedgerRun
 from publisher.ledger.stored_states import StoredStates
@@ -42,8 +42,7 @@ class RunRequest:
     """A requested run.
 
     ``clock`` is the time of the run in microseconds since 1970-01-01 UTC; ``directory`` is for its documents.
-    ``check_lease`` is called before each visible step, and raises if another instance of the job has
-    taken over; ``splits`` is the approximate number of parts to read."""
+    ``splits`` is the approximate number of parts to read."""
 
     run: str
     settings: Settings
@@ -51,7 +50,6 @@ class RunRequest:
     ledger_run: LedgerRun
     directory: Path
     window: PositionRange | None = None
-    check_lease: Callable[[], None] | None = None
     behind: Mapping[str, int] = field(default_factory=dict)
     """See ``Manifest``."""
     splits: int = SPLITS
@@ -64,8 +62,6 @@ class RunRequest:
     """Identity of the job's ledger directory; ``None`` for a replay."""
     reported: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """See ``PrepareContext``, by the names of sources."""
-    is_repetition: Callable[[Manifest], bool] | None = None
-    """Returns whether a planned run found only rows that earlier runs had found; it is then discarded."""
     accepts_database: bool = False
     """See ``CarryOver``."""
     retried: tuple[tuple[str, RetriedRecord], ...] = ()
@@ -83,16 +79,13 @@ class RunRequest:
     """The origins of event ids, by the names of sources; others have that of the first run."""
     epochs: Mapping[str, int] = field(default_factory=dict)
     """The epochs of the sources of the job, see ``Manifest``."""
-    check_ids: Callable[[Manifest], bool] | None = None
-    """Returns whether the event ids of a planned run are new; otherwise the run is discarded, to be planned
-    again with other origins."""
 
     def for_sources(self, retried: Sequence[tuple[str, RetriedRecord]] = ()) -> RunRequest:
         """This request for sources whose input is published in full, whether it is pending or not.
 
         A run with ``retried`` records changes no state of sources, except of those that compare."""
         if retried:
-            return replace(self, is_repetition=None, retried=tuple(retried))
+            return replace(self, retried=tuple(retried))
         return replace(self, objects=self.objects and self.objects.hide())
 
     def origin_of(self, source: str) -> IdOrigin:

@@ -13,15 +13,15 @@ from publisher.config.settings import Settings
 from publisher.console import Progress
 from publisher.dispatch.files import last_marks, refuse_foreign_runs
 from publisher.errors import FatalError, UsageError
-from publisher.ledger.conservation import RunReport, empty_report
+from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import RUNS, Ledger
 from publisher.ledger.recovery import RECOVERY, read_recovery
 from publisher.ledger.runs import LedgerRun
+from publisher.runs.job import open_job
 from publisher.runs.job_sink import check_sink, read_only_kafka
 from publisher.runs.new_ids import begin_epochs
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
-from publisher.runs.publisher_instance import open_job
 from publisher.runs.rehearse import rehearse_pending, report_planned_run
 
 
@@ -50,14 +50,13 @@ def recover(
         ledger.skip_to(lost.last)
         _forget_plans(ledger)
         finished = job.finish()
-        report = finished[-1] if finished else job.run_once(now)
-        if report is None or not report.has_ledger:
+        report = finished[-1] if finished else job.run(now=now)
+        if not report.has_ledger:
             job.sink.claim_tokens()
         names = {*(source.name for source in settings.sources), *lost.epochs}
         begin_epochs(ledger, sorted(names))
         ledger.end_recovery()
         job.expire()
-    report = report or empty_report(settings.name)
     return with_notes(
         report,
         [

@@ -10,10 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from publisher.acknowledge.status_letters import refused_documents
-from publisher.acknowledge.write_status import no_lease
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.files import FileDispatcher
+from publisher.engine.start import start_engine
 from publisher.ledger.conservation import PLANNED, RunReport, empty_report, report_of
 from publisher.ledger.job import Ledger, first_documents
 from publisher.ledger.manifest import Manifest
@@ -21,12 +22,13 @@ from publisher.ledger.read import OF_REPLAY
 from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.runs.acknowledge import (
-    StatusWriting,
     WrongTable,
     find_waiting_run,
     refuse_unsent_run,
+    write_statuses,
 )
 from publisher.runs.execute import find_sent, plan_and_send
+from publisher.runs.inputs import PendingInput
 from publisher.runs.job_sink import (
     check_sink,
     read_only_dispatcher,
@@ -34,8 +36,6 @@ from publisher.runs.job_sink import (
     stored_objects,
 )
 from publisher.runs.notes import with_notes
-from publisher.runs.open_engine import open_engine
-from publisher.runs.pending_sources import pending_sources
 from publisher.runs.prepare import RunRequest
 
 _SAMPLES = 3
@@ -53,7 +53,7 @@ Study = Callable[[LedgerRun], Iterable[str]]
 def check_takeover(settings: Settings, ledger: Ledger) -> None:
     """Checks what an instance that takes the job over checks.  Writes nothing.
 
-    Raises ``PublisherError`` as ``Lease.take`` and the sink."""
+    Raises ``PublisherError`` as ``Job``."""
     ledger.check()
     refuse_foreign_progress(settings, ledger)
     check_sink(settings)
@@ -69,7 +69,7 @@ def rehearse(
     """Plans the next run of ``publish``, with look-ups, and publishes nothing.
 
     Published files are not read again.  The report has the first documents in ``samples``.
-    For ``accepts_database`` see ``PublisherInstance``.
+    For ``accepts_database`` see ``Job``.
     """
     settings = settings.for_publish()
     ledger = Ledger(settings.ledger_folder, settings.name)
@@ -88,7 +88,7 @@ def rehearse_pending(
     study: Study | None = None,
 ) -> RunReport:
     """Plans a run over the pending input of the job, see ``rehearse_sources``."""
-    sources = tuple(pending_sources(settings, ledger.published_files, ledger.state_of))
+    sources = PendingInput(settings, ledger).sources()
     if not any(source.reads for source in sources):
         notes = (REHEARSAL_NOTE, *unsent_notes(ledger))
         return replace(empty_report(settings.name), notes=notes)
@@ -131,7 +131,7 @@ def rehearse_sources(
 
 
 def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
-    """Counts the statuses that ``PublisherInstance.abandon`` would write, after its checks.
+    """Counts the statuses that ``Job.abandon`` would write, after its checks.
 
     Raises as it does."""
     settings = settings.for_publish()
@@ -143,10 +143,7 @@ def rehearse_acknowledgement(settings: Settings, run: str) -> RunReport:
     sent = find_sent(ledger_run, manifest, dispatcher)
     refused = refused_documents(sent.refusals)
     with ledger_run.unpacked(manifest) as read:
-        writing = StatusWriting(
-            read, manifest, settings.acknowledge, refused, no_lease, WrongTable.ABANDON
-        )
-        statuses = writing.count_all(settings.sources)
+        statuses = write_statuses(settings, read, manifest, refused, WrongTable.ABANDON, None)
     counts = dict(sorted(statuses.changed.items()))
     report = replace(sent.report, state=PLANNED, statuses=counts)
     return with_notes(report, [*statuses.notes, STATUSES_NOTE])
@@ -174,7 +171,8 @@ def plan_only(
     ``study`` gets the ledger of the run, and returns notes."""
     with (
         TemporaryDirectory(prefix="xds-publisher-") as name,
-        open_engine(settings) as engine,
+        keep_connections(),
+        start_engine(settings.run.engine, settings.spark) as engine,
     ):
         directory = Path(name)
         ledger_run = LedgerRun(directory / OF_REPLAY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -10,11 +11,12 @@ from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
 from publisher.dispatch.kafka.topic_ids import accept_replaced
 from publisher.errors import UsageError
+from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
-from publisher.runs.following import is_followed
+from publisher.model.plain import restore
+from publisher.runs.following import is_followed, send_request
+from publisher.runs.job import Job, open_job
 from publisher.runs.notes import notes_of, with_notes
-from publisher.runs.publisher_instance import PublisherInstance, open_job
-from publisher.runs.requests import RepairReport, request_repair
 from publisher.runs.verify import Verification, VerifyReport, VerifyRequest, compare
 from publisher.sources.contract import SourceInput
 from publisher.verify.compare import FINDINGS, ResultKind
@@ -23,6 +25,16 @@ from publisher.verify.repair_source import BASELINE, declare_class, repair_sourc
 REASON = "repair"
 """The reason of the documents, for consumers."""
 _FORMAT = "triggerless"
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The result of a repair."""
+
+    verification: VerifyReport
+    """The comparison before the repair."""
+    run: RunReport | None = None
+    """The run that published the differences; ``None`` if there was nothing to publish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +73,10 @@ def repair(
     settings = request.settings.for_publish()
     ledger = Ledger(settings.ledger_folder, settings.name)
     if is_followed(ledger.root):
-        answer = request_repair(ledger, baseline=baseline, examples=request.examples)
+        content = {"baseline": baseline, "examples": request.examples}
+        answer = send_request(ledger, content, math.inf)
         if answer is not None:
-            return answer
+            return restore(RepairReport, answer)
     accepted = accept_replaced(ledger) if settings.sink.to == "kafka" else nullcontext()
     with accepted, open_job(settings, progress) as job:
         notes = notes_of(job.finish())
@@ -73,7 +86,7 @@ def repair(
     return replace(report, run=run)
 
 
-def repair_in(job: PublisherInstance, request: VerifyRequest, *, baseline: bool) -> RepairReport:
+def repair_in(job: Job, request: VerifyRequest, *, baseline: bool) -> RepairReport:
     """Repairs within an instance of the job, between two of its runs.
 
     Only this instance publishes, so a change that is committed after the tables were read is published

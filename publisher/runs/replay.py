@@ -8,13 +8,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.console import Progress
+from publisher.database.connection_cache import keep_connections
 from publisher.dispatch.contract import Dispatcher
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.topic_template import SCHEME, KafkaTarget
@@ -34,11 +34,11 @@ from publisher.ledger.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
-from publisher.runs.execute import build_report, plan_and_send, send
+from publisher.runs.execute import build_report, commit, plan, send
 from publisher.runs.input_size import size_of_files
 from publisher.runs.lane_sending import LaneSending
-from publisher.runs.notes import object_note, with_notes
-from publisher.runs.open_engine import open_engine
+from publisher.runs.new_ids import object_note
+from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import plan_only, with_samples
 from publisher.sources.files.digest import digest_of_files
@@ -48,30 +48,6 @@ _REPLAYS = "replays"
 
 PositionTexts = tuple[str | None, str | None]
 """First and last position to publish, as users write them."""
-
-
-@dataclass(frozen=True, slots=True)
-class SinkOwner:
-    """Owner of the documents, and of the progress, of one run in a sink."""
-
-    job: str
-    name: str
-    """Name of the progress; it differs between runs of two jobs with the same name."""
-    identity: str
-    """``Manifest.identity`` of the run."""
-    lanes: int
-
-    @classmethod
-    def of_replay(cls, settings: Settings, run: str) -> SinkOwner:
-        """The owner for a replay."""
-        return cls(settings.name, run, run, settings.run.lane_count)
-
-    @classmethod
-    def of_ledger(cls, manifest: Manifest) -> SinkOwner:
-        """The owner for a planned run that goes to a further sink."""
-        identity, run = manifest.identity, manifest.run
-        name = run if identity == run else f"{identity}/{run}"
-        return cls(manifest.job, name, identity, manifest.lanes)
 
 
 def replay(
@@ -94,21 +70,47 @@ def replay(
         UsageError: The snapshots or the target cannot be used.
         PublisherError: See ``errors``.
     """
-    planned = _prepare(settings, snapshots, window, now)
-    settings, run = planned.settings, planned.run
-    if target.startswith(SCHEME):
-        ledger_run = LedgerRun(settings.ledgers.absolute() / _REPLAYS / run)
-        directory = ledger_run.root / DOCUMENTS
-    else:
-        directory = Path(target).absolute()
-        _refuse_inside(directory, snapshots)
-        ledger_run = LedgerRun(directory / OF_REPLAY)
-        planned = planned.to_files()
-    request = planned.request(ledger_run, directory)
-    owner = SinkOwner.of_replay(settings, run)
-    with open_engine(settings, engine) as started:
-        dispatcher = _dispatcher(target, settings, owner, started, progress)
-        return _replay_once(request, dispatcher, started, again=again, progress=progress)
+    request = _request(settings, snapshots, target, window, now)
+    run, settings, ledger_run = request.run, request.settings, request.ledger_run
+    with (
+        keep_connections(),
+        engine or start_engine(settings.run.engine, settings.spark) as started,
+    ):
+        dispatcher = _dispatcher(
+            target,
+            settings,
+            started,
+            progress,
+            job=settings.name,
+            owner=run,
+            identity=run,
+            lanes=settings.run.lane_count,
+        )
+        dispatcher.check(run)  # before the lock writes into somebody else's directory
+        with lock_directory(ledger_run.root):
+            dispatcher.prepare(run)
+            if settings.documents.minimal:  # the replay knows what it publishes itself
+                limit = dispatcher.document_limit()
+                objects = StoredStates(dispatcher.target, is_complete=not again, limit=limit)
+                request = replace(request, objects=objects)
+            if again:
+                ledger_run.forget()
+                dispatcher.forget()
+            manifest = ledger_run.manifest()
+            if manifest is not None and manifest.run != run:
+                raise UsageError(
+                    f"{request.directory} has run {manifest.run} planned, and this is run {run} "
+                    "(other input or settings): start the other run again, or name a new directory"
+                )
+            if manifest is None:
+                report = _plan_and_send(request, dispatcher, started, progress)
+            elif dispatcher.has_run(manifest):
+                report = build_report(manifest, ledger_run, "already published", dispatcher)
+            else:
+                ledger_run.write_files(manifest)
+                report = send(ledger_run, manifest, dispatcher).report
+            ledger_run.close()
+            return report
 
 
 def rehearse_replay(
@@ -126,128 +128,85 @@ def rehearse_replay(
         UsageError: The snapshots cannot be used.
         PublisherError: See ``errors``.
     """
-    planned = _prepare(settings, snapshots, window, now)
-    if not target.startswith(SCHEME):
-        planned = planned.to_files()
-
-    def request(ledger_run: LedgerRun, directory: Path) -> RunRequest:
-        return _with_objects(
-            planned.request(ledger_run, directory), StoredStates("", is_complete=True)
-        )
-
-    return plan_only(planned.settings, progress, request)
+    request = _request(settings, snapshots, target, window, now)
+    if request.settings.documents.minimal:
+        request = replace(request, objects=StoredStates("", is_complete=True))
+    return plan_only(
+        request.settings,
+        progress,
+        lambda ledger_run, folder: replace(request, ledger_run=ledger_run, directory=folder),
+    )
 
 
-class _Replay(NamedTuple):
-    """A replay without its target."""
-
-    run: str
-    settings: Settings
-    clock: int
-    window: PositionRange | None
-    origin: IdOrigin
-
-    def to_files(self) -> _Replay:
-        """This replay with one lane, and so one part file, if its input is small and no number is set."""
-        run = self.settings.run
-        if run.lanes is not None or size_of_files(self.settings.sources) > ONE_PROCESS.bytes:
-            return self
-        return self._replace(settings=replace(self.settings, run=replace(run, lanes=1)))
-
-    def request(self, ledger_run: LedgerRun, directory: Path) -> RunRequest:
-        """Requests the run, for documents in a directory."""
-        request = RunRequest(
-            self.run, self.settings, self.clock, ledger_run, directory, self.window
-        )
-        return replace(request, origins={self.settings.sources[0].name: self.origin})
-
-
-def _prepare(
+def _request(
     settings: Settings,
     snapshots: Sequence[Path],
+    target: str,
     window: PositionTexts,
     now: datetime | None,
-) -> _Replay:
-    """Finds the files of a replay, and the name of its run."""
+) -> RunRequest:
+    """Requests a replay: finds its files, and names its run after them and all settings that matter."""
     settings = settings.for_replay()
     source = settings.sources[0]
     paths = tuple(
         path.absolute() for path in source.reader.files(snapshots)
     )  # executors work elsewhere
     source = replace(source, snapshots=paths, table=None)
-    settings = replace(settings, sources=(source,))
     described = map(source.descriptor.description_of, paths)
-    inputs = [*paths, *(path for path in described if path is not None)]
-    digests = [digest_of_files(inputs), *_digest_of_earlier(source)]
-    run = _run_id(settings, digests[0], *window, now, *digests[1:])
+    digests = [digest_of_files([*paths, *(path for path in described if path is not None)])]
+    if source.comparison is not None and source.comparison.earlier_files:
+        digests.append(digest_of_files(source.comparison.files(source.comparison.earlier_files)))
+    marks = [str(mark) for mark in (*window, now, *digests[1:])]
+    settings = replace(settings, sources=(source,))
+    meaning = json.dumps([digests[0], settings.meaning(), marks])
+    run = hashlib.sha256(meaning.encode()).hexdigest()[:16]
+    if target.startswith(SCHEME):
+        ledger_run = LedgerRun(settings.ledgers.absolute() / _REPLAYS / run)
+        directory = ledger_run.root / DOCUMENTS
+    else:
+        directory = Path(target).absolute()
+        _refuse_inside(directory, snapshots)
+        ledger_run = LedgerRun(directory / OF_REPLAY)
+        if settings.run.lanes is None and size_of_files(settings.sources) <= ONE_PROCESS.bytes:
+            settings = replace(settings, run=replace(settings.run, lanes=1))  # one part file
     origin = IdOrigin.of(f"replay of {' and '.join(digests)}", source.name)
-    return _Replay(run, settings, microseconds(now), _window(source, *window), origin)
-
-
-def _with_objects(request: RunRequest, objects: StoredStates) -> RunRequest:
-    """Lets a replay with minimal modifies know what it publishes itself."""
-    return replace(request, objects=objects) if request.settings.documents.minimal else request
-
-
-def _replay_once(
-    request: RunRequest,
-    dispatcher: Dispatcher,
-    engine: Engine,
-    *,
-    again: bool,
-    progress: Progress | None,
-) -> RunReport:
-    """Publishes a replay unless the sink has all of its documents."""
-    dispatcher.check(request.run)  # before the lock writes into somebody else's directory
-    with lock_directory(request.ledger_run.root):
-        dispatcher.prepare(request.run)
-        limit = dispatcher.document_limit() if request.settings.documents.minimal else None
-        objects = StoredStates(dispatcher.target, is_complete=not again, limit=limit)
-        request = _with_objects(request, objects)
-        if again:
-            request.ledger_run.forget()
-            dispatcher.forget()
-        manifest = request.ledger_run.manifest()
-        if manifest is not None and manifest.run != request.run:
-            raise UsageError(
-                f"{request.directory} has run {manifest.run} planned, and this is run {request.run} "
-                "(other input or settings): start the other run again, or name a new directory"
-            )
-        if manifest is not None and dispatcher.has_run(manifest):
-            report = build_report(manifest, request.ledger_run, "already published", dispatcher)
-        else:
-            report = _plan_and_send(request, dispatcher, engine, progress)
-        request.ledger_run.close()
-        return report
+    return RunRequest(
+        run,
+        settings,
+        microseconds(now),
+        ledger_run,
+        directory,
+        _window(source, *window),
+        origins={source.name: origin},
+    )
 
 
 def _plan_and_send(
     request: RunRequest, dispatcher: Dispatcher, engine: Engine, progress: Progress | None
 ) -> RunReport:
-    """Plans a replay until each of its event ids names one document, then sends it.
+    """Plans a replay until each of its event ids names one document, then commits and sends it.
 
     A part of a job's input that is published again has the event ids of the job."""
     source = request.settings.sources[0].name
-    own, origins = request.origins[source], [request.origins[source]]
     ledger = Ledger(request.settings.ledger_folder, request.settings.name)
-    is_of_job = request.window is not None and ledger.identity() is not None
-
-    def accepts(manifest: Manifest) -> bool:
-        origin, of_job = origins[-1], None
-        if is_of_job and origin == own:
-            of_job = find_origin(ledger, request.ledger_run, manifest, 0)
-        if of_job is not None:
-            origins.append(of_job)
-        elif not origin.by_object and find_shared_positions(request.ledger_run, manifest):
-            origins.append(origin._replace(by_object=True))
-        return origin == origins[-1]
-
+    may_be_of_job = request.window is not None and ledger.identity() is not None
     while True:
-        origin = origins[-1]
-        request = replace(request, origins={source: origin}, check_ids=accepts)
-        report = plan_and_send(request, dispatcher, engine, progress).report
-        if origin == origins[-1]:
-            return with_notes(report, [object_note(source)] if origin.by_object else [])
+        planned = plan(request, engine, progress)
+        origin = request.origins[source]
+        of_job = None
+        if may_be_of_job:
+            of_job = find_origin(ledger, request.ledger_run, planned.manifest, 0)
+            may_be_of_job = False
+        if of_job is not None:
+            origin = of_job
+        elif not origin.by_object and find_shared_positions(request.ledger_run, planned.manifest):
+            origin = origin._replace(by_object=True)
+        else:
+            break
+        request = replace(request, origins={source: origin})
+    manifest, seconds, engine_use = commit(request, planned)
+    report = send(request.ledger_run, manifest, dispatcher, seconds, engine_use).report
+    return with_notes(report, [object_note(source)] if origin.by_object else [])
 
 
 def dispatch(
@@ -272,13 +231,19 @@ def dispatch(
         engine = stack.enter_context(start_engine(settings.run.engine, settings.spark))
         manifest = _manifest_of(found, directory)
         ledger_run = stack.enter_context(found.unpacked(manifest))
-        dispatcher = _dispatcher(target, settings, SinkOwner.of_ledger(manifest), engine, progress)
+        dispatcher = _dispatcher_of(manifest, target, settings, engine, progress)
         dispatcher.prepare(manifest.run)
         if again:
             dispatcher.forget()
         elif dispatcher.has_run(manifest):
             return build_report(manifest, ledger_run, "already published", dispatcher)
-        return _send_elsewhere(ledger_run, manifest, dispatcher)
+        if PUBLISHED_OBJECTS not in manifest.states:
+            return send(ledger_run, manifest, dispatcher).report
+        # the sink may be the topic of the job after all
+        ledger = Ledger(ledger_run.folder, manifest.job)
+        stack.callback(doubt_states, ledger, dispatcher.target)
+        doubt_states(ledger, dispatcher.target)
+        return send(ledger_run, manifest, dispatcher).report
 
 
 def rehearse_dispatch(
@@ -291,12 +256,11 @@ def rehearse_dispatch(
     refuse_locked_directory(found.root)
     manifest = _manifest_of(found, directory)
     with found.unpacked(manifest) as ledger_run:
-        owner = SinkOwner.of_ledger(manifest)
-        dispatcher = _dispatcher(target, settings, owner, LocalEngine(), None)
+        dispatcher = _dispatcher_of(manifest, target, settings, LocalEngine(), None)
         dispatcher.check(manifest.run)
-        if not again and dispatcher.has_run(manifest):
-            return build_report(manifest, ledger_run, "already published", dispatcher)
         if not again:
+            if dispatcher.has_run(manifest):
+                return build_report(manifest, ledger_run, "already published", dispatcher)
             dispatcher.refuse_conflicts(manifest)
         report = build_report(manifest, ledger_run, PLANNED, dispatcher)
         return with_samples(report, ledger_run.documents(manifest))
@@ -309,38 +273,49 @@ def _manifest_of(ledger_run: LedgerRun, directory: Path) -> Manifest:
     return manifest
 
 
-def _send_elsewhere(ledger_run: LedgerRun, manifest: Manifest, dispatcher: Dispatcher) -> RunReport:
-    """Sends a planned run to a further sink, which may be the topic of the job after all."""
-    if PUBLISHED_OBJECTS not in manifest.states:
-        return send(ledger_run, manifest, dispatcher).report
-    ledger = Ledger(ledger_run.folder, manifest.job)
-    doubt_states(ledger, dispatcher.target)
-    try:
-        return send(ledger_run, manifest, dispatcher).report
-    finally:
-        doubt_states(ledger, dispatcher.target)
+def _dispatcher_of(
+    manifest: Manifest,
+    target: str,
+    settings: Settings,
+    engine: Engine,
+    progress: Progress | None,
+) -> Dispatcher:
+    """A further sink for a planned run."""
+    identity, run = manifest.identity, manifest.run
+    owner = run if identity == run else f"{identity}/{run}"
+    return _dispatcher(
+        target,
+        settings,
+        engine,
+        progress,
+        job=manifest.job,
+        owner=owner,
+        identity=identity,
+        lanes=manifest.lanes,
+    )
 
 
 def _dispatcher(
     target: str,
     settings: Settings,
-    owner: SinkOwner,
     engine: Engine,
     progress: Progress | None,
+    *,
+    job: str,
+    owner: str,
+    identity: str,
+    lanes: int,
 ) -> Dispatcher:
-    """Sink of one run, from a target of the command line."""
+    """The sink of one run, from a target of the command line.
+
+    ``owner`` names the progress: it differs between runs of two jobs with the same name."""
     if not target.startswith(SCHEME):
-        return FileDispatcher(Path(target).absolute(), identity=owner.identity)
+        return FileDispatcher(Path(target).absolute(), identity=identity)
     from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 
     options = settings.kafka.with_target(KafkaTarget.parse(target))
-    return KafkaDispatcher(
-        options,
-        owner.job,
-        owner=owner.name,
-        lanes=owner.lanes,
-        run_lanes=LaneSending(engine, progress),
-    )
+    run_lanes = LaneSending(engine, progress)
+    return KafkaDispatcher(options, job, owner=owner, lanes=lanes, run_lanes=run_lanes)
 
 
 def _window(source: SourceSettings, first: str | None, last: str | None) -> PositionRange | None:
@@ -360,17 +335,3 @@ def _refuse_inside(directory: Path, snapshots: Sequence[Path]) -> None:
     for snapshot in snapshots:
         if snapshot.is_dir() and directory.resolve().is_relative_to(snapshot.resolve()):
             raise UsageError(f"{directory} lies in the snapshot {snapshot}: name one outside of it")
-
-
-def _digest_of_earlier(source: SourceSettings) -> list[str]:
-    """Digest of the snapshot to compare with; none if nothing is compared."""
-    comparison = source.comparison
-    if comparison is None or not comparison.earlier_files:
-        return []
-    return [digest_of_files(comparison.files(comparison.earlier_files))]
-
-
-def _run_id(settings: Settings, digest: str, *marks: object) -> str:
-    """Digest of the input's identity and of all settings that change meaning."""
-    meaning = json.dumps([digest, settings.meaning(), [str(mark) for mark in marks]])
-    return hashlib.sha256(meaning.encode()).hexdigest()[:16]

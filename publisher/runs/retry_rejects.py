@@ -23,10 +23,10 @@ from publisher.ledger.manifest import RetriedRecord
 from publisher.ledger.read import scan_runs
 from publisher.ledger.retried_records import RetryResult
 from publisher.model.change import Outcome, Status
+from publisher.runs.job import open_job
 from publisher.runs.known_rejects import KnownReject, read_known_rejects
 from publisher.runs.notes import notes_of, with_notes
 from publisher.runs.prepare import RunRequest
-from publisher.runs.publisher_instance import open_job
 from publisher.runs.rehearse import check_takeover, rehearse_sources
 from publisher.runs.settled_rejects import ReadAgain, read_settled_rejects
 from publisher.sources.contract import SourceInput

@@ -14,15 +14,16 @@ import pyarrow as pa
 
 from publisher.config.settings import Settings, SourceSettings
 from publisher.database.connection import Database
+from publisher.database.connection_cache import keep_connections
 from publisher.database.resources import Resources
 from publisher.engine.contract import Engine, InputSize
+from publisher.engine.start import start_engine
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.job import Ledger
 from publisher.ledger.runs import LedgerRun
 from publisher.model.clock import microseconds
 from publisher.runs.following import is_followed
-from publisher.runs.open_engine import open_engine
-from publisher.runs.pending_sources import pending_sources
+from publisher.runs.inputs import PendingInput
 from publisher.runs.prepare import RunRequest, prepare_work
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.columns.object_names import split_name
@@ -101,7 +102,8 @@ def verify(request: VerifyRequest) -> VerifyReport:
     """
     settings = request.settings.for_publish()
     with (
-        open_engine(settings) as engine,
+        keep_connections(),
+        start_engine(settings.run.engine, settings.spark) as engine,
         compare(replace(request, settings=settings), engine) as verification,
     ):
         return verification.report.for_people()
@@ -318,7 +320,7 @@ def _waiting_work(
     settings: Settings, ledger: Ledger, engine: Engine, folder: Path, stack: ExitStack
 ) -> Work | None:
     """Prepares the next run of the job as far as its records can be read."""
-    sources = tuple(pending_sources(settings, ledger.published_files, ledger.state_of))
+    sources = PendingInput(settings, ledger).sources()
     if not settings.acknowledge.write_status:  # published rows look as if they waited
         sources = tuple(source for source in sources if not source.has_status)
     if not any(source.reads for source in sources):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.bench.data import SCHEMA, Log, event_log
 from tests.bench.processes import Role, Watch, cpu_seconds
 from tests.bench.program import TABLE, check, settings_of, workspace

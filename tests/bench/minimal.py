@@ -9,7 +9,7 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.config.settings import Settings
 from publisher.engine.local import LocalEngine
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.bench.program import workspace
 from tests.bench.report import Report
 
@@ -58,8 +58,8 @@ def _job(folder: Path, minimal: bool) -> Settings:
 def _publish(report: Report, name: str, job: Settings) -> float:
     kind = "minimal" if job.documents.minimal else "full"
     start = time.process_time()
-    with LocalEngine(processes=1) as engine, PublisherInstance(job, engine) as instance:
-        published = instance.publish_pending()
+    with LocalEngine(processes=1) as engine, Job(job, engine) as instance:
+        published = instance.run()
     seconds = time.process_time() - start
     report.add(f"{name}, {kind}: processor time", seconds, "s")
     report.add(f"{name}, {kind}: documents", published.documents, "")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
 from publisher.ledger.conservation import RunReport
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.bench.data import cache
 from tests.bench.processes import Role, Watch
 from tests.bench.program import BOTH_COMPILERS, settings_of, workspace

@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 from publisher.config.settings import Settings
 from publisher.engine.spark.session import spark_session
 from publisher.engine.start import start_engine
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from publisher.runs.source_tasks import EngineTasks
 from publisher.runs.verify import VerifyRequest, buckets_for, verify
 from publisher.sources.triggerless.comparison import Comparison

@@ -10,7 +10,7 @@ from publisher.acknowledge.write_status import acknowledge
 from publisher.config.job_file import load
 from publisher.ledger.read import find_run
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.bench.data import Log, event_log
 from tests.bench.log_table import SOURCE, TABLE, fill_table, statuses
 from tests.bench.program import TABLE as KNOWN

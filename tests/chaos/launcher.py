@@ -18,7 +18,7 @@ from publisher.database.statuses import StatusWriter
 from publisher.dispatch.files import FileDispatcher
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.acknowledge import Acknowledgement
+from publisher.runs import acknowledge
 from tests.chaos.marked_tasks import mark_tasks
 from tests.chaos.marks import WRITTEN, during, phase
 
@@ -57,7 +57,7 @@ def main() -> None:
         (LedgerRun, "commit", "commit"),
         (FileDispatcher, "dispatch", "dispatch"),
         (KafkaDispatcher, "dispatch", "dispatch"),
-        (Acknowledgement, "acknowledge", "acknowledge"),
+        (acknowledge, "acknowledge", "acknowledge"),
     ]
     for owner, function, name in named:
         setattr(owner, function, during(name, getattr(owner, function)))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from publisher.runs.replay import replay
 from tests.golden.stories import operations_in
 from tests.golden.test_classes import operations_of

@@ -12,7 +12,7 @@ import pytest
 from lxml import etree
 
 from publisher.config.job_file import load
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.compared_jobs import operations_of
 from tests.support.local_engine import EngineSwitch
 
@@ -65,7 +65,7 @@ def test_the_differences_of_two_exports(
     tmp_path: Path, local_engine: EngineSwitch, state: str, changed: dict[str, str]
 ) -> None:
     (tmp_path / "job.toml").write_text(JOB.format(here=HERE, state=state))
-    report = publisher_instance.publish(load(tmp_path / "job.toml"))
+    report = publish_job(load(tmp_path / "job.toml"))
     got = sorted(
         etree.tostring(op, encoding="unicode", with_tail=False)
         for op in operations_of(report, tmp_path)

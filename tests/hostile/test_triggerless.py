@@ -13,7 +13,7 @@ from publisher.config.job_file import load
 from publisher.engine.local import LocalEngine, LocalRows
 from publisher.errors import PublisherError
 from publisher.model.change import TALLY, Outcome
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.contract import Context
 from publisher.sources.local_tasks import prepare_here
 from publisher.sources.triggerless.options import TriggerlessOptions
@@ -154,7 +154,7 @@ def test_a_file_that_changes_while_it_is_compared_is_refused(
 
     local_engine.use(ChangingEngine)
     with pytest.raises(PublisherError, match="has changed since the run began"):
-        publisher_instance.publish(settings)
+        publish_job(settings)
     local_engine.use(LocalEngine)
     assert kinds_and_keys(publish(tmp_path), tmp_path) == [("add", "1")]
 
@@ -170,9 +170,9 @@ def test_names_and_values_of_any_kind(tmp_path: Path) -> None:
         path.read_text().partition("columns =")[0].replace('key = ["idu"]', f"key = ['{odd}']")
         + '[dispatch]\npath = "out"\n'
     )
-    assert publisher_instance.publish(load(path)).operations == {"add": 3}
+    assert publish_job(load(path)).operations == {"add": 3}
     (tmp_path / "in" / "usr.jsonl").write_text(text.replace("202e", "202d"))
-    assert publisher_instance.publish(load(path)).operations == {"modify": 3}
+    assert publish_job(load(path)).operations == {"modify": 3}
 
 
 def test_a_child_table_that_is_all_but_empty_is_refused(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_child_table_that_is_linked_to_a_part_of_the_key_is_refused(tmp_path: 
     )
     write_classes(tmp_path, {"phone": [("1", "3")]})
     with pytest.raises(PublisherError, match="phone is linked to a part of the key of usr"):
-        publisher_instance.publish(load(path))
+        publish_job(load(path))
 
 
 def test_a_column_of_values_that_has_gone_is_refused(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.observing.contract import Observers
-from publisher.runs import publisher_instance
 from publisher.runs import recover as recovering
 from publisher.runs.follow import Follower
+from publisher.runs.publish import publish as publish_job
 from publisher.stop_request import StopRequest
 from tests.chaos.known_log import Found, KnownLog, judge_documents
 from tests.services.topics import Record, Topics
@@ -51,7 +51,7 @@ class LoggedJob:
         self.log.add(self.rng, count)
 
     def publish(self) -> RunReport:
-        return publisher_instance.publish(load(self.path))
+        return publish_job(load(self.path))
 
     def follow(self) -> None:
         Follower(load(self.path), LocalEngine(), Observers(()), StopRequest()).run()

@@ -18,7 +18,8 @@ from publisher.database.identity import identity_of
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError, UsageError
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.job import Job
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.live.find_table import LiveTable, relation_of
 from tests.services.databases import Place, another_database, sqlite_place
 from tests.services.servers import postgresql
@@ -91,7 +92,7 @@ class AcknowledgedJob:
         return path
 
     def publish(self) -> RunReport:
-        return publisher_instance.publish(load(self.file()))
+        return publish_job(load(self.file()))
 
     def acknowledge(self, *words: str) -> str:
         path = str(self.file())
@@ -194,7 +195,7 @@ def test_an_accepted_copy_gets_the_statuses(place: Place, other: Place, tmp_path
     copy = replace(job, place=other)
     with pytest.raises(WrongTableError, match="publish --accept-database once"):
         copy.publish()
-    report = publisher_instance.publish(load(copy.file()), accepts_database=True)
+    report = publish_job(load(copy.file()), accepts_database=True)
     assert any("was accepted as the table that run job-000001" in n for n in report.notes)
     assert any("1 record id(s) belong to other rows" in note for note in report.notes)
     assert statuses(other) == "SSS"
@@ -239,7 +240,7 @@ def test_only_a_sent_run_that_waits_can_be_abandoned(place: Place, tmp_path: Pat
     job.publish()
     settings = load(job.file())
     with (
-        publisher_instance.PublisherInstance(settings, LocalEngine()) as work,
+        Job(settings, LocalEngine()) as work,
         pytest.raises(UsageError, match="waiting runs: none"),
     ):
         work.abandon("job-000001")

@@ -13,7 +13,8 @@ from publisher.config.job_file import load
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.reports.check import check
-from publisher.runs import migrate, publisher_instance
+from publisher.runs import migrate
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.live import table_reader
 from publisher.sources.live.find_table import LiveTable
 from publisher.sources.live.table_split import TableSplit
@@ -43,7 +44,7 @@ path = "out"
 
 def publish(base: Path, place: Place, *, accepts_database: bool = False) -> RunReport:
     (base / "job.toml").write_text(JOB.format(url=place.url))
-    return publisher_instance.publish(load(base / "job.toml"), accepts_database=accepts_database)
+    return publish_job(load(base / "job.toml"), accepts_database=accepts_database)
 
 
 def values(report: RunReport, base: Path, key: str) -> dict[str, str | None]:
@@ -211,7 +212,7 @@ CLASS_TABLES = (
 
 def publish_classes(base: Path, place: Place) -> RunReport:
     (base / "job.toml").write_text(CLASSES.format(url=place.url))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def operations(report: RunReport, base: Path) -> dict[str, tuple[str, dict[str, list[list[str]]]]]:

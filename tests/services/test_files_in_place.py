@@ -12,7 +12,7 @@ from publisher.console import Phase
 from publisher.engine.local import LocalEngine
 from publisher.errors import UnreachableError
 from publisher.ledger.lane_result import LaneNames
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.services.topics import Topics
 from tests.support.event_log_files import event, write
 
@@ -55,14 +55,14 @@ def test_files_of_a_plan_that_is_not_committed_are_removed_and_a_finished_run_ha
     (tmp_path / "job.toml").write_text(JOB.format(bootstrap=kafka.bootstrap, topic=topic))
     settings = load(tmp_path / "job.toml")
     part, decisions = f"documents/{LaneNames(0).part}", LaneNames(0).decisions
-    with PublisherInstance(settings, FailingEngine()) as job:
+    with Job(settings, FailingEngine()) as job:
         with pytest.raises(UnreachableError):
-            job.publish_pending()
+            job.run()
         (root,) = (path for path in settings.ledger_folder.glob("job-*"))
         assert (root / part).exists()
         assert (root / decisions).exists()
         assert job.finish() == []
         assert not root.exists()
-        job.publish_pending()
+        job.run()
     assert [path.name for path in settings.ledger_folder.iterdir() if path.is_dir()] == []
     assert len(kafka.read(topic)) == 2

@@ -10,7 +10,7 @@ from publisher.config.job_file import load
 from publisher.dispatch.kafka.heartbeat import send_heartbeat
 from publisher.dispatch.kafka.options import KafkaOptions
 from publisher.engine.local import LocalEngine
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from publisher.xds.document import Envelope, EnvelopeOptions
 from tests.services.topics import Topics
 from tests.support.event_log_files import event, write
@@ -38,8 +38,8 @@ def test_heartbeats_have_the_format_of_the_documents(kafka: Topics, tmp_path: Pa
         f'[dispatch]\nto = "kafka"\nbootstrap = "{kafka.bootstrap}"\ntopic = "{topic}"\n'
         '[documents]\nvalue_format = "json"\n'
     )
-    with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
-        assert job.run_once(datetime.now(UTC)) is not None
+    with Job(load(tmp_path / "job.toml"), LocalEngine()) as job:
+        assert job.run(now=datetime.now(UTC)).has_ledger
         job.sink.heartbeat()
     document, heartbeat = (json.loads(record.value or b"") for record in kafka.read(topic))
     assert [operation["operation"] for operation in document["operations"]] == ["delete"]

@@ -29,7 +29,7 @@ COUNT = 10
 
 @dataclass
 class Job:
-    """Sends run after run in one session, which a ``PublisherInstance`` would keep."""
+    """Sends run after run in one session, which a ``Job`` would keep."""
 
     kafka: Topics
     root: Path

@@ -18,8 +18,8 @@ from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.runs import publisher_instance
 from publisher.runs.key_groups import connect_keys
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.local_tasks import LocalTasks, prepare_here
@@ -102,7 +102,7 @@ def test_runs_over_a_live_table_lead_to_the_rows(
     job.write_text(JOB.format(**names), "utf-8")
     for portion in portions(rows):
         insert(place, name, portion)
-        report = publisher_instance.publish(load(job))
+        report = publish_job(load(job))
         assert report.outcomes["published"] == len(portion)
     objects = Objects(strict=True)
     objects.apply_all(read_files(part_files(out)))
@@ -131,11 +131,11 @@ def test_runs_never_divide_the_records_of_a_compound_key_that_are_committed_toge
     try:
         counts: list[int] = []
         while sum(count > 0 for count in counts) < 3 and writer.is_alive():
-            counts.append(publisher_instance.publish(load(job)).outcomes["published"])
+            counts.append(publish_job(load(job)).outcomes["published"])
     finally:
         is_enough.set()
         writer.join()
-    publisher_instance.publish(load(job))
+    publish_job(load(job))
     texts = [text for file in part_files(out) for text in file.read_text("utf-8").splitlines()]
     keys = sorted(re.findall(r"<association>(a=-?\d+\+b=\d+),", "".join(texts)))
     assert len(texts) == len(written)

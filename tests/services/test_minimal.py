@@ -14,7 +14,7 @@ from publisher.consumer import Objects, from_record
 from publisher.dispatch.kafka.dispatcher import KafkaDispatcher
 from publisher.errors import UnreachableError
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.replay import dispatch
 from tests.services.topics import Topics
 from tests.support.event_log_files import csv_text, event
@@ -44,7 +44,7 @@ class Job:
         return replace(settings, run=replace(settings.run, lanes=2))
 
     def publish(self) -> RunReport:
-        return publisher_instance.publish(self.settings)
+        return publish_job(self.settings)
 
     def write(self, *events: tuple[int, int, str, str]) -> None:
         """Writes a file of events: type, object, old and new value."""

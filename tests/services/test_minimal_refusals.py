@@ -15,8 +15,9 @@ from publisher.consumer import Objects, from_record
 from publisher.dispatch.refusals import read_records
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.read import find_run
-from publisher.runs import execute, publisher_instance
+from publisher.runs import execute
 from publisher.runs.acknowledge import SentRun
+from publisher.runs.publish import publish as publish_job
 from tests.services.topics import Topics
 from tests.support.event_log_files import csv_text, event
 from tests.support.local_engine import EngineSwitch
@@ -72,7 +73,7 @@ class Job:
         """Changes the topic with ``before_sending`` once the run is planned."""
         settings = load(self.base / "job.toml")
         if self.before_sending is None:
-            return publisher_instance.publish(settings)
+            return publish_job(settings)
         with pytest.MonkeyPatch.context() as patch:
             send = execute.send
 
@@ -82,7 +83,7 @@ class Job:
                 return send(*given)
 
             patch.setattr(execute, "send", change_and_send)
-            return publisher_instance.publish(settings)
+            return publish_job(settings)
 
     def refused(self, report: RunReport) -> set[int]:
         records = read_records(find_run(Path(report.ledger)))

@@ -18,7 +18,7 @@ from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, PublisherError
 from publisher.reports.check import check
 from publisher.reports.explain import explain
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.services.databases import Place
 from tests.support.change_table_files import seq
 from tests.support.followed_jobs import follow_until_idle
@@ -174,11 +174,11 @@ def test_a_run_that_failed_moves_no_mark(postgres: Place, tmp_path: Path) -> Non
     add(postgres, (1, "I", "38", 1, "Ann"))
     settings = load(write_job(tmp_path, postgres))
     lost = PublisherError("a task was lost")
-    with PublisherInstance(settings, ScriptedEngine(lost)) as job:
+    with Job(settings, ScriptedEngine(lost)) as job:
         with pytest.raises(PublisherError, match="a task was lost"):
-            job.run_once()
+            job.run()
         job.finish()
-        report = job.run_once()
+        report = job.run()
         assert report is not None
         assert report.documents == 1
         add(postgres, (2, "D", "08", 1, "Ann"))
@@ -189,8 +189,8 @@ def test_a_table_that_was_made_again_is_refused(postgres: Place, tmp_path: Path)
     make(postgres)
     add(postgres, (1, "I", "38", 1, "Ann"), (5, "I", "38", 2, "Bob"))
     job = write_job(tmp_path, postgres)
-    with PublisherInstance(load(job), LocalEngine()) as publishing:
-        publishing.run_once()
+    with Job(load(job), LocalEngine()) as publishing:
+        publishing.run()
         postgres.execute("DROP TABLE usr__ct")
         make(postgres)
         add(postgres, (2, "I", "38", 7, "Eve"))  # below the mark of the table before
@@ -250,18 +250,18 @@ def test_a_restored_dump_goes_on_once_it_is_accepted(
 
 
 def publish(job: Path) -> None:
-    with PublisherInstance(load(job), LocalEngine()) as publishing:
-        publishing.run_once()
+    with Job(load(job), LocalEngine()) as publishing:
+        publishing.run()
 
 
 def publish_refused(job: Path, why: str) -> str:
     """The message of a publication that ends with the name of the source, what differs and the way
     out."""
     with (
-        PublisherInstance(load(job), LocalEngine()) as publishing,
+        Job(load(job), LocalEngine()) as publishing,
         pytest.raises(FatalError) as caught,
     ):
-        publishing.run_once()
+        publishing.run()
     assert caught.value.message.startswith("source ct: table usr__ct of ")
     assert why in caught.value.message
     assert "give the source another name" in caught.value.message

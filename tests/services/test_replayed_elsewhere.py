@@ -9,8 +9,8 @@ import pytest
 from publisher.config.job_file import Overrides, load
 from publisher.errors import FatalError
 from publisher.ledger.conservation import PLANNED, RunReport
-from publisher.runs import publisher_instance
 from publisher.runs import replay as job
+from publisher.runs.publish import publish as publish_job
 from tests.services.topics import Topics
 from tests.support.followed_jobs import FILES, SINK, write_file
 
@@ -60,7 +60,7 @@ def test_runs_of_two_jobs_with_one_name_are_dispatched_each_once(
         base.mkdir()
         write_file(base, "1.csv", *range(1, 6))
         settings = load(job_file(base))
-        report = publisher_instance.publish(settings)
+        report = publish_job(settings)
         assert report.run == "job-000001"
         target, ledger_run = f"kafka://{kafka.bootstrap}/{topic}", Path(report.ledger)
         rehearsed = job.rehearse_dispatch(ledger_run, target, settings)

@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.ledger.storage import transaction
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.services.topics import Topics
 from tests.support.compared_jobs import table_row, write_table
 

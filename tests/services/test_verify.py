@@ -18,7 +18,7 @@ from publisher.consumer import Inbox, KnownObject, Objects
 from publisher.consumer.topics import TopicReader
 from publisher.engine.local import LocalEngine, LocalRows
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.repair import repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, compare, verify
 from publisher.triggers import Refs, Style, TableRef, install, plan
@@ -93,7 +93,7 @@ class Job:
             )
 
     def publish(self) -> RunReport:
-        return publisher_instance.publish(load(self.path))
+        return publish_job(load(self.path))
 
     def verify(self) -> VerifyReport:
         return verify(VerifyRequest(load(self.path), examples=1_000))

@@ -18,7 +18,7 @@ from publisher.model.change import Object, Reason
 from publisher.model.class_catalogue import ClassCatalogue
 from publisher.model.classes import ClassOptions
 from publisher.planning.query_back import Answer, CurrentRow, RefusedLookup
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.xds.values import text_of
 from tests.golden.stories import operations
 from tests.golden.test_classes import EXPECTED, replay_events
@@ -221,7 +221,7 @@ path = "out"
 
 def publish(base: Path, place: Place) -> RunReport:
     (base / "job.toml").write_text(JOB.format(url=place.url))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def test_the_objects_of_a_view_are_compared_as_sets_of_values(place: Place, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def main(arguments: Sequence[str]) -> None:
         if not child:
             death = Death(step, directory)
             planned = restore(Manifest, json.loads(manifest.read_text("utf-8")))
-            execute.plan = lambda request, *_: death.plan(request, planned, staged)  # noqa: B023
+            plan = partial(death.plan, planned=planned, staged=staged)
+            setattr(replay, "plan", plan)  # noqa: B010
             sys.addaudithook(death.hook)
             replay.replay(load(job_file), [snapshot], str(directory), again=bool(finished))
             os._exit(0)
@@ -65,14 +67,15 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(self, request: RunRequest, planned: Manifest, staged: Path) -> execute.Plan:
-        """Replaces planning: copies the staged files and commits them."""
+    def plan(
+        self, request: RunRequest, *_: object, planned: Manifest, staged: Path
+    ) -> execute.Plan:
+        """Replaces planning: copies the staged files."""
         request.ledger_run.begin(self.directory)
         self.waiting = True
         for folder in ("_ledger/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        request.ledger_run.commit(planned)
         return execute.Plan(planned, {}, None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from publisher.config.job_file import load
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.support.linkexpress_files import GROUP, jack, mark, record
 from tests.support.linkexpress_jobs import JOB, inserts, published_keys
 

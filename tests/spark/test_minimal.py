@@ -8,7 +8,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.replay import replay
 from tests.support.local_engine import EngineSwitch
 from tests.support.renamed_rows import SETTINGS, renamed_rows, write_rows
@@ -57,7 +57,7 @@ def test_each_engine_continues_with_the_states_of_the_other(
         use()
         part = lines[number * 100 : (number + 1) * 100]
         (folder / f"{number}.csv").write_text("".join([header, *part]), "utf-8")
-        publisher_instance.publish(load(job))
+        publish_job(load(job))
     files = part_files(tmp_path / "out")
     assert names_of(files) == {
         f"idu={key},table=usr,schema=hr": text for key, text in table.rows.items()

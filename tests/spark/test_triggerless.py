@@ -10,7 +10,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.compared_jobs import TABLE, table_row, write_table
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -31,7 +31,7 @@ LATER = [
 
 def publish(base: Path, more: str) -> RunReport:
     (base / "job.toml").write_text(SOURCE.format(more) + TABLE.replace("lanes = 1", "lanes = 3"))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def both(base: Path, first: str, second: str) -> RunReport:

@@ -8,7 +8,7 @@ from pathlib import Path
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 
 Rows = Sequence[tuple[str | None, ...]]
 Attributes = Mapping[str, set[str]]
@@ -51,7 +51,7 @@ def publish_classes(base: Path, more: str = "", rest: str = "", lanes: int = 1) 
     """Publishes the differences."""
     path = base / "job.toml"
     path.write_text(JOB.format(more=more, rest=rest, lanes=lanes))
-    return publisher_instance.publish(load(path))
+    return publish_job(load(path))
 
 
 def follow(consumer: Objects, base: Path, report: RunReport) -> None:

@@ -10,7 +10,7 @@ from lxml import etree
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 
 Row = Mapping[str, str | None]
 
@@ -52,7 +52,7 @@ def write_job(base: Path, more: str = "", rest: str = "") -> Path:
 
 
 def publish(base: Path, more: str = "", rest: str = "") -> RunReport:
-    return publisher_instance.publish(load(write_job(base, more, rest)))
+    return publish_job(load(write_job(base, more, rest)))
 
 
 def operations_of(report: RunReport, base: Path) -> list[etree._Element]:

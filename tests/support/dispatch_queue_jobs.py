@@ -9,8 +9,8 @@ from pathlib import Path
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
 from publisher.runs import replay as job
+from publisher.runs.publish import publish as publish_job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import Queue, Row, binary, delimited_text, jack
 
@@ -61,7 +61,7 @@ class QueueJob:
             path.write_text(delimited_text(rows))
         else:
             path.write_bytes(binary(rows))
-        return publisher_instance.publish(load(self.base / "job.toml"))
+        return publish_job(load(self.base / "job.toml"))
 
     def keys(self) -> list[str]:
         """The keys of all documents, in the order in which they went out."""

@@ -19,7 +19,7 @@ from publisher.config.settings import Settings
 from publisher.engine.contract import Engine
 from publisher.errors import InternalError
 from publisher.ledger.conservation import RunReport
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from publisher.sources.table_queue.calls import Call
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.table_queue.layout import dirr_out
@@ -87,11 +87,11 @@ def compare(directory: Path, company: Company, engine: Engine) -> ComparisonRepo
     (directory / SAMPLES).mkdir(parents=True)
     _sweep(settings, 1, ())
     changes = _choose_changes(company)
-    with PublisherInstance(settings, engine) as job:
-        first = _require_report(job.run_once())
+    with Job(settings, engine) as job:
+        first = _require_report(job.run())
         _change_rows(directory / "company.sqlite", changes)
         _sweep(settings, 2, changes.touched)
-        second = _require_report(job.run_once())
+        second = _require_report(job.run())
     _check(company, first, second, changes)
     return ComparisonReports(first, second, changes)
 

@@ -12,7 +12,7 @@ from publisher.config.job_file import load
 from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
 from publisher.model.change import Outcome, Reason
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.support.company.database import write_database, write_snapshot
 from tests.support.company.recorded_sources import RecordedSource, write_recordings
 from tests.support.company.story import NOW, Counts, Story
@@ -34,8 +34,8 @@ def prepare(directory: Path, story: Story) -> list[RecordedSource]:
 
 def publish(directory: Path) -> RunReport:
     """Publishes all sources on the local engine."""
-    with LocalEngine() as engine, PublisherInstance(load(directory / JOB), engine) as job:
-        return job.publish_pending(datetime.fromisoformat(NOW))
+    with LocalEngine() as engine, Job(load(directory / JOB), engine) as job:
+        return job.run(now=datetime.fromisoformat(NOW))
 
 
 def differences(sources: Sequence[RecordedSource], report: RunReport) -> list[str]:

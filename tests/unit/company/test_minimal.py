@@ -11,7 +11,7 @@ from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.engine.local import LocalEngine
 from publisher.ledger.conservation import RunReport
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.support.company.job import JOB, prepare
 from tests.support.company.story import NOW, write_story
 from tests.support.published_objects import values_of
@@ -20,8 +20,8 @@ from tests.support.published_objects import values_of
 def publish(directory: Path, *, minimal: bool) -> RunReport:
     settings = load(directory / JOB)
     settings = replace(settings, documents=replace(settings.documents, minimal=minimal))
-    with LocalEngine() as engine, PublisherInstance(settings, engine) as job:
-        return job.publish_pending(datetime.fromisoformat(NOW))
+    with LocalEngine() as engine, Job(settings, engine) as job:
+        return job.run(now=datetime.fromisoformat(NOW))
 
 
 def test_consumers_get_the_same_objects_from_fewer_documents(tmp_path: Path) -> None:

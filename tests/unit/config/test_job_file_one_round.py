@@ -10,7 +10,7 @@ from publisher.config.job_file import load, load_to_publish
 from publisher.config.validation import validate
 from publisher.engine.local import LocalEngine
 from publisher.errors import SettingsError, UnreachableError
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from publisher.sources.linkexpress.options import LinkexpressOptions
 
 MANY = """\
@@ -237,7 +237,7 @@ def test_all_absent_inputs_are_reported_at_once(tmp_path: Path) -> None:
     settings = load_to_publish(path)
     with (
         LocalEngine() as engine,
-        PublisherInstance(settings, engine) as job,
+        Job(settings, engine) as job,
         pytest.raises(UnreachableError) as caught,
     ):
         job.backlog()

@@ -47,20 +47,6 @@ def test_in_spark_submit_it_is_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     assert start_engine("local", SparkOptions()).use.name == "local"
 
 
-WARM_UP = """
-import sys
-from multiprocessing import forkserver
-from publisher.engine.auto import AutoEngine
-from publisher.engine.spark.options import SparkOptions
-from publisher.cli import main
-
-if __name__ == "__main__":
-    AutoEngine(SparkOptions()).warm_up(int(sys.argv[1]))
-    print(forkserver._forkserver._forkserver_pid is not None, "pyarrow" in sys.modules)
-"""
-
-
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) == 1, reason="one core needs no other processes")
 @pytest.mark.parametrize(
     ("size", "name", "reason"),
     [

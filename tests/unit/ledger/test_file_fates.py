@@ -11,7 +11,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row
 
@@ -37,7 +37,7 @@ FAULTY = record(3, "?", idu="3")
 
 def publish(base: Path, zone: str = "UTC") -> RunReport:
     (base / "job.toml").write_text(JOB.format(zone=zone))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def put(base: Path, name: str, rows: Sequence[Row]) -> None:

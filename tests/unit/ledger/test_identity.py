@@ -17,14 +17,15 @@ from publisher.ledger import storage
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.storage import LEDGER, LEDGER_FORMAT
-from publisher.runs import publisher_instance
+from publisher.runs.job import Job
+from publisher.runs.publish import publish as publish_job
 from tests.support.followed_jobs import FILES, load_settings, published_values, write_file
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:
-    return publisher_instance.publish(load_settings(base, FILES, more))
+    return publish_job(load_settings(base, FILES, more))
 
 
 def ledger(base: Path) -> Path:
@@ -98,7 +99,7 @@ def test_the_files_of_a_lost_ledger_are_not_overwritten(tmp_path: Path) -> None:
     assert published_files(tmp_path) == before
     job = tmp_path / "job.toml"
     job.write_text(job.read_text().replace('"out"', '"other"'))
-    assert publisher_instance.publish(load(job)).documents == 2
+    assert publish_job(load(job)).documents == 2
     assert published_files(tmp_path) == before
 
 
@@ -121,7 +122,7 @@ def test_a_run_of_another_job_in_the_way_is_refused_before_it_is_planned(tmp_pat
     """It was not there when this job began: two jobs of one name work side by side."""
     write_file(tmp_path, "1.csv", 1)
     publish(tmp_path)
-    job = publisher_instance.PublisherInstance(load_settings(tmp_path, FILES, ""), LocalEngine())
+    job = Job(load_settings(tmp_path, FILES, ""), LocalEngine())
     shutil.copytree(tmp_path / "out/runs/job-000001", tmp_path / "out/runs/job-000002")
     mark = tmp_path / "out/runs/job-000002/run.json"
     mark.write_text(
@@ -130,7 +131,7 @@ def test_a_run_of_another_job_in_the_way_is_refused_before_it_is_planned(tmp_pat
     before = published_files(tmp_path)
     write_file(tmp_path, "2.csv", 2)
     with pytest.raises(FatalError, match="run job-000002 came from another ledger"):
-        job.run_once()
+        job.run()
     assert published_files(tmp_path) == before
 
 

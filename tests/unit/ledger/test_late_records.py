@@ -19,15 +19,15 @@ from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.model.change import Outcome
 from publisher.reports.explain import explain
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
 from tests.support.followed_jobs import TABLE, load_settings, write_rows
 from tests.support.planned_ledgers import record, write_decisions
 
 
 def once(base: Path, more: str = "") -> RunReport:
-    with PublisherInstance(load_settings(base, TABLE, more), LocalEngine()) as job:
+    with Job(load_settings(base, TABLE, more), LocalEngine()) as job:
         job.finish()
-        report = job.run_once()
+        report = job.run()
         job.expire()
     assert report is not None
     return report

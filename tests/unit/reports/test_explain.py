@@ -9,7 +9,7 @@ import pytest
 from publisher.cli.output import stories_text
 from publisher.errors import UsageError
 from publisher.reports.explain import RecordStory, explain
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.files.options import SnapshotOptions
 from publisher.sources.registry import FORMATS
 from tests.support import linkexpress_files
@@ -73,7 +73,7 @@ def test_an_unknown_position_is_answered_with_the_forms_of_the_sources(
     local_engine: EngineSwitch, tmp_path: Path
 ) -> None:
     write_file(tmp_path, "1.csv", 1, 2)
-    report = publisher_instance.publish(load_settings(tmp_path, FILES, ""))
+    report = publish_job(load_settings(tmp_path, FILES, ""))
     for what in ("4711", "nobody", "idu=4711"):
         with pytest.raises(UsageError) as caught:
             explain(Path(report.ledger), what)

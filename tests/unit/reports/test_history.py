@@ -14,7 +14,7 @@ from publisher.ledger.job import Ledger
 from publisher.model.change import Object
 from publisher.reports.history import KnownValues, ValueChange, read_history
 from publisher.reports.object_histories import AttributeDiff
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from tests.support.event_ids import plain_ids
 from tests.support.event_log_files import csv_text, event
 from tests.support.finished_runs import close_hours, finish_run, make_ledgers

@@ -16,7 +16,7 @@ from publisher.consumer import Inbox, ModifyAssociation, Objects, part_files, re
 from publisher.errors import FatalError
 from publisher.ledger.conservation import RunReport
 from publisher.runs import migrate as migrating
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.migration import Migration
 from tests.support.compared_classes import (
     Rows,
@@ -209,7 +209,7 @@ def test_migrated_rows_are_not_joined(tmp_path: Path) -> None:
     write_classes(tmp_path, tables_of({"5": "Ann", "2": "Eve"}))
     job = load(tmp_path / "job.toml")
     assert migrating.migrate(job, Migration()).operations == {"add": 2}
-    assert publisher_instance.publish(job).operations == {"delete": 1}
+    assert publish_job(job).operations == {"delete": 1}
 
 
 @pytest.mark.parametrize("columns", ['"idu"', '"phone.no"', '"nothing"'])

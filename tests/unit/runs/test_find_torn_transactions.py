@@ -9,7 +9,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT, UPDATE
 from tests.support.dispatch_queue_files import Queue, jack
 from tests.support.dispatch_queue_jobs import keys, rejects, replay, replay_queue, transactions
@@ -133,7 +133,7 @@ def publish(base: Path, name: str, data: bytes) -> RunReport:
     text = EXTRACT.replace("[[sources]]", '[[sources]]\nsnapshots = ["in"]', 1)
     (base / "job.toml").write_text(text.format(lanes=4) + '[dispatch]\npath = "out"\n')
     (base / "in" / name).write_bytes(data)
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,9 @@ from publisher.reports.explain import explain
 from publisher.reports.status import status
 from publisher.runs import follow
 from publisher.runs.follow import Follower
+from publisher.runs.job import Job
 from publisher.runs.job_sink import JobSink
-from publisher.runs.publisher_instance import PublisherInstance, publish
+from publisher.runs.publish import publish
 from tests.support.followed_jobs import (
     FILES,
     TABLE,
@@ -224,8 +225,8 @@ def test_what_an_earlier_start_had_planned_counts_and_is_told(
     write_rows(tmp_path, 1, 2)
     settings = load_settings(tmp_path, TABLE)
     cut_short(monkeypatch, 1)
-    with PublisherInstance(settings, LocalEngine()) as job, pytest.raises(UnreachableError):
-        job.run_once()
+    with Job(settings, LocalEngine()) as job, pytest.raises(UnreachableError):
+        job.run()
     watcher = follow_until_idle(settings, LocalEngine())
     first = "run job-000001, which an earlier start had planned, was sent first"
     assert watcher.events == ["begun", first, "job-000001", "stop requested"]
@@ -444,8 +445,8 @@ def test_a_row_without_record_id_is_reported_once(tmp_path: Path) -> None:
     assert len(kept_runs(tmp_path)) == 3
     # another start remembers it, too
     assert follow_until_idle(settings, LocalEngine()).polls == []
-    with PublisherInstance(settings, LocalEngine()) as job:
-        report = job.run_once()
+    with Job(settings, LocalEngine()) as job:
+        report = job.run()
     assert report is not None
     assert (report.run, report.state, report.rejected) == ("job", "nothing new to read", 0)
     assert report.reasons == {"ignored": {"reported-before": 2}}
@@ -457,7 +458,7 @@ def test_small_polls_move_into_the_files_of_their_hour(
     polls = 8
     closing = partial(Closing, seconds=-1, fewest=3)
     monkeypatch.setattr("publisher.ledger.hours.Closing", closing)
-    monkeypatch.setattr("publisher.runs.publisher_instance._SECONDS_BETWEEN_STEPS", 0.0)
+    monkeypatch.setattr("publisher.runs.job._SECONDS_BETWEEN_STEPS", 0.0)
     settings = load_settings(tmp_path, TABLE)
     write_rows(tmp_path, 1)
     later = [partial(write_rows, tmp_path, number) for number in range(2, polls + 1)]
@@ -488,12 +489,12 @@ def test_polls_that_find_only_rows_that_stay_use_no_number(tmp_path: Path) -> No
         change_rows(tmp_path, later)
 
     follow_until_idle(settings, LocalEngine(), held_row, *[lambda: None] * 20)
-    with PublisherInstance(settings, LocalEngine()) as job:
+    with Job(settings, LocalEngine()) as job:
         job.expire()
     assert kept_runs(tmp_path) == ["job-000001", "job-000002"]
     write_rows(tmp_path, 3)
-    with PublisherInstance(settings, LocalEngine()) as job:
-        report = job.run_once()
+    with Job(settings, LocalEngine()) as job:
+        report = job.run()
     assert report is not None
     assert report.run == "job-000003"  # polls that kept no run used no number
 

@@ -23,9 +23,9 @@ from publisher.ledger.read import read_runs
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
 from publisher.ledger.stored_states import StoredStates, forget_refused, read_stored_states
 from publisher.model.published_objects import PublishedObject
-from publisher.runs import publisher_instance
+from publisher.runs.job import Job
 from publisher.runs.migrate import migrate
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.rehearse import rehearse
 from publisher.runs.repair import repair
 from publisher.runs.replay import replay
@@ -90,7 +90,7 @@ def settings_of(base: Path, more: str = MINIMAL, lanes: int = 3) -> Settings:
 
 
 def publish(base: Path, more: str = MINIMAL, lanes: int = 3) -> RunReport:
-    return publisher_instance.publish(settings_of(base, more, lanes))
+    return publish_job(settings_of(base, more, lanes))
 
 
 def consumed(base: Path) -> ObjectValues:
@@ -318,7 +318,7 @@ def test_changes_of_keys_move_states_from_lane_to_lane_and_run_to_run(
     for number in range(runs):
         part = rows[number * len(rows) // runs : (number + 1) * len(rows) // runs]
         event_log_files.write(tmp_path / "in" / f"{number}.csv", part)
-        report = publisher_instance.publish(load_settings(tmp_path, source, MINIMAL))
+        report = publish_job(load_settings(tmp_path, source, MINIMAL))
         documents.append(report.documents)
     objects = Objects(strict=True)
     objects.apply_all(read_files(part_files(tmp_path / "out")))
@@ -381,6 +381,6 @@ def test_a_run_of_retried_records_keeps_the_states(tmp_path: Path) -> None:
     publish(tmp_path)
     settings = settings_of(tmp_path)
     retried = [("hr", RetriedRecord("job-000001:0:1", 0, str(path), 1))]
-    with LocalEngine() as engine, PublisherInstance(settings, engine) as job:
+    with LocalEngine() as engine, Job(settings, engine) as job:
         job.publish_sources(settings.sources, retried=retried)
     assert set(states(tmp_path)) == {"idu=1,table=usr", "idu=2,table=usr"}

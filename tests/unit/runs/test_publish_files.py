@@ -16,7 +16,7 @@ from publisher.ledger.conservation import RunReport
 from publisher.reports.check import CheckFinding, check
 from publisher.reports.explain import explain
 from publisher.reports.status import status
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.followed_jobs import (
     FILES,
     TABLE,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("local_engine")
 
 
 def publish(base: Path, more: str = "") -> RunReport:
-    return publisher_instance.publish(load_settings(base, FILES, more))
+    return publish_job(load_settings(base, FILES, more))
 
 
 def test_a_second_publish_reads_only_new_files(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_another_spelling_of_a_path_publishes_nothing(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "in")
     for spelled in ("./in", "away/../in", "link", "in/1.csv"):
         settings = load_settings(tmp_path, FILES.replace('"in"', f'"{spelled}"'))
-        assert publisher_instance.publish(settings).state == "nothing new to read"
+        assert publish_job(settings).state == "nothing new to read"
     both = load_settings(tmp_path, FILES.replace('"in"', '"in", "link/1.csv", "link"'))
-    assert publisher_instance.publish(both).state == "nothing new to read"
+    assert publish_job(both).state == "nothing new to read"
 
 
 def test_a_copy_is_refused_unless_equal_files_are_wanted(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_copy_is_refused_unless_equal_files_are_wanted(tmp_path: Path) -> None
         publish(tmp_path)
     assert published_values(tmp_path) == ["1"]
     wanted = load_settings(tmp_path, FILES + 'copies = "publish"\n')
-    assert publisher_instance.publish(wanted).read == 1
+    assert publish_job(wanted).read == 1
     assert published_values(tmp_path) == ["1", "1"]
 
 
@@ -220,10 +220,10 @@ def test_a_file_of_which_all_is_rejected_is_read_again_after_the_fix(tmp_path: P
     assert (known.published, known.new, known.refused) == (1, 0, 1)
     good.unlink()
     fixed = FILES + 'delimiter = ";"\n'
-    second = publisher_instance.publish(load_settings(tmp_path, fixed))
+    second = publish_job(load_settings(tmp_path, fixed))
     assert (second.read, second.outcomes["published"], second.notes) == (2, 2, ())
     assert published_values(tmp_path) == ["1", "2", "3"]
-    assert publisher_instance.publish(load_settings(tmp_path, fixed)).state == "nothing new to read"
+    assert publish_job(load_settings(tmp_path, fixed)).state == "nothing new to read"
 
 
 def test_a_refused_file_is_remembered_when_its_ledger_is_gone(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_file_with_some_rejected_records_is_published(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("idu=1", "idu"))
     assert publish(tmp_path).outcomes["rejected"] == 1
     other = load_settings(tmp_path, FILES + 'null_text = "-"\n')
-    assert publisher_instance.publish(other).state == "nothing new to read"
+    assert publish_job(other).state == "nothing new to read"
 
 
 def sample(base: Path, source: str = FILES) -> CheckFinding:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from publisher.config.job_file import load
 from publisher.consumer import Inbox, Objects, part_files, read_files
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 
 pytestmark = pytest.mark.usefixtures("local_engine")
 
@@ -60,7 +60,7 @@ class KeyedTable:
             writer = csv.writer(file)
             writer.writerow(["a", "b", "name", "note", "guid"])
             writer.writerows([*rows, ("z", "z", f"{self._runs}", "", "z")])
-        report = publisher_instance.publish(load(self._base / "job.toml"))
+        report = publish_job(load(self._base / "job.toml"))
         files = part_files(self._base / "out" / "runs" / report.run)
         self._objects.apply_all(self._inbox.in_order(read_files(files)))
         return report

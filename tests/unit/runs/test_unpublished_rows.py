@@ -9,8 +9,8 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
-from publisher.runs import publisher_instance
 from publisher.runs.migrate import migrate
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.migration import Migration
 from tests.support.compared_jobs import Row, publish, table_row, write_job, write_table
 from tests.support.local_engine import EngineSwitch
@@ -143,7 +143,7 @@ def test_an_object_whose_new_key_was_rejected_keeps_its_old_one(tmp_path: Path) 
 
     def run(*rows: Row) -> dict[str, int]:
         write_table(tmp_path, rows)
-        return dict(publisher_instance.publish(load(job)).operations)
+        return dict(publish_job(load(job)).operations)
 
     run(table_row("a", "Ann", "guid 1"), table_row("b", "Bob", "guid 2"))
     assert run(table_row("c\x01", "Eve", "guid 1"), table_row("d", BAD, "guid 2")) == {

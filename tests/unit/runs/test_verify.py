@@ -17,9 +17,9 @@ from publisher.config.job_file import load
 from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError, UsageError
 from publisher.ledger.job import Ledger
-from publisher.runs import publisher_instance
 from publisher.runs.follow import Follower
 from publisher.runs.following import is_followed
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.repair import rehearse_repair, repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from publisher.stop_request import StopRequest
@@ -69,7 +69,7 @@ class Job:
                 connection.exec_driver_sql(statement)
 
     def publish(self) -> None:
-        publisher_instance.publish(load(self.path))
+        publish_job(load(self.path))
 
     def verify(self) -> VerifyReport:
         return verify(VerifyRequest(load(self.path), examples=1_000))

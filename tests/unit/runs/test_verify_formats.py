@@ -11,7 +11,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.errors import UsageError
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 from tests.support.company.job import DATABASE, JOB, prepare
 from tests.support.company.story import write_story

@@ -12,7 +12,7 @@ from lxml import html
 
 from publisher.config.job_file import load
 from publisher.reports.verify_page import render_verification
-from publisher.runs.publisher_instance import publish
+from publisher.runs.publish import publish
 from publisher.runs.repair import repair
 from publisher.runs.verify import VerifyReport, VerifyRequest, verify
 

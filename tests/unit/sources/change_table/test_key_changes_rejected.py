@@ -11,7 +11,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.change_table_files import record, write
 from tests.support.event_log_files import Row
 
@@ -40,7 +40,7 @@ def publish(base: Path, rows: Sequence[Row], more: str = "", lanes: int = 4) -> 
     (base / "usr__ct").mkdir()
     write(base / "usr__ct" / "1.csv", rows)
     (base / "job.toml").write_text(JOB.format(more=more, lanes=lanes))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def rejects(base: Path) -> list[dict[str, Any]]:

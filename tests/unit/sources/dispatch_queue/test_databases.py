@@ -11,7 +11,7 @@ import pytest
 from publisher.config.job_file import load
 from publisher.errors import FatalError
 from publisher.ledger.storage import transaction
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.dispatch_queue.dispatch_attrs import with_attributes
 from publisher.sources.dispatch_queue.options import DispatchQueueOptions, QueueTable
 from publisher.sources.dispatch_queue.owners import SourceTable, tables_as_facts, tables_of_facts
@@ -127,12 +127,12 @@ def test_a_later_export_of_another_database_is_refused(
     with pytest.raises(FatalError, match="two databases have operations on usr: BRANCH"):
         job.publish("2.dat", *rows("BRANCH"))
     with pytest.raises(FatalError, match="two databases have operations on usr: BRANCH"):
-        publisher_instance.publish(load(tmp_path / "job.toml"))
+        publish_job(load(tmp_path / "job.toml"))
     text = (tmp_path / "job.toml").read_text()
     (tmp_path / "job.toml").write_text(
         text.replace("[[sources]]", '[[sources]]\nnodes = ["BRANCH"]', 1)
     )
-    report = publisher_instance.publish(load(tmp_path / "job.toml"))
+    report = publish_job(load(tmp_path / "job.toml"))
     assert report.documents == 1
 
 

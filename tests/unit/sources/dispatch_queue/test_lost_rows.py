@@ -11,7 +11,7 @@ import pytest
 
 from publisher.config.job_file import load
 from publisher.ledger.conservation import RunReport
-from publisher.runs import publisher_instance
+from publisher.runs.publish import publish as publish_job
 from tests.support.dispatch_queue_codes import COMMIT, INSERT
 from tests.support.dispatch_queue_files import (
     Queue,
@@ -101,7 +101,7 @@ def test_a_reject_is_remembered_until_the_commit(
 
     def publish(name: str, exported: str) -> RunReport:
         (tmp_path / "in" / name).write_text(exported)
-        return publisher_instance.publish(load(tmp_path / "job.toml"))
+        return publish_job(load(tmp_path / "job.toml"))
 
     publish("1.csv", text(export[:2], 1, changed))
     publish("2.csv", delimited_text(export[2:4]))

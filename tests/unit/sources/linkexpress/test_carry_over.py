@@ -18,7 +18,8 @@ from publisher.ledger.conservation import RunReport
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import TALLY, Outcome
 from publisher.reports.explain import explain
-from publisher.runs import publisher_instance
+from publisher.runs.job import Job
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.rehearse import rehearse
 from publisher.runs.replay import replay
 from publisher.sources.contract import CarryOver, Context
@@ -304,7 +305,7 @@ def job(tmp_path: Path, local_engine: EngineSwitch) -> Path:
 
 def publish(job: Path, more: str = "") -> RunReport:
     (job / "job.toml").write_text(JOB + more)
-    return publisher_instance.publish(load(job / "job.toml"))
+    return publish_job(load(job / "job.toml"))
 
 
 def test_a_job_publishes_what_it_held_with_the_next_file(job: Path) -> None:
@@ -344,12 +345,10 @@ def test_a_run_that_is_thrown_away_keeps_what_was_held(job: Path) -> None:
     publish(job)
     (job / "in" / "2").write_bytes(MARK)
     with (
-        publisher_instance.PublisherInstance(
-            load(job / "job.toml"), ScriptedEngine(FatalError("a task failed: fix it"))
-        ) as failing,
+        Job(load(job / "job.toml"), ScriptedEngine(FatalError("a task failed: fix it"))) as failing,
         pytest.raises(FatalError, match="a task failed"),
     ):
-        failing.run_once()
+        failing.run()
     report = publish(job)
     assert (report.read, report.documents) == (2, 1)
 

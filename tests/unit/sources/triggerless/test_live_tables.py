@@ -16,8 +16,8 @@ from publisher.ledger.conservation import RunReport
 from publisher.ledger.job import Ledger
 from publisher.ledger.read import read_runs
 from publisher.reports.check import check
-from publisher.runs import publisher_instance
-from publisher.runs.publisher_instance import PublisherInstance
+from publisher.runs.job import Job
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.table_queue.json_calls import json_line
 from publisher.sources.triggerless import plan_comparison
 from tests.support.compared_jobs import kinds_and_keys, operations_of
@@ -65,7 +65,7 @@ def execute(base: Path, *statements: str) -> None:
 
 def publish(base: Path, more: str = "") -> RunReport:
     (base / "job.toml").write_text(JOB.format(more=more))
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 def hint(base: Path, *names: str, sweep: int, others: Sequence[str] = ()) -> None:
@@ -172,12 +172,12 @@ def test_comparisons_that_find_nothing_leave_one_run(tmp_path: Path) -> None:
 def test_following_uses_hints(tmp_path: Path) -> None:
     hint(tmp_path, sweep=1)
     (tmp_path / "job.toml").write_text(JOB.format(more='samples = ["dirr"]'))
-    with PublisherInstance(load(tmp_path / "job.toml"), LocalEngine()) as job:
+    with Job(load(tmp_path / "job.toml"), LocalEngine()) as job:
         job.finish()
         assert not job.backlog().is_empty
-        assert job.run_once() is not None
+        assert job.run().has_ledger
         assert job.backlog().is_empty
-        assert job.run_once() is None
+        assert not job.run().has_ledger
         hint(tmp_path, "DEP", sweep=2)
         assert not job.backlog().is_empty
 
@@ -227,7 +227,7 @@ VIEW = """CREATE VIEW view_usr (pk_idu, sv_fname, mv_phoneno) AS
 def publish_class(base: Path, table: str, more: str = "") -> RunReport:
     job = JOB.format(more=more).replace('["usr", "dep"]', f'["{table}"]')
     (base / "job.toml").write_text(f'{job}\n[classes]\nsync_filter = "schema"\n')
-    return publisher_instance.publish(load(base / "job.toml"))
+    return publish_job(load(base / "job.toml"))
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from publisher.errors import FatalError
 from publisher.ledger import storage
 from publisher.ledger.conservation import RunReport
 from publisher.reports.check import check
-from publisher.runs import migrate, publisher_instance
+from publisher.runs import migrate
+from publisher.runs.publish import publish as publish_job
 from publisher.sources.migration import Migration
 from tests.support.compared_jobs import kinds_and_keys
 
@@ -61,7 +62,7 @@ def job(base: Path, database: str = "hr.db", *, keeps: str = "columns", name: st
 
 
 def publish(path: Path) -> RunReport:
-    return publisher_instance.publish(load(path))
+    return publish_job(load(path))
 
 
 def part_files(base: Path) -> list[Path]:
@@ -96,7 +97,7 @@ def test_an_accepted_copy_continues_with_the_state(tmp_path: Path, keeps: str) -
         "INSERT INTO usr VALUES (9, 'Zoe')",
     )
     path = job(tmp_path, "copy.db", keeps=keeps)
-    report = publisher_instance.publish(load(path), accepts_database=True)
+    report = publish_job(load(path), accepts_database=True)
     assert kinds_and_keys(report, tmp_path) == [("add", "9"), ("delete", "2"), ("modify", "1")]
     assert any("was accepted as the table of SQLite" in note for note in report.notes)
     execute(tmp_path / "copy.db", "DELETE FROM usr")  # the state has its origin now

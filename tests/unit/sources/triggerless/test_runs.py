@@ -27,8 +27,8 @@ from publisher.ledger.conservation import RunReport
 from publisher.reports import check, status
 from publisher.reports.changes import inspect
 from publisher.reports.explain import explain
-from publisher.runs import publisher_instance
 from publisher.runs import replay as rehearsing
+from publisher.runs.publish import publish as publish_job
 from publisher.runs.rehearse import rehearse
 from tests.support.compared_jobs import (
     Row,
@@ -207,10 +207,11 @@ def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: 
 KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
-from publisher.runs import execute, publisher_instance
+from publisher.runs import execute
+from publisher.runs.publish import publish as publish_job
 from pathlib import Path
 execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-publisher_instance.publish(load(Path(sys.argv[1])))
+publish_job(load(Path(sys.argv[1])))
 """
 ROOT = Path(__file__).parents[4]
 
@@ -248,7 +249,7 @@ def test_a_state_of_another_kind_is_refused(
     if "key" in more:
         path.write_text(path.read_text().replace('key = ["idu"]', ""))
     with pytest.raises(FatalError, match=words):
-        publisher_instance.publish(load(path))
+        publish_job(load(path))
 
 
 def test_a_new_column_was_null_and_a_dropped_column_is_no_change(tmp_path: Path) -> None:
