@@ -12,7 +12,7 @@ from publisher.console import Progress
 from publisher.engine.contract import Engine, InputSize, Item, Result, Rows
 from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
-from publisher.engine.spark.options import SparkOptions
+from publisher.engine.spark.options import SparkOptions, missing_for_spark
 from publisher.ledger.conservation import EngineUse
 
 SMALL = InputSize(rows=20_000_000, bytes=3_000_000_000)
@@ -62,12 +62,15 @@ class AutoEngine:
     def expect(self, measure: Callable[[], InputSize]) -> None:
         """See ``Engine.expect``: chooses the engine of the run."""
         size = measure()
-        if size.exceeds(self._small):
+        is_large = size.exceeds(self._small)
+        missing = missing_for_spark() if is_large else None
+        if is_large and missing is None:
             self._engine, self.use = self._spark, EngineUse("spark", f"large input, {size}")
             self._has_used_spark = True
-        else:
-            self._engine, self.use = self._local, EngineUse("local", f"small input, {size}")
-            self._local.expect(lambda: size)
+            return
+        kind = "small input" if missing is None else f"{missing}, large input"
+        self._engine, self.use = self._local, EngineUse("local", f"{kind}, {size}")
+        self._local.expect(lambda: size)
 
     def rest(self) -> None:
         """See ``Engine.rest``: ends Spark ``KEEP_SECONDS`` after its last use."""

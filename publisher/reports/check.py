@@ -18,7 +18,7 @@ from publisher.database.connection_cache import keep_connections
 from publisher.database.options import DatabaseOptions
 from publisher.database.resources import Resources
 from publisher.dispatch.files import refuse_foreign_runs
-from publisher.engine.spark.options import conf_of, is_local
+from publisher.engine.spark.options import conf_of, is_local, missing_for_spark
 from publisher.errors import FatalError, PublisherError, of_system
 from publisher.ledger.job import RUNS, Ledger
 from publisher.model.names import find_name
@@ -33,6 +33,10 @@ from publisher.triggers import TableRef
 from publisher.triggers.compare import compare_triggers
 from publisher.triggers.examine import can_examine, functions_of_owners, unsafe_functions
 from publisher.xds.document import Envelope
+
+_ENGINE_WITHOUT_SPARK = (
+    "runs of any size work on this machine's cores; to use Spark, install PySpark and Java 17"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ def check(settings: Settings) -> Iterator[CheckFinding]:
         yield from _check_sources(settings)
         yield from sink.result()
     yield _run_check("ledger", partial(_ledger_run, settings))
+    if settings.run.engine != "local" and (missing := missing_for_spark()) is not None:
+        needs_spark = settings.run.engine == "spark"
+        yield CheckFinding("engine", not needs_spark, f"{missing}: {_ENGINE_WITHOUT_SPARK}")
+        return
     master = conf_of(settings.spark)["spark.master"]
     if not is_local(master):
         yield _run_check(f"executors of {master}", partial(_executors, settings))

@@ -1,4 +1,4 @@
-"""The promise of every engine: the same bytes for the same work."""
+"""The promises of every engine: what its verbs do, and the same bytes for the same work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from publisher.database.resources import Rules
-from publisher.engine.contract import Engine, InputSize
+from publisher.engine.contract import Engine, InputSize, Packing
 from publisher.engine.local import MEMORY_BYTES, LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
@@ -58,6 +58,45 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     else:
         with LocalEngine(memory=1 if "spills" in request.param else MEMORY_BYTES) as engine:
             yield engine
+
+
+NUMBERS = pa.schema([("partition", pa.int32()), ("data", pa.binary())])
+BY_REST = Packing(NUMBERS, "partition")
+
+
+def numbers_of(split: range) -> Iterator[pa.RecordBatch]:
+    """The numbers of a range, one batch for each, in the partitions of their rests by three."""
+    for number in split:
+        yield pa.RecordBatch.from_pydict(
+            {"partition": [number % 3], "data": [str(number).encode()]}, NUMBERS
+        )
+
+
+def without_four(_: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in rows:
+        yield batch.filter(pa.array([each != b"4" for each in batch["data"].to_pylist()]))
+
+
+def contents(partition: int, rows: Iterator[pa.RecordBatch]) -> tuple[int, list[str]]:
+    values = [each.decode() for batch in rows for each in batch["data"].to_pylist()]
+    return partition, sorted(values)
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def test_a_chain_moves_rows_and_returns_facts_in_the_order_of_partitions(engine: Engine) -> None:
+    rows = engine.read([range(1, 4), range(4, 8)], numbers_of, "a test")
+    assert rows.gather(contents) == [(0, ["1", "2", "3"]), (1, ["4", "5", "6", "7"])]
+    moved = rows.apply(without_four).exchange(BY_REST, 4)
+    assert moved.gather(contents) == [(0, ["3", "6"]), (1, ["1", "7"]), (2, ["2", "5"]), (3, [])]
+    assert sorted(moved.collect()["data"].to_pylist()) == [b"1", b"2", b"3", b"5", b"6", b"7"]
+
+
+def test_results_of_a_map_are_in_the_order_of_their_items(engine: Engine) -> None:
+    assert engine.map(square, range(20), "a test") == [number * number for number in range(20)]
+    assert engine.map(square, [], "a test") == []
 
 
 def every_sample(engine: Engine, folder: Path) -> Work:

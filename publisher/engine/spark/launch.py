@@ -11,7 +11,6 @@ import pwd
 import shlex
 import shutil
 import string
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
-from publisher.engine.spark.options import DEFAULTS
+from publisher.engine.spark.options import DEFAULTS, JAVA_OF_SETUP
 from publisher.errors import FatalError
 from publisher.ledger.durable import create_private
 
@@ -127,11 +126,10 @@ def _java_home() -> dict[str, str]:
     Raises:
         FatalError: No Java runtime is installed.
     """
-    setup_home = Path(sys.prefix, "java-home")
     if os.environ.get("JAVA_HOME"):
         return {}
-    if setup_home.exists():
-        return {"JAVA_HOME": setup_home.read_text().strip()}
+    if JAVA_OF_SETUP.exists():
+        return {"JAVA_HOME": JAVA_OF_SETUP.read_text().strip()}
     if shutil.which("java") is None and GATEWAY_PORT not in os.environ:
         raise FatalError(
             "no Java runtime found: install Java 17 or newer (openjdk-17-jre-headless), or set"

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 
 LOCAL = "local[*]"
+JAVA_OF_SETUP = Path(sys.prefix, "java-home")
+"""Names the Java runtime that `./run setup` has installed."""
 
 DEFAULTS: Mapping[str, str] = {
     "spark.app.name": "xds-publisher",
@@ -57,13 +64,26 @@ def secrets_of(options: SparkOptions) -> list[str]:
     return [value for name, value in options.conf.items() if _SECRET.search(name)]
 
 
+def missing_for_spark() -> str | None:
+    """What Spark needs and this machine lacks; ``None`` if it can start."""
+    if find_spec("pyspark") is None:
+        return "PySpark is not installed"
+    if not (os.environ.get("JAVA_HOME") or JAVA_OF_SETUP.exists() or shutil.which("java")):
+        return "no Java runtime was found"
+    return None
+
+
 def is_local(master: str) -> bool:
     """Returns whether driver and executors are one process."""
     return master == "local" or master.startswith("local[")
 
 
 def conf_of(options: SparkOptions) -> dict[str, str]:
-    """Settings of a session that the program starts: the defaults, overridden by the job file."""
-    master = options.master or options.conf.get("spark.master") or LOCAL
+    """Settings of a session that the program starts: the defaults, overridden by the job file.
+
+    Spark's UI is on where the job file names a master: its operators look at it."""
+    named = options.master or options.conf.get("spark.master")
+    master = named or LOCAL
     local = dict(ON_THIS_MACHINE) if is_local(master) else {}
-    return {"spark.master": master, **DEFAULTS, **local, **options.conf}
+    ui = {"spark.ui.enabled": "true"} if named else {}
+    return {"spark.master": master, **DEFAULTS, **ui, **local, **options.conf}

@@ -18,6 +18,7 @@ from publisher.engine.local import LocalEngine
 from publisher.engine.spark.engine import SparkEngine
 from publisher.engine.spark.options import SparkOptions
 from publisher.engine.start import start_engine
+from publisher.ledger.conservation import EngineUse
 from tests.support.event_log_files import event, write
 
 ROOT = Path(__file__).parents[3]
@@ -68,6 +69,16 @@ def test_size_decides(size: InputSize, name: str, reason: str) -> None:
         assert engine.use.reason.startswith(reason)
         engine.expect(InputSize)  # the next run is small again
         assert engine.use.name == "local"
+
+
+def test_large_input_stays_where_spark_cannot_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "publisher.engine.auto.missing_for_spark", lambda: "no Java runtime was found"
+    )
+    with AutoEngine(SparkOptions()) as engine:
+        engine.expect(lambda: InputSize(SMALL.rows + 1, 0))
+        rows = f"{SMALL.rows + 1:,} rows of tables"
+        assert engine.use == EngineUse("local", f"no Java runtime was found, large input, {rows}")
 
 
 def test_spark_rests_ten_minutes_after_its_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
