@@ -19,6 +19,7 @@ from publisher.ledger.file_entries import FileEntry
 from publisher.ledger.lane_result import LaneResult
 from publisher.ledger.manifest import Manifest, RetriedRecord, SourceEntry
 from publisher.ledger.source_state import PUBLISHED_OBJECTS
+from publisher.runs.acknowledge import identify_log
 from publisher.runs.prepare import RunRequest
 from publisher.sources.files.file_splits import Split
 from publisher.sources.work import AnySplit, SourceWork, Work
@@ -31,8 +32,13 @@ class SourceInputs(NamedTuple):
     logs: Mapping[str, TableOrigin]
 
 
-def file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
-    """Records size and times of the files of a source."""
+def identify_inputs(sources: Sequence[SourceSettings]) -> SourceInputs:
+    """Identifies files and tables before they are read.  Raises ``FatalError`` and ``UnreachableError``."""
+    files = {source.name: _file_entries(source) for source in sources}
+    return SourceInputs(files, {source.name: identify_log(source) for source in sources})
+
+
+def _file_entries(source: SourceSettings) -> tuple[FileEntry, ...]:
     return tuple(FileEntry.of(path) for path in source.snapshots)
 
 
@@ -132,7 +138,7 @@ def _unchanged_files(
 
     Raises ``FatalError`` if a file has changed since ``before``."""
     with_digest = _follows_files(request, source)
-    for previous, now in zip(before, file_entries(source), strict=True):
+    for previous, now in zip(before, _file_entries(source), strict=True):
         entry = now.with_digest() if with_digest else now
         if not (previous.is_unchanged(now) and now.is_unchanged(FileEntry.of(Path(previous.path)))):
             raise FatalError(

@@ -107,7 +107,7 @@ class Job:
 
         No document of a discarded run was sent.  Returns the reports of the finished runs.
         """
-        from publisher.runs.execute import find_sent, send
+        from publisher.runs.run import find_sent, send
 
         self._finish_step()
         reports = []
@@ -131,7 +131,7 @@ class Job:
             UsageError: The run does not wait for its acknowledgement, or is not sent yet.
         """
         from publisher.runs.acknowledge import WrongTable, find_waiting_run, refuse_unsent_run
-        from publisher.runs.execute import find_sent
+        from publisher.runs.run import find_sent
 
         with self._guard():
             ledger_run, manifest = find_waiting_run(self.ledger, run)
@@ -192,8 +192,8 @@ class Job:
         """Plans a run until each event id names one document; commits, sends and acknowledges it.
 
         ``retried`` is ``None`` for the pending input of the job, see ``RunRequest.for_sources``."""
-        from publisher.runs.execute import commit, plan, send
         from publisher.runs.new_ids import renew_ids
+        from publisher.runs.run import commit, plan, send
 
         by_object, notes = set[str](), list[str]()
         while True:

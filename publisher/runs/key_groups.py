@@ -1,4 +1,4 @@
-"""Surveys the sources that publish changes of keys, before their splits are read."""
+"""Groups the keys that changes of keys connect, before the splits are read for their lanes."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from publisher.model.catalogue import Catalogue
+from publisher.engine.contract import Engine
 from publisher.sources.connected_keys import ConnectedKeys, KeySurvey, survey_records
-from publisher.sources.task_runner import TaskRunner
 from publisher.sources.work import SourceWork, Work, read_records
 
 
-def connect_keys(work: Work, tasks: TaskRunner) -> Work:
-    """Returns the work with the connected keys of its sources, which tasks find in all splits."""
+def group_keys(work: Work, engine: Engine) -> Work:
+    """Returns the work with one lane for all keys of an object, of sources that publish changes of keys.
+
+    Their splits are read once more for it."""
     sources: list[SourceWork] = []
     first = 0
     for number, source in enumerate(work.sources):
         splits = range(first, first + len(source.splits))
         first = splits.stop
         if source.source.joins_keys and splits:
-            surveys = tasks.survey(partial(_survey, work), splits)
+            surveys = engine.map(partial(_survey, work), splits, "find changes of keys")
             sources.append(_connect(work, number, surveys))
         else:
             sources.append(source)
     return replace(work, sources=tuple(sources))
 
 
-def _survey(work: Work, split: int, _: Catalogue) -> KeySurvey:
+def _survey(work: Work, split: int) -> KeySurvey:
     return survey_records(read_records(work, split))
 
 

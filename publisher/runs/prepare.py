@@ -17,7 +17,6 @@ from publisher.ledger.runs import LedgerRun
 from publisher.ledger.stored_states import StoredStates
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
-from publisher.runs.key_groups import connect_keys
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import (
     CarryOver,
@@ -130,7 +129,7 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
     Sources survey and compare their input in tasks of the engine, and write the state for the next run.
     """
     settings = request.settings
-    work = Work(
+    return Work(
         sources=tuple(_source_work(request, source, engine, stack) for source in settings.sources),
         rules=settings.rules,
         lanes=settings.run.lane_count,
@@ -140,7 +139,6 @@ def prepare_work(request: RunRequest, engine: Engine, stack: ExitStack) -> Work:
         in_place=request.in_place and not engine.repeats_tasks,
         syncs=engine.repeats_tasks,
     )
-    return connect_keys(work, EngineTasks(engine, settings.rules))
 
 
 def _source_work(

@@ -27,7 +27,6 @@ from publisher.runs.acknowledge import (
     refuse_unsent_run,
     write_statuses,
 )
-from publisher.runs.execute import find_sent, plan_and_send
 from publisher.runs.inputs import PendingInput
 from publisher.runs.job_sink import (
     check_sink,
@@ -37,6 +36,7 @@ from publisher.runs.job_sink import (
 )
 from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
+from publisher.runs.run import find_sent, plan_and_send
 
 _SAMPLES = 3
 """Number of documents that a rehearsal shows."""

@@ -34,13 +34,13 @@ from publisher.ledger.stored_states import StoredStates, doubt_states
 from publisher.model.clock import microseconds
 from publisher.model.event_ids import IdOrigin
 from publisher.planning.filters import PositionRange
-from publisher.runs.execute import build_report, commit, plan, send
 from publisher.runs.input_size import size_of_files
 from publisher.runs.lane_sending import LaneSending
 from publisher.runs.new_ids import object_note
 from publisher.runs.notes import with_notes
 from publisher.runs.prepare import RunRequest
 from publisher.runs.rehearse import plan_only, with_samples
+from publisher.runs.run import build_report, commit, plan, send
 from publisher.sources.files.digest import digest_of_files
 from publisher.sources.positions import parse_position
 

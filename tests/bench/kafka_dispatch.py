@@ -15,9 +15,9 @@ from publisher.dispatch.kafka.topic_template import TopicTemplate
 from publisher.engine.spark.engine import SparkEngine
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import LedgerRun
-from publisher.runs.execute import build_report
 from publisher.runs.lane_sending import LaneSending
 from publisher.runs.replay import replay
+from publisher.runs.run import build_report
 from tests.bench import bare_producer
 from tests.bench.data import Log, event_log
 from tests.bench.program import job_file, settings_of, workspace

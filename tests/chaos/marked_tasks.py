@@ -6,7 +6,8 @@ import time
 from typing import Any
 
 from publisher.dispatch.kafka import lane_sender
-from publisher.runs import execute, plan_lane
+from publisher.runs import plan_lane
+from publisher.runs import run as spine
 from publisher.sources import work
 from tests.chaos.marks import TRANSACTION, during, mark, while_read
 
@@ -18,7 +19,7 @@ _PATIENCE = 5.0
 
 def mark_tasks() -> None:
     """Replaces the functions of tasks by functions that set marks."""
-    modules: tuple[Any, ...] = (work, execute)
+    modules: tuple[Any, ...] = (work, spine)
     read_split = while_read("read", work.read_split)
     for module in modules:
         module.read_split = read_split

@@ -22,7 +22,7 @@ from publisher.model.catalogue import Catalogue, ColumnKind, JobCatalogue, Table
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.runs.execute import plan_lanes
+from publisher.runs.run import plan_lanes
 from publisher.runs.source_tasks import EngineTasks
 from publisher.sources.contract import PrepareContext
 from publisher.sources.event_log.source import EventLog

@@ -20,7 +20,7 @@ from publisher.dispatch.refusals import read_records
 from publisher.errors import FatalError
 from publisher.ledger.lane_result import LaneNames
 from publisher.ledger.runs import LedgerRun
-from publisher.runs import execute
+from publisher.runs import run as spine
 from tests.services.dispatching import (
     DispatchStop,
     by_key,
@@ -143,8 +143,8 @@ def test_what_is_refused_counts_once_where_sending_goes_on(kafka: Topics, tmp_pa
     ledger_run, manifest = commit_run(tmp_path / "ledger", [with_one_of(20_000)])
     sink = dispatcher(kafka, topic, 1, transaction_size=1_000)
     with pytest.raises(FatalError, match="stop here"):
-        execute.send(ledger_run, manifest, replace(sink, check_lease=DispatchStop(2)))
-    entries = execute.send(ledger_run, manifest, sink).report
+        spine.send(ledger_run, manifest, replace(sink, check_lease=DispatchStop(2)))
+    entries = spine.send(ledger_run, manifest, sink).report
     kept = json.loads((ledger_run.root / "run.json").read_text())
     assert entries.outcomes["rejected"] == 1
     assert kept["outcomes"] == entries.outcomes

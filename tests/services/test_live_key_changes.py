@@ -14,15 +14,16 @@ import sqlalchemy as sa
 from publisher.config.job_file import load
 from publisher.consumer import Objects, part_files, read_files
 from publisher.database.resources import Rules
+from publisher.engine.local import LocalEngine
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.keys import IdentifierCase
 from publisher.planning.filters import FilterOptions
 from publisher.planning.polls import PollOptions
-from publisher.runs.key_groups import connect_keys
+from publisher.runs.key_groups import group_keys
 from publisher.runs.publish import publish as publish_job
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
-from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import SourceWork, Work
 from publisher.xds.document import DocumentOptions, EnvelopeOptions
 from publisher.xds.values import ValueOptions, text_of
@@ -179,7 +180,7 @@ def test_query_backs_read_the_rows_of_the_moment_of_the_log(
         )
         rules = Rules(DocumentOptions(), EnvelopeOptions(), ValueOptions(), (), database)
         work = Work((live,), rules, lanes=2, clock=0, shared=tmp_path / "shared")
-        work = connect_keys(work, LocalTasks(JobCatalogue(())))
+        work = group_keys(work, LocalEngine())
         postgres.execute(
             "UPDATE usr SET idu = 9 WHERE idu = 1",
             "UPDATE usr SET idu = 1 WHERE idu = 2",

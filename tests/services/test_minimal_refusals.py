@@ -15,7 +15,7 @@ from publisher.consumer import Objects, from_record
 from publisher.dispatch.refusals import read_records
 from publisher.ledger.conservation import RunReport
 from publisher.ledger.read import find_run
-from publisher.runs import execute
+from publisher.runs import run as spine
 from publisher.runs.acknowledge import SentRun
 from publisher.runs.publish import publish as publish_job
 from tests.services.topics import Topics
@@ -75,14 +75,14 @@ class Job:
         if self.before_sending is None:
             return publish_job(settings)
         with pytest.MonkeyPatch.context() as patch:
-            send = execute.send
+            send = spine.send
 
             def change_and_send(*given: Any) -> SentRun:
                 assert self.before_sending is not None
                 self.before_sending()
                 return send(*given)
 
-            patch.setattr(execute, "send", change_and_send)
+            patch.setattr(spine, "send", change_and_send)
             return publish_job(settings)
 
     def refused(self, report: RunReport) -> set[int]:

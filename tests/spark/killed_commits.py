@@ -24,7 +24,8 @@ from publisher.config.job_file import load
 from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING
 from publisher.model.plain import restore
-from publisher.runs import execute, replay
+from publisher.runs import replay
+from publisher.runs import run as spine
 from publisher.runs.prepare import RunRequest
 
 STEPS = frozenset({"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"})
@@ -67,16 +68,14 @@ class Death:
         if not self.step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def plan(
-        self, request: RunRequest, *_: object, planned: Manifest, staged: Path
-    ) -> execute.Plan:
+    def plan(self, request: RunRequest, *_: object, planned: Manifest, staged: Path) -> spine.Plan:
         """Replaces planning: copies the staged files."""
         request.ledger_run.begin(self.directory)
         self.waiting = True
         for folder in ("_ledger/staging", DOCUMENT_STAGING):
             shutil.copytree(staged / folder, self.directory / folder, dirs_exist_ok=True)
         self.waiting = False
-        return execute.Plan(planned, {}, None)
+        return spine.Plan(planned, {}, None)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from publisher.config.settings import Settings
 from publisher.errors import InternalError
 from publisher.ledger.read import OF_REPLAY
 from publisher.ledger.storage import query
-from publisher.runs import execute
+from publisher.runs import run as spine
 from publisher.runs.replay import replay
 from tests.support import whole_log as log
 from tests.support.event_log_files import event, write
@@ -112,10 +112,10 @@ def test_a_record_that_is_lost_or_doubled_fails_the_run_and_nothing_is_published
     target = tmp_path / "out"
     with pytest.MonkeyPatch.context() as monkeypatch:
         if name == "unpack":
-            lossy = replace(execute.LANES, divide=None, unpack=lose(execute.LANES.unpack))
-            monkeypatch.setattr(execute, "LANES", lossy)
+            lossy = replace(spine.LANES, divide=None, unpack=lose(spine.LANES.unpack))
+            monkeypatch.setattr(spine, "LANES", lossy)
         else:
-            monkeypatch.setattr(execute, name, lose(getattr(execute, name)))
+            monkeypatch.setattr(spine, name, lose(getattr(spine, name)))
         with pytest.raises(InternalError, match=message):
             replay(settings, [snapshot], str(target))
     assert not list(target.glob("part-*"))

@@ -97,7 +97,7 @@ def test_imports_go_downwards() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "from publisher.runs.execute import anything",
+        "from publisher.runs.run import anything",
         "import publisher.cli.main",
         "def late() -> None:\n    from publisher import reports",
     ],

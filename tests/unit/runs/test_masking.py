@@ -268,7 +268,7 @@ def test_a_failed_masked_replay_leaves_no_value(
     def fail(*_: object) -> None:
         raise FatalError("the disk is full")
 
-    monkeypatch.setattr("publisher.runs.execute.keep_rejected", fail)
+    monkeypatch.setattr("publisher.runs.run.keep_rejected", fail)
     result = run("replay", snapshot, "-c", job, "--to", tmp_path / "out", "--masked")
     assert "the disk is full" in result.output
     assert any((tmp_path / "out").rglob("*.parquet"))
@@ -335,7 +335,7 @@ def test_unexpected_errors_quote_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(*_: object, **__: object) -> None:
         raise ValueError("cannot convert pvabcdefghij")
 
-    monkeypatch.setattr("publisher.runs.execute.prepare_work", fail)
+    monkeypatch.setattr("publisher.runs.run.prepare_work", fail)
     log, job = small_log(tmp_path), write_job(tmp_path, MASKING)
     result = run("--debug", "replay", log, "-c", job, "--to", tmp_path / "out", "--masked")
     assert result.exit_code == 1

@@ -11,8 +11,8 @@ from publisher.cli.main import cli
 from publisher.config.job_file import load
 from publisher.errors import PublisherError, UsageError
 from publisher.ledger.conservation import RunReport
-from publisher.runs import execute
 from publisher.runs import migrate as migrating
+from publisher.runs import run as spine
 from publisher.runs.migrate import RESUMED
 from publisher.sources.migration import Migration
 from tests.support.compared_jobs import kinds_and_keys, publish, table_row, write_job, write_table
@@ -88,7 +88,7 @@ def test_a_migration_that_was_cut_short_goes_on_and_is_not_done_twice(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(execute, "send", kill)
+        patched.setattr(spine, "send", kill)
         with pytest.raises(KeyboardInterrupt):
             migrate(tmp_path, Migration())
     report = migrate(tmp_path, Migration())

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
+from publisher.engine.local import LocalEngine
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
-from publisher.runs.key_groups import connect_keys
+from publisher.runs.key_groups import group_keys
 from publisher.sources.change_table.options import ChangeTableOptions
 from publisher.sources.change_table.source import ChangeTable
-from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.change_table_files import record, seq, write
@@ -82,7 +83,7 @@ def work_over(path: Path, lanes: int, splits: int, options: ChangeTableOptions =
         source = replace(
             work.sources[0], source=prepared.source, splits=prepared.splits, polls=None
         )
-    return connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
+    return group_keys(replace(work, sources=(source,)), LocalEngine())
 
 
 @settings(max_examples=40, deadline=None)

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
+from publisher.engine.local import LocalEngine
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import Outcome
-from publisher.runs.key_groups import connect_keys
+from publisher.runs.key_groups import group_keys
 from publisher.sources.dispatch_queue import DispatchQueue, DispatchQueueOptions
-from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import Work
 from tests.support import event_log_files
 from tests.support.dispatch_queue_codes import COMMIT, DELETE, INSERT, ROLLBACK, UPDATE
@@ -72,7 +73,7 @@ def work_over(
         source = replace(
             work.sources[0], source=prepared.source, splits=prepared.splits, polls=None
         )
-    return connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
+    return group_keys(replace(work, sources=(source,)), LocalEngine())
 
 
 @settings(max_examples=25, deadline=None)

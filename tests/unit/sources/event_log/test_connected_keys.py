@@ -18,16 +18,17 @@ from hypothesis import strategies as st
 
 from publisher.consumer import Objects, read_files
 from publisher.database.options import DatabaseOptions
+from publisher.engine.local import LocalEngine
 from publisher.errors import FatalError
 from publisher.model.catalogue import JobCatalogue
 from publisher.model.change import IDS, TALLY, Outcome
 from publisher.model.lanes import lane_of
 from publisher.planning.polls import PollOptions
-from publisher.runs.key_groups import connect_keys
+from publisher.runs.key_groups import group_keys
 from publisher.sources.event_log.live_table import LiveEventLog
 from publisher.sources.event_log.options import EventLogOptions
 from publisher.sources.event_log.source import EventLog
-from publisher.sources.local_tasks import LocalTasks, prepare_here
+from publisher.sources.local_tasks import prepare_here
 from publisher.sources.work import Work, read_split
 from publisher.xds.document import DocumentOptions
 from publisher.xds.values import text_of
@@ -75,7 +76,7 @@ def work_over(path: Path, lanes: int, splits: int, polls: PollOptions, batch: in
     work = work_of([path], lanes=lanes, polls=polls, documents=documents)
     splits_of_log = tuple(SOURCE.splits([path], splits))
     source = replace(work.sources[0], source=SOURCE, splits=splits_of_log)
-    return connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
+    return group_keys(replace(work, sources=(source,)), LocalEngine())
 
 
 @settings(max_examples=60, deadline=None)
@@ -130,7 +131,7 @@ def test_a_change_of_a_key_that_the_survey_has_not_seen_is_refused(tmp_path: Pat
 
 def test_logs_without_the_setting_are_not_surveyed(tmp_path: Path) -> None:
     work = work_of([write(tmp_path / "log.csv", [event(1)])])
-    assert connect_keys(work, LocalTasks(NOTHING)) == work
+    assert group_keys(work, LocalEngine()) == work
 
 
 def test_a_live_log_is_read_up_to_the_rows_of_the_survey(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_live_log_is_read_up_to_the_rows_of_the_survey(tmp_path: Path) -> None
         work = work_of([write(tmp_path / "log.csv", [])], lanes=64)
         with prepare_here(live, [], 4, OPEN) as prepared:
             source = replace(work.sources[0], source=prepared.source, splits=prepared.splits)
-            work = connect_keys(replace(work, sources=(source,)), LocalTasks(NOTHING))
+            work = group_keys(replace(work, sources=(source,)), LocalEngine())
             later = event(3, column_name="idu", table_key="idu=5", old_value="5", new_value="6")
             connection.execute(insert, [later[name] for name in NAMES])
             connection.commit()

@@ -232,10 +232,10 @@ def test_child_tables_that_are_switched_on_are_new_attributes(tmp_path: Path) ->
 KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
-from publisher.runs import execute
+from publisher.runs import run as spine
 from publisher.runs.publish import publish as publish_job
 from pathlib import Path
-execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+spine.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publish_job(load(Path(sys.argv[1])))
 """
 ROOT = Path(__file__).parents[4]

@@ -207,10 +207,10 @@ def test_a_run_that_fails_loses_no_change(local_engine: EngineSwitch, tmp_path: 
 KILLED = """
 import os, signal, sys
 from publisher.config.job_file import load
-from publisher.runs import execute
+from publisher.runs import run as spine
 from publisher.runs.publish import publish as publish_job
 from pathlib import Path
-execute.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+spine.send = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 publish_job(load(Path(sys.argv[1])))
 """
 ROOT = Path(__file__).parents[4]

@@ -1,4 +1,8 @@
-"""The flow of one run: prepare the input, plan all lanes, commit the ledger, send, report."""
+"""The flow of one run: ``plan`` reads and plans, ``commit`` writes the ledger, ``send`` publishes.
+
+``Job`` and ``replay`` call them in this order, and acknowledge.  Data goes down and does not come back up,
+but for a torn transaction.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,12 @@ from publisher.ledger.manifest import Manifest
 from publisher.ledger.runs import DOCUMENT_STAGING, LedgerRun
 from publisher.ledger.source_state import STATE
 from publisher.ledger.stored_states import store_states
-from publisher.runs.acknowledge import SentRun, identify_log
-from publisher.runs.build_manifest import SourceInputs, build_manifest, file_entries
+from publisher.runs.acknowledge import SentRun
+from publisher.runs.build_manifest import build_manifest, identify_inputs
 from publisher.runs.find_torn_transactions import reject_torn
 from publisher.runs.input_size import input_size
 from publisher.runs.keep_unpublished import keep_rejected
+from publisher.runs.key_groups import group_keys
 from publisher.runs.plan_lane import plan_lane
 from publisher.runs.prepare import SHARED, RunRequest, prepare_work
 from publisher.sources.record_packing import KEYS, PIECE_SCHEMA, pack, sort_lanes, unpack
@@ -56,50 +61,34 @@ def plan_and_send(
 
 
 def plan(request: RunRequest, engine: Engine, progress: Progress | None) -> Plan:
-    """Plans all lanes; ``commit`` makes the plan durable."""
+    """Plans a run, step by step; ``commit`` makes the plan durable, then it is sent."""
     started, session_before = time.monotonic(), engine.seconds
+    ledger_run = request.ledger_run
+    staging, documents = ledger_run.staging, request.directory / DOCUMENT_STAGING
     engine.expect(partial(input_size, request))
-    sources = request.settings.sources
     with ExitStack() as stack:
-        files = {source.name: file_entries(source) for source in sources}
         if not request.in_place:
-            request.ledger_run.begin(request.directory)
+            ledger_run.begin(request.directory)
         if request.settings.is_masked:
-            stack.callback(_remove_values, request.ledger_run)
+            stack.callback(_remove_values, ledger_run)
+        inputs = identify_inputs(request.settings.sources)
         work = prepare_work(request, engine, stack)
-        logs = {source.name: identify_log(source) for source in sources}
-        work, results = _plan_lanes(request, work, engine, progress)
+        work = group_keys(work, engine)
+        name = f"plan {work.lanes} lanes of {request.run}"
+        while True:
+            results = plan_lanes(engine, work, staging, documents, name, progress)
+            torn = reject_torn(work, results, staging)
+            if torn is None:
+                break
+            # the one place where the flow turns back; each time at least one more transaction is rejected
+            ledger_run.discard(results, request.directory)
+            work = torn
         keep_rejected(request, work, results)
         if request.objects is not None and request.job_identity is not None:
-            store_states(request.ledger_run, request.number, request.objects, results)
+            store_states(ledger_run, request.number, request.objects, results)
     planned, session = time.monotonic(), engine.seconds - session_before
-    manifest = build_manifest(request, work, results, SourceInputs(files, logs))
     seconds = {"session": round(session, 3), "plan": round(planned - started - session, 3)}
-    return Plan(manifest, seconds, engine.use)
-
-
-def _remove_values(ledger_run: LedgerRun) -> None:
-    """Removes the files by which the tasks of a masked run exchange values as they are."""
-    shutil.rmtree(ledger_run.staging / SHARED, ignore_errors=True)
-    shutil.rmtree(ledger_run.folder / STATE, ignore_errors=True)
-
-
-def _plan_lanes(
-    request: RunRequest, work: Work, engine: Engine, progress: Progress | None
-) -> tuple[Work, list[LaneResult]]:
-    """Plans all lanes, again and again as long as a transaction would be published only in part.
-
-    Each repetition rejects at least one more transaction, so the loop ends.
-    """
-    staging, documents = request.ledger_run.staging, request.directory / DOCUMENT_STAGING
-    name = f"plan {work.lanes} lanes of {request.run}"
-    while True:
-        results = plan_lanes(engine, work, staging, documents, name, progress)
-        reduced = reject_torn(work, results, staging)
-        if reduced is None:
-            return work, results
-        request.ledger_run.discard(results, request.directory)
-        work = reduced
+    return Plan(build_manifest(request, work, results, inputs), seconds, engine.use)
 
 
 def plan_lanes(
@@ -110,12 +99,18 @@ def plan_lanes(
     name: str,
     progress: Progress | None = None,
 ) -> list[LaneResult]:
-    """Reads all splits and plans all lanes; stages files, and commits nothing.
+    """Decodes all splits, brings the records of each object into its lane, and plans all lanes.
 
-    All tasks must see the directories ``staging`` and ``documents``."""
+    Tasks stage files in the directories, which all of them must see; nothing is committed."""
     records = engine.read(range(len(work.splits())), partial(read_split, work), name)
     lanes = records.exchange(LANES, work.lanes, staging)
     return lanes.gather(partial(plan_lane, work, staging, documents), progress)
+
+
+def _remove_values(ledger_run: LedgerRun) -> None:
+    """Removes the files by which the tasks of a masked run exchange values as they are."""
+    shutil.rmtree(ledger_run.staging / SHARED, ignore_errors=True)
+    shutil.rmtree(ledger_run.folder / STATE, ignore_errors=True)
 
 
 def commit(request: RunRequest, planned: Plan) -> Plan:
