@@ -133,7 +133,7 @@ class _Reading:
         """Reads those that are selected, with all others of their transactions."""
         from publisher.ledger.read import scan_runs
         from publisher.reports.rejects import read_to_export
-        from publisher.runs.known_rejects import read_known_rejects
+        from publisher.runs.rejects import read_known_rejects
 
         known = [read_known_rejects(scan_runs(path)) for path in self.directories]
         return read_to_export(self.records, selection, dict(ChainMap(*known)))
@@ -170,7 +170,7 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     """Publishes corrected records."""
     from publisher.cli.progress import show_progress
     from publisher.config.job_file import Overrides, load_to_publish
-    from publisher.runs.retry_rejects import read_corrections, rehearse_retry, retry_rejects
+    from publisher.runs.retry import read_corrections, retry_rejects
 
     if config is None:
         raise UsageError("--retry publishes with a job: name its job file with -c")
@@ -178,8 +178,14 @@ def _retry(config: Path | None, corrected: Path, others: Mapping[str, Any], *, j
     settings = load_to_publish(config, overrides)
     corrections = read_corrections(corrected)
     with show_progress() as progress:
-        run = rehearse_retry if others["dry_run"] else retry_rejects
-        report = run(settings, corrections, job_file=config, now=others["now"], progress=progress)
+        report = retry_rejects(
+            settings,
+            corrections,
+            job_file=config,
+            now=others["now"],
+            progress=progress,
+            dry_run=others["dry_run"],
+        )
     show(report, json_, settings.allowed_rejects(0))
 
 

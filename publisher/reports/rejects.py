@@ -16,8 +16,7 @@ from publisher.ledger.read import LedgerPart, ScannedRun, scan_runs
 from publisher.ledger.retried_records import file_of, reject_id
 from publisher.model.change import Outcome, Position
 from publisher.reports.selectors import PositionTexts
-from publisher.runs.known_rejects import KnownReject, read_again
-from publisher.runs.settled_rejects import read_settled_rejects, refused_id
+from publisher.runs.rejects import KnownReject, read_again, read_settled_rejects, refused_id
 from publisher.sources.registry import FORMATS
 
 _COLUMNS = ("source", "split", "row", *Position._fields, "reason", "table", "key", "detail", "raw")
