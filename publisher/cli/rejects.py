@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import ChainMap
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -18,7 +17,8 @@ from publisher.cli.print_report import echo, echo_json, echo_notes, show
 from publisher.errors import UsageError
 
 if TYPE_CHECKING:
-    from publisher.reports.rejects import RejectedRecord, RejectGroup, RejectSelection
+    from publisher.reports.rejects import RejectGroup, RejectSelection
+    from publisher.runs.rejects import RejectedRecord
 
 _LONGEST = 200
 
@@ -131,12 +131,9 @@ class _Reading:
 
     def to_export(self, selection: RejectSelection) -> Iterator[RejectedRecord]:
         """Reads those that are selected, with all others of their transactions."""
-        from publisher.ledger.read import scan_runs
         from publisher.reports.rejects import read_to_export
-        from publisher.runs.rejects import read_known_rejects
 
-        known = [read_known_rejects(scan_runs(path)) for path in self.directories]
-        return read_to_export(self.records, selection, dict(ChainMap(*known)))
+        return read_to_export(self.directories, selection, self.requeued)
 
 
 def _reading(ledgers: tuple[Path, ...], config: Path | None, ledger: Path | None) -> _Reading:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -24,8 +24,11 @@ from publisher.sources.registry import FORMATS
 Scan = Callable[[], Iterable[LedgerPart]]
 """Reads the parts of a ledger, oldest run first."""
 
-_PLACE = ("source", "split", "row", "rank", "event_type", TRANSACTION, *Position._fields)
-"""Columns of decisions: a record's place and kind, and those that may name its transaction."""
+_REJECT = (
+    *("source", "split", "row", "rank", "event_type", TRANSACTION, *Position._fields),
+    *("reason", "table", "key", "detail", "raw"),
+)
+"""Columns of decisions: a record's place and kind, those that may name its transaction, and its content."""
 _COLUMNS = ("source", "split", "row", "part", "high", "low", "table", "key", "outcome", "reason")
 _READ = (*_COLUMNS, "raw", "document")
 _ROWS = 1_000
@@ -35,12 +38,31 @@ _REJECTED = int(Outcome.REJECTED)
 
 
 @dataclass(frozen=True, slots=True)
-class KnownReject:
-    """A rejected record of a kept run."""
+class RejectedRecord:
+    """A rejected record, or a document that a sink refused, as reports show it.
 
+    ``id`` is ``None`` for a refused document; ``detail`` says what to do."""
+
+    id: str | None
+    run: str
     source: str
+    position: str
     file: str | None
-    """The file that had it; ``None`` for a table."""
+    reason: str
+    object: str | None
+    detail: str
+    raw: str | None
+    format: str
+    table: str | None = None
+    """The table of a live source."""
+    record_id: int | None = None
+    """The id of a row of a log, whose status may say what became of it; ``None`` for other records."""
+
+
+class KnownReject(NamedTuple):
+    """A rejected record of a kept run, with its place in the run."""
+
+    record: RejectedRecord
     order: tuple[int, int]
     """Its place among all: number of the run, and rank in the run."""
     transaction: TransactionKey | None
@@ -49,9 +71,6 @@ class KnownReject:
     """True if it was rejected after it was read: the ledger has it as a change, not as it was."""
     part: str
     """The part of its position."""
-    high: int
-    position: str
-    """Its position as users write it."""
     entry: SourceEntry
     split: int
     row: int
@@ -59,47 +78,68 @@ class KnownReject:
     @property
     def group(self) -> tuple[str, TransactionKey] | None:
         """Its transaction among those of all sources."""
-        return None if self.transaction is None else (self.source, self.transaction)
+        return None if self.transaction is None else (self.record.source, self.transaction)
 
 
-def read_known_rejects(parts: Iterable[LedgerPart]) -> dict[str, KnownReject]:
-    """Reads the rejected records of ledgers, by their ids.  Raises ``UsageError`` for a masked run."""
-    known: dict[str, KnownReject] = {}
+def read_rejected(
+    parts: Iterable[LedgerPart], *, refuses_masked: bool = False
+) -> Iterator[KnownReject]:
+    """Reads the rejected records of ledgers, each once in a part.
+
+    With ``refuses_masked`` a masked run raises ``UsageError``: its records are not as they were."""
     runs: dict[str, int] = {}
     readers: dict[tuple[str, int], Source] = {}
     for part in parts:
-        is_rejected = pc.field("outcome") == _REJECTED
-        for entry in part.decisions(_PLACE, is_rejected).to_pylist():
-            manifest, number = part.runs[entry["run"]].manifest, entry["source"]
-            source, run = manifest.sources[number], manifest.run
-            if manifest.is_masked:
+        seen: set[str] = set()
+        for entry, run, row in _rows(part, pc.field("outcome") == _REJECTED, _REJECT):
+            if refuses_masked and part.runs[row["run"]].manifest.is_masked:
                 raise UsageError(
                     f"run {run} is masked, so that nothing has its records as they were: export them from "
                     "a replay without --masked"
                 )
-            if (run, number) not in readers:
-                readers[run, number] = FORMATS[source.format].restore(
-                    source.options, source.reading
-                )
-            reader, place = readers[run, number], {**entry, "part": entry["part"] or ""}
+            name = reject_id(run, row["split"], row["row"])
+            if name in seen:  # a record may give several changes
+                continue
+            seen.add(name)
+            reader = readers.get((run, row["source"]))
+            if reader is None:
+                reader = FORMATS[entry.format].restore(entry.options, entry.reading)
+                readers[run, row["source"]] = reader
+            position = Position(*(row[column] for column in Position._fields))
+            position = position._replace(part=position.part or "")
             columns = reader.transaction_columns  # without transactions a record is one by itself
-            is_of_transaction = TRANSACTION in columns and entry[TRANSACTION] is not None
-            known[reject_id(run, entry["split"], entry["row"])] = KnownReject(
-                source=source.name,
-                file=file_of(source, entry["split"]),
-                order=(runs.setdefault(run, len(runs)), entry["rank"]),
-                transaction=tuple(entry[name] for name in columns) if is_of_transaction else None,
-                is_change=entry["event_type"] is not None,
-                part=entry["part"],
-                high=entry["high"],
-                position=reader.position_text(
-                    Position(*(place[name] for name in Position._fields))
-                ),
-                entry=source,
-                split=entry["split"],
-                row=entry["row"],
+            is_of_transaction = TRANSACTION in columns and row[TRANSACTION] is not None
+            has_id = FORMATS[entry.format].has_status and not position.part
+            record = RejectedRecord(
+                id=name,
+                run=run,
+                source=entry.name,
+                position=reader.position_text(position),
+                file=file_of(entry, row["split"]),
+                reason=row["reason"],
+                object=f"{row['key']} of {row['table']}" if row["key"] else None,
+                detail=row["detail"] or "",
+                raw=row["raw"],
+                format=entry.format,
+                table=entry.table,
+                record_id=position.high if has_id else None,
             )
-    return known
+            yield KnownReject(
+                record,
+                order=(runs.setdefault(run, len(runs)), row["rank"]),
+                transaction=tuple(row[name] for name in columns) if is_of_transaction else None,
+                is_change=row["event_type"] is not None,
+                part=position.part,
+                entry=entry,
+                split=row["split"],
+                row=row["row"],
+            )
+
+
+def read_known_rejects(parts: Iterable[LedgerPart]) -> dict[str, KnownReject]:
+    """Reads the rejected records of ledgers, by their ids.  Raises ``UsageError`` for a masked run."""
+    rejects = read_rejected(parts, refuses_masked=True)
+    return {reject.record.id: reject for reject in rejects if reject.record.id is not None}
 
 
 def read_again(rejects: Mapping[str, KnownReject]) -> dict[str, str]:

@@ -157,7 +157,7 @@ def _select(
     for correction in corrections:
         record = correction.record
         reject = known.get(record.id)
-        if reject is None or reject.source != correction.source:
+        if reject is None or reject.record.source != correction.source:
             raise UsageError(
                 f"{record.where}: no kept run of job {ledger.job} has rejected a record {record.id} of "
                 f"{correction.source}: its ledger is deleted, or the id was changed; add the record as a "
@@ -167,9 +167,9 @@ def _select(
         if result is None:
             of_ledger = replace(
                 record,
-                file=reject.file,
+                file=reject.record.file,
                 transaction=reject.transaction,
-                position="" if reject.part else reject.position,
+                position="" if reject.part else reject.record.position,
             )
             pending.append(replace(correction, record=of_ledger))
         else:
@@ -185,11 +185,13 @@ def _select(
 
 def _note(record: CorrectedRecord, reject: KnownReject, result: RetryResult, job_file: Path) -> str:
     """Says what became of a record that is left out, and what to do."""
-    cure = f"xds-publisher explain -c {job_file} {reject.position} shows its document"
+    cure = f"xds-publisher explain -c {job_file} {reject.record.position} shows its document"
     if result.outcome == Outcome.REJECTED.label:
         cure = f"export it again: xds-publisher rejects -c {job_file} --export FILE.jsonl"
     text = result.text()
-    named = f"{reject.position} ({record.id})" if isinstance(result, ReadAgain) else record.id
+    named = (
+        f"{reject.record.position} ({record.id})" if isinstance(result, ReadAgain) else record.id
+    )
     return f"{record.where}: {named} is left out: {text}; {cure}"
 
 
@@ -202,11 +204,11 @@ def _requeued(
     """Finds rows whose status says that the log handles them; yields reject ids, and notes."""
     for source in settings.sources:
         rows = [
-            (known[correction.record.id].high, correction.record)
+            (number, correction.record)
             for correction in pending
             if correction.source == source.name
             and known[correction.record.id].entry.table in (None, source.table)
-            and not known[correction.record.id].part
+            and (number := known[correction.record.id].record.record_id) is not None
         ]
         if not rows or not (source.has_status and settings.acknowledge.write_status):
             continue
